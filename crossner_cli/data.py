@@ -1,0 +1,148 @@
+"""Sentences: what the package passes around once files have been read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run_directory import Manifest, RunDirectory
+from crossner_cli.tags import TagSet
+
+SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words with their tags; tags are absent where nobody labelled the words. Frozen.
+
+    Args:
+        words: At least one word.
+        tags: One tag a word, or None.
+        domain: Name of the domain the sentence comes from; decides which types may be decoded.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+    domain: str = ""
+
+
+def write_sentences(path: Path, sentences: Iterable[Sentence]) -> int:
+    """Write sentences as JSONL, one ``{"words": [...], "tags": [...]}`` a line; return how many."""
+    count = 0
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        for sentence in sentences:
+            record = {"words": list(sentence.words)}
+            if sentence.tags is not None:
+                record["tags"] = list(sentence.tags)
+            stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def read_sentences(path: Path, domain: str = "") -> Iterator[Sentence]:
+    """Read what ``write_sentences`` wrote."""
+    with path.open(encoding="utf-8") as stream:
+        for line in stream:
+            record = json.loads(line)
+            tags = tuple(record["tags"]) if "tags" in record else None
+            yield Sentence(tuple(record["words"]), tags, domain)
+
+
+@dataclass(frozen=True)
+class PreparedDomain:
+    """One domain of a run after ``prepare-data``.
+
+    Args:
+        name: Name of the data set, as ``politics``.
+        role: ``source`` or ``target``.
+        folder: Where its JSONL files are.
+        types: Its entity types.
+    """
+
+    name: str
+    role: str
+    folder: Path
+    types: tuple[str, ...]
+
+    def has(self, split: str) -> bool:
+        """Whether the domain has this split."""
+        return (self.folder / f"{split}.jsonl").is_file()
+
+    def sentences(self, split: str) -> list[Sentence]:
+        """Read a split.
+
+        Raises:
+            CrossNERError: The domain does not have it.
+        """
+        if not self.has(split):
+            hint = "Give prepare-data --dev-from-train 0.1 to take dev from train." if split == "dev" else (
+                f"Add a {split} file to the data set and prepare the data again."
+            )  # fmt: skip
+            raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=hint)
+        return list(read_sentences(self.folder / f"{split}.jsonl", self.name))
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """What ``prepare-data`` left in a run.
+
+    Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` …, ``corpus/LEVEL.txt``, ``statistics.json``
+    and a manifest whose ``domains`` tell name, role and types.
+    """
+
+    folder: Path
+    digest: str
+    domains: dict[str, PreparedDomain]
+    scheme: str
+
+    @classmethod
+    def load(cls, run: RunDirectory, *, wanted_by: str) -> PreparedData:
+        """Find the prepared data of a run.
+
+        Raises:
+            CrossNERError: ``prepare-data`` has not been run.
+        """
+        manifest: Manifest = run.manifest("prepare-data", wanted_by=wanted_by)
+        folder = run.folder("prepare-data")
+        domains = {
+            role: PreparedDomain(record["name"], role, folder / role, tuple(record["types"]))
+            for role, record in manifest["result"]["domains"].items()
+        }
+        return cls(folder, run.digest("prepare-data"), domains, manifest["options"]["scheme"])
+
+    def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
+        """The source or the target.
+
+        Raises:
+            CrossNERError: The run has none.
+        """
+        if role not in self.domains:
+            raise CrossNERError(
+                f"{wanted_by} needs a {role} domain, and this run was prepared without one.",
+                hint=f"crossner prepare-data --{role} DATASET … --force",
+            )
+        return self.domains[role]
+
+    def tag_set(self, *roles: str) -> TagSet:
+        """The tags of these domains, in this order."""
+        domains = {self.domains[role].name: self.domains[role].types for role in roles}
+        return TagSet(domains, "bioes" if self.scheme == "bioes" else "bio")
+
+    def corpus(self, level: str) -> Path:
+        """The raw text of a corpus level.
+
+        Raises:
+            CrossNERError: It was not prepared.
+        """
+        path = self.folder / "corpus" / f"{level}.txt"
+        if not path.is_file():
+            made = ", ".join(sorted(path.stem for path in path.parent.glob("*.txt"))) or "none"
+            raise CrossNERError(
+                f"This run has no corpus of level {level!r} (prepared levels: {made}).",
+                hint="crossner prepare-data … --corpus FILE"
+                + ("" if level == "domain" else " --entities LIST") + " --force",
+            )  # fmt: skip
+        return path

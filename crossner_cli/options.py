@@ -1,0 +1,255 @@
+"""Every option of every command: at once the flag, its help, its limits and the manifest entry. Imports no torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+NOT_PUBLISHED: Any = object()
+EVERY_COMMAND, DEVICE, OPTIMISATION = "Every command", "Device", "Optimisation"
+
+
+def option(
+    default: Any,
+    help: str,
+    *flags: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    paper: Any = NOT_PUBLISHED,
+    panel: str | None = None,
+    envvar: str | None = None,
+    argument: bool = False,
+    counts: bool = True,
+) -> Any:
+    """Declare one option.
+
+    Args:
+        default: Value without the flag; a list type gets a fresh list.
+        help: The sentence shown by ``--help``.
+        flags: Spelling where it is not the field's own name.
+        minimum: Smallest value allowed.
+        maximum: Largest value allowed.
+        paper: The published value, taken by ``--paper`` unless the flag is given.
+        panel: Group in the help.
+        envvar: Environment variable that gives the default.
+        argument: A positional argument instead of a flag.
+        counts: Whether another value makes another result; if not, it is left out of the comparison of options.
+    """
+    metadata = {
+        "typer": {
+            "help": help if paper is NOT_PUBLISHED else f"{help} Paper: {paper}.",
+            "min": minimum, "max": maximum, "rich_help_panel": panel, "envvar": envvar,
+        },
+        "flags": flags, "paper": paper, "argument": argument, "counts": counts,
+    }  # fmt: skip
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """What every command takes."""
+
+    run: Path = option(
+        Path("run"), "The run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False
+    )
+    name: str | None = option(
+        None, "Folder of this stage in the run; default: the command's name.", panel=EVERY_COMMAND, counts=False
+    )
+    force: bool = option(
+        False, "Do the stage again, replacing its folder.", "--force", panel=EVERY_COMMAND, counts=False
+    )
+    quiet: bool = option(False, "Say nothing but errors.", "--quiet", panel=EVERY_COMMAND, counts=False)
+    verbose: bool = option(False, "Say more.", "--verbose", panel=EVERY_COMMAND, counts=False)
+    json: bool = option(
+        False, "One machine-readable result on stdout, all else on stderr.", "--json",
+        panel=EVERY_COMMAND, counts=False,
+    )  # fmt: skip
+
+    def record(self) -> dict[str, Any]:
+        """The options that make a result, as JSON values: what a manifest keeps and a repeated command compares."""
+        return {
+            field.name: to_json(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+            if field.metadata["counts"]
+        }
+
+
+def to_json(value: Any) -> Any:
+    """Turn an option's value into what JSON can hold."""
+    if isinstance(value, Path):
+        return str(value)
+    return [to_json(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(Command):
+    """What every command that computes takes."""
+
+    device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", panel=DEVICE, counts=False)
+    gpus: str | None = option(
+        None, "GPUs of this machine, one process each, as 0,2,3.", panel=DEVICE, counts=False
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
+        "auto", "Number format; auto takes bf16 where the device has it in hardware.", panel=DEVICE
+    )
+    threads: int | None = option(None, "CPU threads; default: all cores.", minimum=1, panel=DEVICE, counts=False)
+    seed: int = option(1, "Seed of every random choice.", minimum=0, panel=DEVICE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareData(Command):
+    """Read the labelled data and the raw text of a run, check them, count what they hold and what was repaired."""
+
+    source: str | None = option(None, "Labelled source domain: a known name or a folder.")
+    target: str | None = option(None, "Labelled target domain: a known name or a folder.")
+    list_known: bool = option(False, "Print the known data sets and stop.", "--list", counts=False)
+    train_limit: int | None = option(None, "Keep this many target training sentences: the first ones.", minimum=1)
+    train_limit_seed: int | None = option(None, "With --train-limit: a sample drawn with this seed, not the first.")
+    dev_from_train: float | None = option(
+        None, "Share of train to take as dev, in each domain that has no dev.", minimum=0.0, maximum=0.9
+    )
+    keep_docstart: bool = option(False, "Keep -DOCSTART- lines as sentences.", "--keep-docstart")
+    scheme: Literal["bio", "bioes"] = option("bio", "Tag scheme of the run.")
+    corpus: list[Path] = option([], "Raw text of the target domain: files or folders; repeat the flag.")
+    corpus_level: Literal["domain", "entity", "task", "integrated"] | None = option(
+        None, "Corpus level to write; default: domain, and with --entities all four."
+    )
+    entities: list[Path] = option([], "Entity lists, a line each: name<TAB>type; repeat the flag.")
+    specialised_types: str | None = option(
+        None, "Types that make a task-level sentence, as a,b; default: the target's types that the source lacks."
+    )
+    min_entities: int = option(2, "Distinct names that make an entity-level sentence.", minimum=1)
+    task_upsample: int = option(2, "Times the task level counts in the integrated level.", minimum=1)
+    workers: int = option(1, "Processes that select sentences.", minimum=1, counts=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dapt(Compute):
+    """Continue masked-language-model training of an encoder on the run's raw text."""
+
+    encoder: str = option("minilm", "Encoder: a Hugging Face name, a folder, or minilm.", paper="bert-base-cased")
+    start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
+    corpus_level: Literal["domain", "entity", "task", "integrated"] = option("domain", "Which prepared corpus.")
+    masking: Literal["token", "span"] = option("span", "Mask single subwords, or move them together into spans.")
+    mask_rate: float = option(0.15, "Share of subwords chosen.", minimum=0.01, maximum=0.9, paper=0.15)
+    epochs: int = option(5, "Passes over the corpus.", minimum=1, paper=15)
+    max_steps: int | None = option(None, "Stop after this many updates.", minimum=1)
+    block_size: int = option(128, "Subwords of a block, special ones included.", minimum=8, paper=512)
+    batch_size: int = option(32, "Blocks of an update, over all processes.", minimum=1, paper=8)
+    accumulate: int = option(1, "Parts a batch is cut into to save memory; the result is the same.", minimum=1)
+    learning_rate: float = option(1e-4, "Peak learning rate.", minimum=0.0, paper=5e-5, panel=OPTIMISATION)
+    weight_decay: float = option(0.01, "Weight decay.", minimum=0.0, paper=0.0, panel=OPTIMISATION)
+    warmup: float = option(0.06, "Share of the updates that warm up.", minimum=0.0, maximum=1.0, paper=0.0,
+                           panel=OPTIMISATION)  # fmt: skip
+    clip_norm: float = option(1.0, "Largest gradient norm; 0 is no clipping.", minimum=0.0, paper=1.0,
+                              panel=OPTIMISATION)  # fmt: skip
+    head_warmup: float = option(
+        0.1, "Share of the updates in which only a newly made masked-LM head learns.",
+        minimum=0.0, maximum=1.0, paper=0.0, panel=OPTIMISATION,
+    )  # fmt: skip
+    held_out: float = option(0.02, "Share of lines kept out to measure perplexity.", minimum=0.0, maximum=0.5)
+    checkpoint_every: int = option(500, "Updates between checkpoints.", minimum=1, counts=False)
+    paper: bool = option(False, "Take the published settings where no flag is given.", "--paper", counts=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimisation(Compute):
+    """How a tagger is trained."""
+
+    method: str = option("linear", "Tagging method: a file name in crossner_cli/methods.")
+    encoder: str = option("minilm", "Encoder: a Hugging Face name, a folder, or minilm.", paper="bert-base-cased")
+    start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
+    settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
+    seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
+    epochs: int = option(30, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
+    max_steps: int | None = option(None, "Stop after this many updates.", minimum=1, panel=OPTIMISATION)
+    patience: int | None = option(
+        8, "Stop after this many epochs without a gain on dev.", minimum=1, paper=8, panel=OPTIMISATION
+    )
+    batch_size: int = option(
+        16, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION
+    )
+    accumulate: int = option(
+        1, "Parts a batch is cut into to save memory; the result is the same.", minimum=1, panel=OPTIMISATION
+    )
+    learning_rate: float = option(
+        1e-4, "Peak learning rate of the encoder.", minimum=0.0, paper=5e-5, panel=OPTIMISATION
+    )
+    head_learning_rate: float | None = option(
+        1e-3, "Peak learning rate of the layers above the encoder.", minimum=0.0, paper=5e-5, panel=OPTIMISATION
+    )
+    schedule: Literal["linear", "constant"] = option(
+        "linear", "Learning rate after the warm-up.", paper="constant", panel=OPTIMISATION
+    )
+    warmup: float = option(
+        0.1, "Share of the updates that warm up.", minimum=0.0, maximum=1.0, paper=0.0, panel=OPTIMISATION
+    )
+    weight_decay: float = option(0.01, "Weight decay.", minimum=0.0, paper=0.0, panel=OPTIMISATION)
+    clip_norm: float = option(
+        1.0, "Largest gradient norm; 0 is no clipping.", minimum=0.0, paper=0.0, panel=OPTIMISATION
+    )
+    train_embeddings: bool = option(
+        False, "Train the encoder's word embeddings too.", paper=True, panel=OPTIMISATION
+    )
+    select_on: Literal["target", "source"] = option("target", "Whose dev sentences choose the best epoch.")
+    keep: Literal["best", "last"] = option("best", "Keep the best epoch on dev, or the last one.")
+    checkpoint_every: int = option(200, "Updates between checkpoints.", minimum=1, counts=False, panel=OPTIMISATION)
+    paper: bool = option(False, "Take the published settings where no flag is given.", "--paper", counts=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainSource(Optimisation):
+    """Train a tagger on the labelled sentences of the source domain."""
+
+    epochs: int = option(3, "Passes over the training sentences.", minimum=1, paper=2, panel=OPTIMISATION)
+    batch_size: int = option(
+        32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION
+    )
+    select_on: Literal["target", "source"] = option("source", "Whose dev sentences choose the best epoch.")
+    keep: Literal["best", "last"] = option("best", "Keep the best epoch on dev, or the last one.", paper="last")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finetune(Optimisation):
+    """Adapt a tagger to the labelled sentences of the target domain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTrain(Optimisation):
+    """Train a tagger on the labelled sentences of both domains at once."""
+
+    epochs: int = option(5, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
+    batch_size: int = option(
+        32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION
+    )
+    upsample: int = option(50, "Times each target sentence counts in a pass.", minimum=1, paper=50)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(Compute):
+    """Score taggers on the target's dev or test sentences, or a file of predictions against a gold file."""
+
+    model: list[str] = option([], "Stage or tagger folder to score; repeat the flag to compare. Default: the only one.")
+    split: Literal["dev", "test"] = option("test", "Which target sentences.")
+    mode: Literal["conll", "strict"] = option(
+        "conll", "conll: an I- that continues nothing opens an entity; strict: it is dropped."
+    )
+    gold: Path | None = option(None, "Score two files: the gold tags.")
+    predictions: Path | None = option(None, "Score two files: the predicted tags.")
+    batch_subwords: int = option(4096, "Subwords read at once.", minimum=64, counts=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Compute):
+    """Tag new text: plain text, CoNLL or JSONL in, JSONL or CoNLL out, in the order of the input."""
+
+    input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
+    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
+    output: Path | None = option(None, "Where to write; default: stdout.")
+    format: Literal["jsonl", "conll"] = option("jsonl", "Output format.")
+    input_format: Literal["auto", "text", "conll", "jsonl"] = option("auto", "Input format; auto goes by file ending.")
+    batch_subwords: int = option(4096, "Subwords read at once.", minimum=64, counts=False)

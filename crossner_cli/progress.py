@@ -1,0 +1,51 @@
+"""What a stage tells while it works: stages are generators of these and return their manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One sign of life.
+
+    Args:
+        task: What is being done, as ``finetune seed 1``.
+        done: Units done.
+        total: Units in all, if known.
+        unit: What is counted: ``steps``, ``sentences``, ``bytes``.
+        values: Named numbers to show, as loss, dev F1, words a second.
+        is_milestone: Worth a line of its own in a log file, as the end of an epoch.
+    """
+
+    task: str
+    done: float
+    total: float | None = None
+    unit: str = "steps"
+    values: dict[str, float] = field(default_factory=dict)
+    is_milestone: bool = False
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One sentence a person should read: what was loaded, dropped or repaired."""
+
+    text: str
+
+
+Event = Progress | Notice
+Work = Generator[Event, None, Result]
+
+
+def exhaust(work: Generator[Any, None, Result]) -> Result:
+    """Run a stage to its end without showing anything, and return what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: Result = end.value
+            return result

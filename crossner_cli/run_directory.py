@@ -1,0 +1,298 @@
+"""Where stages read and write: drafts, manifests, digests and locks.
+
+A stage writes into a draft folder beside its own, its manifest last, and renames. So a folder that exists is
+finished, whatever happened; a draft is what an interrupted stage continues from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Command
+
+Manifest = dict[str, Any]
+MANIFEST, DRAFT = "manifest.json", "draft.json"
+COMMAND_THAT_MAKES = {
+    "prepare-data": "crossner prepare-data --source DATASET --target DATASET",
+    "dapt": "crossner dapt",
+    "pretrain-source": "crossner pretrain-source",
+    "finetune": "crossner finetune",
+    "joint-train": "crossner joint-train",
+}
+
+
+def digest_file(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digest_folder(folder: Path) -> str:
+    """SHA-256 over the names and digests of every file below a folder."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(f"{path.relative_to(folder).as_posix()} {digest_file(path)}\n".encode())
+    return total.hexdigest()
+
+
+def digest_path(path: Path) -> str:
+    """SHA-256 of a file or a folder."""
+    return digest_folder(path) if path.is_dir() else digest_file(path)
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a JSON file that is either the old one or the new one, whenever the power goes."""
+    write_atomically(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file under another name, flush it to disk, rename."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder's own entries, so that a rename survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_tree(folder: Path) -> None:
+    """Flush every file and folder below ``folder``, and itself."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            flush_folder(path)
+        else:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    flush_folder(folder)
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Name what differs between two records, value by value."""
+    keys = [key for key in (*before, *(key for key in after if key not in before))]
+    changed = [key for key in keys if before.get(key) != after.get(key)]
+    return [f"{key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed]
+
+
+class RunDirectory:
+    """One experiment: a folder with one folder a finished stage."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def folder(self, name: str) -> Path:
+        """Where the stage of this name is, once finished."""
+        return self.path / name
+
+    def has(self, name: str) -> bool:
+        """Whether a stage of this name is finished."""
+        return (self.folder(name) / MANIFEST).is_file()
+
+    def manifest(self, name: str, *, wanted_by: str) -> Manifest:
+        """Read the manifest of a finished stage.
+
+        Raises:
+            CrossNERError: There is none; says who wanted it and which command makes it.
+        """
+        path = self.folder(name) / MANIFEST
+        if not path.is_file():
+            others = ", ".join(self.stages()) or "none"
+            raise CrossNERError(
+                f"{wanted_by} needs the stage {name!r}, and {path} does not exist (finished stages here: {others}).",
+                hint=f"Make it first: {COMMAND_THAT_MAKES.get(name, f'crossner COMMAND --name {name}')}"
+                f" --run {self.path}",
+            )
+        manifest: Manifest = json.loads(path.read_text(encoding="utf-8"))
+        return manifest
+
+    def stages(self) -> list[str]:
+        """Names of the finished stages."""
+        found = self.path.glob(f"*/{MANIFEST}") if self.path.is_dir() else []
+        return sorted(path.parent.name for path in found if not path.parent.name.startswith("."))
+
+    def digest(self, name: str) -> str:
+        """Digest of a finished stage: that of its manifest, which holds the digests of its outputs."""
+        return digest_file(self.folder(name) / MANIFEST)
+
+    def open_stage(self, command: str, options: Command, inputs: Mapping[str, str]) -> Stage:
+        """Take the lock of a stage and tell what is there: finished, interrupted or nothing.
+
+        Args:
+            command: The command that asks, as ``finetune``.
+            options: Its options; ``options.name`` names the folder.
+            inputs: Digest of everything the result depends on, by name.
+
+        Raises:
+            CrossNERError: Another process is at work on it, or what is there was made with other options or inputs.
+        """
+        stage = Stage(self, command, options, dict(inputs))
+        stage.open()
+        return stage
+
+
+class Stage:
+    """The work of one command: a locked draft folder that becomes the stage's folder when finished.
+
+    Used as a context manager. Leaving it before ``finish`` keeps the draft, to be continued by the same command.
+    """
+
+    def __init__(self, run: RunDirectory, command: str, options: Command, inputs: dict[str, str]) -> None:
+        self.run, self.command, self.options, self.inputs = run, command, options, inputs
+        self.name = options.name or command
+        if not self.name.strip() or self.name.startswith(".") or Path(self.name).name != self.name:
+            raise CrossNERError(
+                f"--name {self.name!r} is not a folder name.", hint="Use letters, digits, '-' and '_', as dapt-token."
+            )
+        self.folder = run.folder(self.name)
+        self.draft = run.path / f".draft-{self.name}"
+        self.replaced = run.path / f".replaced-{self.name}"
+        self.finished: Manifest | None = None
+        self.is_continued = False
+        self._lock: int | None = None
+        self._started = time.time()
+
+    def open(self) -> None:
+        """Lock, tidy what a crash left, compare, and make the draft folder."""
+        self.run.path.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        try:
+            self._recover()
+            self._compare()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def finish(self, result: dict[str, Any], **more: Any) -> Manifest:
+        """Write the manifest last, flush everything, and rename the draft to the stage's folder."""
+        from crossner_cli.versions import versions
+
+        (self.draft / DRAFT).unlink(missing_ok=True)
+        flush_tree(self.draft)
+        manifest: Manifest = {
+            "stage": self.command,
+            "name": self.name,
+            "options": self.options.record(),
+            "inputs": self.inputs,
+            "result": result,
+            **more,
+            "outputs": {
+                path.relative_to(self.draft).as_posix(): digest_file(path)
+                for path in sorted(self.draft.rglob("*"))
+                if path.is_file()
+            },
+            "versions": versions(),
+            "seconds": round(time.time() - self._started, 1),
+            "continued": self.is_continued,
+        }
+        write_json(self.draft / MANIFEST, manifest)
+        if self.folder.exists():
+            self.folder.replace(self.replaced)
+        self.draft.replace(self.folder)
+        flush_folder(self.run.path)
+        shutil.rmtree(self.replaced, ignore_errors=True)
+        self.finished = manifest
+        return manifest
+
+    def _take_lock(self) -> None:
+        import fcntl
+
+        path = self.run.path / f".lock-{self.name}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
+            os.close(descriptor)
+            raise CrossNERError(
+                f"{holder} is at work on the stage {self.name!r} of {self.run.path}.",
+                hint="Wait for it, or give this one another folder with --name.",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        self._lock = descriptor
+
+    def _recover(self) -> None:
+        """Finish or undo the renames of ``finish`` that a crash cut short."""
+        if (self.draft / MANIFEST).is_file():
+            if self.folder.exists():
+                self.folder.replace(self.replaced)
+            self.draft.replace(self.folder)
+        elif self.replaced.exists() and not self.folder.exists():
+            self.replaced.replace(self.folder)
+        shutil.rmtree(self.replaced, ignore_errors=True)
+
+    def _compare(self) -> None:
+        """Tell a finished or interrupted stage of the same options and inputs from any other."""
+        now = {"command": self.command, "options": self.options.record(), "inputs": self.inputs}
+        if self.options.force:
+            shutil.rmtree(self.draft, ignore_errors=True)
+        elif self.run.has(self.name):
+            manifest = self.run.manifest(self.name, wanted_by=self.command)
+            before = {"command": manifest["stage"], "options": manifest["options"], "inputs": manifest["inputs"]}
+            self._refuse_differences(before, now, "finished")
+            self.finished = manifest
+            return
+        elif (self.draft / DRAFT).is_file():
+            self._refuse_differences(
+                json.loads((self.draft / DRAFT).read_text(encoding="utf-8")), now, "interrupted"
+            )
+            self.is_continued = True
+            return
+        elif self.folder.exists():
+            raise CrossNERError(
+                f"{self.folder} exists and is no finished stage (it has no {MANIFEST}).",
+                hint="Move it away, or give this stage another folder with --name.",
+            )
+        shutil.rmtree(self.draft, ignore_errors=True)
+        self.draft.mkdir(parents=True)
+        write_json(self.draft / DRAFT, now)
+
+    def _refuse_differences(self, before: dict[str, Any], now: dict[str, Any], state: str) -> None:
+        found = [f"command: {before['command']} -> {now['command']}"] if before["command"] != now["command"] else []
+        found += differences(before["options"], now["options"])
+        found += [f"input {line}" for line in differences(before["inputs"], now["inputs"])]
+        if found:
+            raise CrossNERError(
+                f"The stage {self.name!r} of {self.run.path} is {state} with other options or inputs:\n  "
+                + "\n  ".join(found),
+                hint="--force does it again, replacing it; --name NAME keeps both.",
+            )
