@@ -1,0 +1,339 @@
+"""The corpus levels, from raw text and lists of names."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossner_cli.corpora import LEVELS, write_levels
+from crossner_cli.errors import CrossNERError
+from crossner_cli.names import Name, Names, read_names
+from crossner_cli.progress import Notice, Progress, exhaust
+from crossner_cli.text_files import open_lines
+
+MIRROR = os.environ.get("CROSSNER_MIRROR")
+NAMES = "Ada Lovelace\tperson\nLondon\tcity\nNew York\tcity\nNew York Times\tpaper\nParis\tcity\nParis\tperson\n"
+TEXT = (
+    "Ada Lovelace lived in London. She read, and London slept.\n"
+    "\n"
+    "The New York  Times wrote of Paris; london did not.\tNobody came.\n"
+    "In London, London is London.\n"
+)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def entities(tmp_path: Path) -> Path:
+    path = tmp_path / "names.tsv"
+    path.write_text(NAMES, encoding="utf-8")
+    return path
+
+
+def write(corpus: Path | list[Path], entities: Path | None, folder: Path, **options: Any) -> dict[str, Any]:
+    """Write levels with the options of the command as defaults."""
+    defaults: dict[str, Any] = {
+        "level": None, "specialised_types": {"paper"}, "min_entities": 2, "task_upsample": 2, "excluded": set(),
+        "workers": 1,
+    }  # fmt: skip
+    paths = corpus if isinstance(corpus, list) else [corpus]
+    return exhaust(write_levels(paths, [entities] if entities else [], folder, **{**defaults, **options}))
+
+
+def read(folder: Path, level: str) -> list[str]:
+    return (folder / f"{level}.txt").read_bytes().decode().splitlines()
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_each_level_holds_its_sentences(corpus: Path, entities: Path, tmp_path: Path) -> None:
+    statistics = write(corpus, entities, tmp_path / "out")
+    times = "The New York Times wrote of Paris; london did not."
+    assert read(tmp_path / "out", "domain") == [
+        "Ada Lovelace lived in London.", "She read, and London slept.", times, "Nobody came.",
+        "In London, London is London.",
+    ]  # fmt: skip
+    assert read(tmp_path / "out", "entity") == ["Ada Lovelace lived in London.", times]
+    assert read(tmp_path / "out", "task") == [times]
+    assert read(tmp_path / "out", "integrated") == ["Ada Lovelace lived in London.", times, times, times]
+    assert files_of(tmp_path / "out") == sorted(f"{level}.txt" for level in LEVELS)
+    assert statistics == {
+        "lines": 4, "blank_lines": 1, "sentences": 5, "dropped_leaks": 0, "sentences_without_names": 1,
+        "names": {"lines": 6, "blank_lines": 0, "names": 5, "repeated": 0, "names_with_several_types": 1,
+                  "types": {"city": 3, "paper": 1, "person": 2}},
+        "levels": {
+            "domain": {"sentences": 5, "words": 35, "mentions": {"city": 6, "paper": 1, "person": 2}},
+            "entity": {"sentences": 2, "words": 18, "mentions": {"city": 2, "paper": 1, "person": 2}},
+            "task": {"sentences": 1, "words": 12, "mentions": {"city": 1, "paper": 1, "person": 1}},
+            "integrated": {"sentences": 4, "words": 42, "mentions": {"city": 4, "paper": 3, "person": 4}},
+        },
+    }  # fmt: skip
+
+
+def test_without_names_only_the_domain_level_is_made(corpus: Path, tmp_path: Path) -> None:
+    statistics = write(corpus, None, tmp_path / "out", specialised_types=None)
+    assert files_of(tmp_path / "out") == ["domain.txt"]
+    assert statistics["names"] is None
+    assert "sentences_without_names" not in statistics
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_one_level_leaves_no_other_file(corpus: Path, entities: Path, tmp_path: Path, level: str) -> None:
+    write(corpus, entities, tmp_path / "all")
+    write(corpus, entities, tmp_path / "one", level=level)
+    assert files_of(tmp_path / "one") == [f"{level}.txt"]
+    assert read(tmp_path / "one", level) == read(tmp_path / "all", level)
+
+
+def test_levels_without_specialised_types_are_left_out_with_a_notice(
+    corpus: Path, entities: Path, tmp_path: Path
+) -> None:
+    work = write_levels(
+        [corpus, corpus], [entities], tmp_path / "out", level=None, specialised_types=None, min_entities=2,
+        task_upsample=2, excluded=set(), workers=1,
+    )  # fmt: skip
+    events = list(work)
+    assert ["left out" in event.text or "once" in event.text for event in events if isinstance(event, Notice)] == [
+        True
+    ] * 2
+    last = events[-1]
+    assert isinstance(last, Progress) and last.done == last.total == len(TEXT)
+    assert files_of(tmp_path / "out") == ["domain.txt", "entity.txt"]
+
+
+def test_a_specialised_type_without_names_among_others_is_told(corpus: Path, entities: Path, tmp_path: Path) -> None:
+    work = write_levels(
+        [corpus], [entities], tmp_path / "out", level="task", specialised_types={"paper", "song"}, min_entities=2,
+        task_upsample=2, excluded=set(), workers=1,
+    )  # fmt: skip
+    assert Notice("The entity lists have no name of the specialised types song.") in list(work)
+    assert len(read(tmp_path / "out", "task")) == 1
+
+
+def test_sentences_the_target_is_scored_on_are_in_no_level(corpus: Path, entities: Path, tmp_path: Path) -> None:
+    excluded = {
+        ("ada", "LOVELACE", "lived", "in", "London", "."),
+        ("The", "New York Times", "wrote of", "Paris", ";", "london", "did", "not", ".", "Nobody", "came", "."),
+    }
+    with pytest.raises(CrossNERError, match="'entity' is empty.* 3 of them dropped as leaks"):
+        write(corpus, entities, tmp_path / "out", excluded=excluded)
+    statistics = write(corpus, entities, tmp_path / "out", excluded=excluded, level="domain")
+    assert read(tmp_path / "out", "domain") == ["She read, and London slept.", "In London, London is London."]
+    assert statistics["dropped_leaks"] == 3
+
+
+def test_the_number_of_processes_changes_nothing(entities: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    (folder / "below").mkdir(parents=True)
+    for number in range(3):
+        lines = (f"Ada Lovelace saw London {number} {line}. Nobody read The New York Times.\n" for line in range(1500))
+        (folder / ("below" if number else ".") / f"{number}.txt").write_text("".join(lines), encoding="utf-8")
+    (folder / "other.md").write_text("Not read.", encoding="utf-8")
+    statistics = [write(folder, entities, tmp_path / f"out{workers}", workers=workers) for workers in (1, 2)]
+    assert statistics[0] == statistics[1]
+    assert statistics[0]["sentences"] == 9000
+    for level in LEVELS:
+        first, second = (tmp_path / f"out{workers}" / f"{level}.txt" for workers in (1, 2))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_bad_line_met_by_several_processes_leaves_nothing(entities: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes(b"Ada Lovelace saw London. The New York Times too.\n" * 2500 + b"caf\xe9\n")
+    with pytest.raises(CrossNERError, match=r"corpus.txt:2501: byte 0xe9 at position 3 .* is not UTF-8"):
+        write(corpus, entities, tmp_path / "out", workers=2)
+    assert files_of(tmp_path / "out") == []
+
+
+def names_of(listed: dict[Name, str]) -> Names:
+    """Names made of words, without a file."""
+    lengths = {
+        name[0]: tuple(sorted({len(other) for other in listed if other[0] == name[0]}, reverse=True)) for name in listed
+    }
+    return Names({name: (entity_type,) for name, entity_type in listed.items()}, lengths, {})
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.dictionaries(
+        st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple), st.sampled_from("XY"), max_size=8
+    ),
+    st.lists(st.sampled_from("abcd"), max_size=12).map(tuple),
+)
+def test_names_are_found_as_by_trying_every_span(listed: dict[Name, str], words: Name) -> None:
+    expected, start = [], 0
+    while start < len(words):
+        ends = [end for end in range(len(words), start, -1) if words[start:end] in listed]
+        expected += [(start, ends[0])] if ends else []
+        start = ends[0] if ends else start + 1
+    assert names_of(listed).find(words) == expected
+
+
+WORDS = st.sampled_from(["Ada", "Bob", "Cid", "came", "to", "Dow"])
+SENTENCES = st.lists(
+    st.lists(WORDS, min_size=1, max_size=6).map(lambda words: " ".join(words) + "."), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(SENTENCES, st.integers(1, 3), st.integers(1, 3))
+def test_levels_have_the_sizes_and_the_nesting_of_the_paper(lines: list[str], threshold: int, upsample: int) -> None:
+    lines = [*lines, "Ada Bob Cid Dow."]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "corpus.txt").write_text("\n".join(lines), encoding="utf-8")
+        (folder / "names.tsv").write_text("Ada\tX\nBob\tX\nCid\tX\nDow\tY\n", encoding="utf-8")
+        options: dict[str, Any] = {"specialised_types": {"Y"}, "task_upsample": upsample}
+        statistics = write(folder / "corpus.txt", folder / "names.tsv", folder, min_entities=threshold, **options)
+        level = {level: Counter(read(folder, level)) for level in LEVELS}
+        write(folder / "corpus.txt", folder / "names.tsv", folder / "more", min_entities=threshold + 1, **options)
+        stricter = Counter(read(folder / "more", "entity"))
+    sizes = {name: found["sentences"] for name, found in statistics["levels"].items()}
+    assert sizes == {name: found.total() for name, found in level.items()}
+    assert sizes["integrated"] == sizes["entity"] + upsample * sizes["task"]
+    assert level["entity"] <= level["domain"]
+    assert level["task"] <= level["domain"]
+    assert stricter <= level["entity"]
+    assert level["domain"] == Counter(lines)
+    assert level["task"] == Counter(line for line in lines if "Dow" in line)
+    assert level["entity"] == Counter(
+        line for line in lines if sum(entity in line for entity in ("Ada", "Bob", "Cid", "Dow")) >= threshold
+    )
+
+
+def test_lists_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_bytes(
+        "\ufeffO'Neill's Inn\tpub\r\n\nDr. No\tfilm\nDr.  No \tfilm\nDr. No\tperson\nÉcole\torg\n".encode()
+    )
+    names = read_names([path, path])
+    assert names.counts == {"lines": 12, "blank_lines": 2, "names": 3, "repeated": 6, "names_with_several_types": 1}
+    assert names.types == {
+        ("O'Neill", "'s", "Inn"): ("pub",), ("Dr.", "No"): ("film", "person"), ("École",): ("org",)
+    }  # fmt: skip
+    assert names.find(("I", "saw", "Dr.", "No", "and", "Dr.", "Who")) == [(2, 4)]
+
+
+@pytest.mark.parametrize(
+    "line", ["Ada Lovelace", "Ada\tB\tperson", "\tperson", "  \tperson", "Ada\t", "Ada\t ", "Ada\ta person"]
+)
+def test_a_malformed_line_is_shown_with_its_place(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_text(f"London\tcity\n{line}\n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match=r"names.tsv:2: expected 'name<TAB>type', got ") as problem:
+        read_names([path])
+    assert repr(line) in problem.value.problem
+    assert "one tab" in problem.value.hint
+
+
+def test_lists_without_names_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_text("\n \n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match=r"hold no name: .*names.tsv"):
+        read_names([path])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "hint"),
+    [
+        ({"level": "task", "specialised_types": None}, "'task' needs specialised", "city (3 names), paper (1 names)"),
+        ({"level": "integrated", "specialised_types": set()}, "'integrated' needs", "--specialised-types"),
+        ({"specialised_types": {"poem", "song"}}, "no name of the specialised types poem, song", "person (2 names)"),
+        ({"min_entities": 3}, "'entity' is empty: 5 sentences in 1 files", "Lower --min-entities (now 3)"),
+    ],
+)  # fmt: skip
+def test_levels_that_cannot_be_made_are_refused(
+    corpus: Path, entities: Path, tmp_path: Path, options: dict[str, Any], problem: str, hint: str
+) -> None:
+    with pytest.raises(CrossNERError) as refusal:
+        write(corpus, entities, tmp_path / "out", **options)
+    assert problem in refusal.value.problem
+    assert hint in refusal.value.hint
+    assert files_of(tmp_path / "out") == []
+
+
+def test_an_empty_task_level_tells_the_types(corpus: Path, tmp_path: Path) -> None:
+    entities = tmp_path / "more.tsv"
+    entities.write_text(f"{NAMES}Rome\ttown\n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match="'task' is empty: .* 1 without any of the 6 listed names") as refusal:
+        write(corpus, entities, tmp_path / "out", level="integrated", specialised_types={"town"})
+    assert "other --specialised-types (now town). Types in the list: city (3 names)" in refusal.value.hint
+
+
+def test_a_level_that_needs_names_asks_for_them(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match="'entity' needs an entity list") as refusal:
+        write(corpus, None, tmp_path / "out", level="entity")
+    assert "--entities LIST" in refusal.value.hint
+
+
+def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("\n\n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match="'domain' is empty: 0 sentences in 1 files"):
+        write(tmp_path / "corpus.txt", None, tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CrossNERError, match=r"empty holds no \*.txt file"):
+        write(tmp_path / "empty", None, tmp_path / "out")
+    assert files_of(tmp_path / "out") == []
+
+
+def test_an_earlier_level_survives_a_failure(corpus: Path, entities: Path, tmp_path: Path) -> None:
+    write(corpus, entities, tmp_path / "out", level="entity")
+    before = read(tmp_path / "out", "entity")
+    with pytest.raises(CrossNERError):
+        write(corpus, entities, tmp_path / "out", level="entity", min_entities=9)
+    assert read(tmp_path / "out", "entity") == before
+    assert files_of(tmp_path / "out") == ["entity.txt"]
+
+
+def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeffa\u0085b\u2028c\r\n\x0bd\re\n\nlast".encode())
+    assert list(open_lines(path)) == [(1, "a\u0085b\u2028c"), (2, "\x0bd\re"), (3, ""), (4, "last")]
+
+
+def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match="missing.txt does not exist"):
+        write(tmp_path / "missing.txt", None, tmp_path / "out")
+    with pytest.raises(CrossNERError, match="is a folder"):
+        read_names([tmp_path])
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):
+        with pytest.raises(CrossNERError, match="cannot be opened"):
+            write(path, None, tmp_path / "out")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs permissions that bind")
+def test_a_file_without_permission_is_a_known_problem(corpus: Path, tmp_path: Path) -> None:
+    corpus.chmod(0)
+    with pytest.raises(CrossNERError, match="permission denied"):
+        write(corpus, None, tmp_path / "out")
+
+
+@pytest.mark.skipif(MIRROR is None, reason="CROSSNER_MIRROR is unset")
+def test_wikipedia_sentences_are_selected(tmp_path: Path) -> None:
+    folder = Path(MIRROR or "", "corpora")
+    corpus, entities = folder / "wikipedia_sentences.txt", folder / "wikipedia_entities.tsv"
+    statistics = write(corpus, entities, tmp_path / "out", specialised_types={"ORG"})
+    found = statistics["levels"]
+    assert statistics["lines"] == 23187
+    assert statistics["names"]["lines"] == 21576
+    assert 530_000 < found["domain"]["words"] < 540_000
+    assert found["domain"]["sentences"] > found["entity"]["sentences"] > found["task"]["sentences"] > 1000
+    assert found["integrated"]["words"] == found["entity"]["words"] + 2 * found["task"]["words"]
+    domain = Counter(read(tmp_path / "out", "domain"))
+    assert domain.total() == found["domain"]["sentences"]
+    assert all(Counter(read(tmp_path / "out", level)) <= domain for level in ("entity", "task"))
