@@ -1,0 +1,357 @@
+"""Labelled files as people publish them: columns (CoNLL and its kin) and JSONL, in any of the usual tag schemes.
+
+What is read is UTF-8 with LF or CRLF line ends. Words stay as they are, U+00A0 and U+0085 included; what had to be
+repaired is counted. Whatever scheme a data set is in, its sentences leave this module in BIO or BIOES.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from crossner_cli.data import Sentence
+from crossner_cli.errors import CrossNERError
+from crossner_cli.tags import OUTSIDE, Scheme, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+DOCSTART = "-DOCSTART-"
+# What stands for a word that is empty or white space: the row keeps its place and its tag.
+NO_WORD = "\ufffd"
+# str.strip() would take U+00A0 and U+0085 too, which are words in published data.
+BLANK = " \t"
+EXAMPLES = 5
+
+BYTE_ORDER_MARK_REMOVED = "byte-order mark removed"
+WHITE_SPACE_BREAK = "white-space line read as the end of a sentence"
+EMPTY_WORD = "empty word replaced by U+FFFD"
+EMPTY_SENTENCE = "sentence without words dropped"
+DOCSTART_DROPPED = "-DOCSTART- dropped"
+ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
+
+COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
+JSONL_HINT = 'A line is one sentence: {"words": ["In", "Paris"], "tags": ["O", "B-location"]}.'
+TAG_HINT = "A tag is O or prefix-type, as B-person; prefixes of IOB, BIOES, BILOU and BMES are read."
+
+
+@dataclass
+class Repairs:
+    """What reading had to repair or drop: how often, and where first (``file:line``)."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, place: str) -> None:
+        """Count one repair."""
+        self.counts[kind] += 1
+        places = self.examples.setdefault(kind, [])
+        if len(places) < EXAMPLES:
+            places.append(place)
+
+    def to_json(self) -> dict[str, Any]:
+        """Count and first places of each kind."""
+        return {kind: {"count": count, "first": self.examples[kind]} for kind, count in self.counts.items()}
+
+
+@dataclass(frozen=True)
+class Located:
+    """A sentence as the file has it, and the line of each word."""
+
+    sentence: Sentence
+    lines: Sequence[int]
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Open a file for reading.
+
+    Raises:
+        CrossNERError: It is missing, a folder, or may not be read.
+    """
+    try:
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CrossNERError(f"{path} cannot be read: {reason}.", hint="Give a file that exists and is yours.") from None
+
+
+def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[tuple[int, str]]:
+    """Decode lines one at a time, without their ends, numbered from 1.
+
+    Args:
+        stream: Lines that end in LF or CRLF, the last one perhaps in neither: a file opened in binary.
+        name: What to call the file in messages.
+        repairs: Where a byte-order mark is counted.
+
+    Raises:
+        CrossNERError: A line is not UTF-8.
+    """
+    for number, raw in enumerate(stream, start=1):
+        if number == 1 and raw.startswith(BYTE_ORDER_MARK):
+            raw = raw[len(BYTE_ORDER_MARK) :]
+            repairs.add(BYTE_ORDER_MARK_REMOVED, f"{name}:1")
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CrossNERError(
+                f"{name}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8.",
+                hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > CONVERTED",
+            ) from None
+        yield number, line.rstrip("\r\n")
+
+
+def read_labelled(
+    path: Path, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
+) -> Iterator[Located]:
+    """Read a file of sentences with tags: JSONL by its ending ``.jsonl``, else columns.
+
+    Args:
+        path: The file.
+        repairs: Where repairs are counted.
+        tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
+        keep_docstart: Keep ``-DOCSTART-`` as a sentence of one word.
+
+    Raises:
+        CrossNERError: The file cannot be read, is not UTF-8, or a line is malformed.
+    """
+    parse = parse_jsonl if path.suffix == ".jsonl" else parse_columns
+    with open_binary(path) as stream:
+        yield from parse(stream, str(path), repairs, tags_required=tags_required, keep_docstart=keep_docstart)
+
+
+def parse_columns(
+    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
+) -> Iterator[Located]:
+    """Read sentences in columns: the first is the word, the last its tag.
+
+    Columns are separated by tabs where the line has one, else by spaces. With ``tags_required`` False a line may be a
+    word alone. A line of spaces ends a sentence as an empty one does; ``<TAB>O`` is a word that is empty.
+
+    Raises:
+        CrossNERError: A line is malformed.
+    """
+    words: list[str] = []
+    tags: list[str | None] = []
+    known = {OUTSIDE}
+    number = 0
+    for number, line in numbered_lines(stream, name, repairs):
+        text = line.rstrip(BLANK)
+        if not text:
+            if line:
+                repairs.add(WHITE_SPACE_BREAK, f"{name}:{number}")
+            if words:
+                yield _located(words, tags, number)
+                words, tags = [], []
+            continue
+        word, tag = _split_row(text, f"{name}:{number}", known, tags_required)
+        if word == DOCSTART:
+            if words:
+                yield _located(words, tags, number)
+                words, tags = [], []
+            if keep_docstart:
+                yield Located(Sentence((DOCSTART,), (OUTSIDE,)), [number])
+            else:
+                repairs.add(DOCSTART_DROPPED, f"{name}:{number}")
+            continue
+        words.append(_whole_word(word, f"{name}:{number}", repairs))
+        tags.append(tag)
+    if words:
+        yield _located(words, tags, number + 1)
+
+
+def _located(words: list[str], tags: list[str | None], end: int) -> Located:
+    """A sentence whose last row is on the line before ``end``."""
+    complete = tuple(tag for tag in tags if tag is not None)
+    sentence = Sentence(tuple(words), complete if len(complete) == len(words) else None)
+    return Located(sentence, range(end - len(words), end))
+
+
+def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> tuple[str, str | None]:
+    """Word and tag of a row. ``known`` holds the tags already checked."""
+    if "\r" in text:
+        raise CrossNERError(
+            f"{place}: found a carriage return inside a line, {_shown(text)}.",
+            hint="Convert the line ends to LF, as: tr '\\r' '\\n' < FILE > CONVERTED",
+        )
+    separator = "\t" if "\t" in text else " "
+    fields = text.split(separator)
+    if len(fields) == 1:
+        if tags_required and text != DOCSTART:
+            raise CrossNERError(f"{place}: found one column, {_shown(text)}, expected a word and a tag.",
+                                hint=COLUMNS_HINT)  # fmt: skip
+        return text, None
+    word, tag = fields[0], fields[-1].strip(" ")
+    if tag in known:
+        return word, tag
+    if _is_tag(tag):
+        known.add(tag)
+        return word, tag
+    if word == DOCSTART or (not tags_required and separator == "\t"):
+        return word, None
+    if tags_required:
+        raise CrossNERError(f"{place}: found the tag {_shown(tag)} in {_shown(text)}.", hint=TAG_HINT)
+    raise CrossNERError(
+        f"{place}: found {_shown(text)}, expected a word alone or a word and a tag.",
+        hint="If this is running text, say so: --input-format text, or a file that ends in .txt.",
+    )
+
+
+def _is_tag(text: str) -> bool:
+    try:
+        split_tag(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole_word(word: str, place: str, repairs: Repairs) -> str:
+    """The word, or what stands for it where it is empty or white space."""
+    if word.strip(BLANK):
+        return word
+    repairs.add(EMPTY_WORD, place)
+    return NO_WORD
+
+
+def _shown(text: str) -> str:
+    """A text for a message, cut where it is long."""
+    return repr(text) if len(text) <= 80 else f"{text[:80]!r} …"
+
+
+def parse_records(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read JSONL: one object a line, numbered from 1; empty lines are passed over.
+
+    Raises:
+        CrossNERError: A line is no JSON object.
+    """
+    for number, line in numbered_lines(stream, name, repairs):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+            raise CrossNERError(f"{name}:{number}: found {_shown(line)}, which is no JSON ({reason}).",
+                                hint=JSONL_HINT) from None  # fmt: skip
+        if not isinstance(record, dict):
+            raise CrossNERError(f"{name}:{number}: found {_shown(line)}, expected a JSON object.", hint=JSONL_HINT)
+        yield number, record
+
+
+def parse_jsonl(
+    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
+) -> Iterator[Located]:
+    """Read JSONL sentences: lists ``words`` and ``tags``, or ``tokens`` and ``ner_tags``.
+
+    Raises:
+        CrossNERError: A line is malformed, or its lists differ in length.
+    """
+    for number, record in parse_records(stream, name, repairs):
+        place = f"{name}:{number}"
+        words = _strings(record, ("words", "tokens"), place)
+        if words is None:
+            raise CrossNERError(f"{place}: found no list of words, only {_shown(', '.join(record))}.", hint=JSONL_HINT)
+        tags = _strings(record, ("tags", "ner_tags"), place)
+        _check_tags(words, tags, place, tags_required)
+        if not words:
+            repairs.add(EMPTY_SENTENCE, place)
+        elif words == [DOCSTART] and not keep_docstart:
+            repairs.add(DOCSTART_DROPPED, place)
+        else:
+            whole = tuple(_whole_word(word, place, repairs) for word in words)
+            yield Located(Sentence(whole, tuple(tags) if tags is not None else None), [number] * len(words))
+
+
+def _strings(record: dict[str, Any], keys: tuple[str, ...], place: str) -> list[str] | None:
+    """The list of strings under the first of the keys there is."""
+    for key in keys:
+        values = record.get(key)
+        if values is None:
+            continue
+        if not isinstance(values, list):
+            raise CrossNERError(f"{place}: {key} is of type {type(values).__name__}, expected a list of strings.",
+                                hint=JSONL_HINT)  # fmt: skip
+        wrong = next((value for value in values if not isinstance(value, str)), "")
+        if wrong != "":
+            raise CrossNERError(f"{place}: {key} holds a value of type {type(wrong).__name__}, expected strings.",
+                                hint="Write tags by their names, not by numbers.\n" + JSONL_HINT)  # fmt: skip
+        if not _is_writable("".join(values)):
+            raise CrossNERError(f"{place}: {key} hold half a surrogate pair, which no file can hold.",
+                                hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
+        return values
+    return None
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_tags(words: list[str], tags: list[str] | None, place: str, tags_required: bool) -> None:
+    if tags is None:
+        if tags_required:
+            raise CrossNERError(f"{place}: found no list of tags.", hint=JSONL_HINT)
+        return
+    if len(tags) != len(words):
+        raise CrossNERError(f"{place}: found {len(words)} words and {len(tags)} tags.", hint=JSONL_HINT)
+    for tag in set(tags) - {OUTSIDE}:
+        if not _is_tag(tag):
+            raise CrossNERError(f"{place}: found the tag {_shown(tag)}.", hint=TAG_HINT)
+
+
+@dataclass(frozen=True)
+class LabelledDomain:
+    """A data set as read: the sentences of each split in the scheme asked for.
+
+    Args:
+        splits: Sentences by split, tagged.
+        types: Entity types in the order in which train, dev and test first show them.
+        found_scheme: The scheme of the files: ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
+        repairs: What was repaired.
+    """
+
+    splits: dict[str, list[Sentence]]
+    types: tuple[str, ...]
+    found_scheme: str
+    repairs: Repairs
+
+
+def read_domain(
+    files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "bio", keep_docstart: bool = False
+) -> LabelledDomain:
+    """Read every split of a data set and write its tags in one scheme.
+
+    The scheme of the files is detected over all splits together, as one split may be too small to tell. Entities are
+    conlleval's, so legal sequences are converted without loss and illegal ones are repaired and counted.
+
+    Raises:
+        CrossNERError: A file cannot be read, is malformed, or holds no sentence.
+    """
+    repairs = Repairs()
+    found: dict[str, list[Located]] = {}
+    for split, path in files.items():
+        found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
+        if not found[split]:
+            raise CrossNERError(f"{path} holds no sentence.", hint=COLUMNS_HINT)
+    # A sentence without entities is legal in every scheme.
+    found_scheme = detect_scheme(
+        tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
+    )
+    splits: dict[str, list[Sentence]] = {}
+    types: dict[str, None] = {}
+    for split, sentences in found.items():
+        splits[split] = []
+        for located in sentences:
+            tags = located.sentence.tags or ()
+            for position in illegal_positions(tags, found_scheme):
+                line = located.lines[min(position, len(tags) - 1)]
+                repairs.add(ILLEGAL_TAG, f"{files[split]}:{line}")
+            spans = to_spans(tags)
+            types.update(dict.fromkeys(span.type for span in spans))
+            words = located.sentence.words
+            splits[split].append(Sentence(words, tuple(to_tags(spans, len(words), scheme)), name))
+    return LabelledDomain(splits, tuple(types), found_scheme, repairs)

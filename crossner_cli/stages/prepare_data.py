@@ -1,0 +1,311 @@
+"""prepare-data: read the labelled sentences and raw text of a run, check and count them, store them in one form."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shutil
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from crossner_cli.data import SPLITS, Sentence, write_sentences
+from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
+from crossner_cli.domains import Domain, bundled_domains, find_domain
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import PrepareData
+from crossner_cli.progress import Notice, Progress, Work
+from crossner_cli.readers import LabelledDomain, read_domain
+from crossner_cli.run_directory import Manifest, RunDirectory, digest_path, write_json
+
+COMMAND = "prepare-data"
+# Lines of raw text that are enough to tell the 5,000 most frequent words.
+VOCABULARY_LINES = 1_000_000
+
+Domains = dict[str, Domain]
+Labelled = dict[str, LabelledDomain]
+
+
+def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
+    """Store the sentences of source and target, their statistics and repairs, and the corpus levels.
+
+    Every split is read; training uses train and dev only. Dev is taken from train before ``--train-limit`` counts, so
+    that runs with different limits share their dev sentences.
+
+    Raises:
+        CrossNERError: Options contradict each other, or an input is missing or malformed; no stage is left then.
+    """
+    _check(options)
+    domains = _find_domains(options)
+    for role, domain in domains.items():
+        fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
+        if fetched:
+            yield Notice(f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}.")
+    corpus = [_bundled(path, "corpus") for path in options.corpus]
+    entities = [_bundled(path, "entities") for path in options.entities]
+    with run.open_stage(COMMAND, options, _digests(domains, corpus, entities)) as stage:
+        if stage.finished is not None:
+            yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
+            return stage.finished
+        # All of it is done again after an interruption: what is there, with the record to continue from, goes.
+        shutil.rmtree(stage.draft)
+        stage.draft.mkdir()
+        try:
+            result = yield from _prepare(stage.draft, options, domains, corpus, entities)
+            return stage.finish(result)
+        finally:
+            shutil.rmtree(stage.draft, ignore_errors=True)
+
+
+def _check(options: PrepareData) -> None:
+    """Refuse options that contradict each other."""
+    if not options.source and not options.target:
+        raise CrossNERError(
+            "prepare-data needs a source or a target domain.",
+            hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
+        )
+    if options.train_limit and not options.target:
+        raise CrossNERError("--train-limit limits the target, and there is none.", hint="Add --target DATASET.")
+    if options.train_limit_seed is not None and not options.train_limit:
+        raise CrossNERError("--train-limit-seed draws a sample of no size.", hint="Add --train-limit N.")
+    if options.entities and not options.corpus:
+        raise CrossNERError("--entities select sentences of a corpus, and there is none.", hint="Add --corpus PATH.")
+
+
+def _find_domains(options: PrepareData) -> Domains:
+    """Source and target, with names that differ unless they are the same data."""
+    wanted = {"source": options.source, "target": options.target}
+    domains = {role: find_domain(name) for role, name in wanted.items() if name}
+    source, target = domains.get("source"), domains.get("target")
+    if source and target and source.name == target.name and source.files != target.files:
+        domains["target"] = dataclasses.replace(target, name=f"{target.name}-target")
+    return domains
+
+
+def _bundled(path: Path, part: str) -> Path:
+    """The raw text or entity list of a bundled data set where its name is given, else the path itself."""
+    name = str(path)
+    found: Path | None = getattr(find_domain(name), part) if name in bundled_domains() else None
+    return found or path
+
+
+def _digests(domains: Domains, corpus: list[Path], entities: list[Path]) -> dict[str, str]:
+    """Digest of every file that is read."""
+    paths = {f"{role}/{split}": path for role, domain in domains.items() for split, path in domain.files.items()}
+    paths |= {f"corpus/{number}": path for number, path in enumerate(corpus)}
+    paths |= {f"entities/{number}": path for number, path in enumerate(entities)}
+    return {name: _digest(path) for name, path in paths.items()}
+
+
+def _digest(path: Path) -> str:
+    try:
+        return digest_path(path)
+    except OSError as error:
+        raise CrossNERError(
+            f"{path} cannot be read: {error.strerror}.", hint="Give a file or folder that exists and is yours."
+        ) from None
+
+
+def _prepare(
+    folder: Path, options: PrepareData, domains: Domains, corpus: list[Path], entities: list[Path]
+) -> Work[dict[str, Any]]:
+    """Fill the stage's folder; return the result for its manifest."""
+    labelled: Labelled = {}
+    for role, domain in domains.items():
+        yield Progress(f"read the {role} {domain.name}", len(labelled), len(domains), unit="domains")
+        found = read_domain(
+            domain.files, name=domain.name, scheme=options.scheme, keep_docstart=options.keep_docstart
+        )
+        labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
+        _write_splits(folder / role, labelled[role].splits)
+        for kind, count in found.repairs.counts.items():
+            yield Notice(f"{role} {domain.name}: {kind}: {count} (first: {found.repairs.examples[kind][0]})")
+    levels: dict[str, Any] = {}
+    if corpus:
+        levels = yield from _write_corpus(folder / "corpus", options, labelled, corpus, entities)
+    statistics = _statistics(labelled, folder / "corpus")
+    warnings = _warnings(domains, labelled, statistics, options)
+    for warning in warnings:
+        yield Notice(warning)
+    write_json(folder / "statistics.json", statistics)
+    write_json(folder / "repairs.json", {role: found.repairs.to_json() for role, found in labelled.items()})
+    return {
+        "domains": {role: _describe(domains[role], labelled[role], statistics[role]) for role in labelled},
+        "statistics": statistics,
+        "repairs": {role: dict(found.repairs.counts) for role, found in labelled.items()},
+        "corpus": levels,
+        "warnings": warnings,
+    }
+
+
+def _choose_sentences(
+    splits: dict[str, list[Sentence]], role: str, options: PrepareData
+) -> dict[str, list[Sentence]]:
+    """The splits after ``--dev-from-train`` and, for the target, ``--train-limit``."""
+    chosen = dict(splits)
+    if options.dev_from_train and "train" in splits and "dev" not in splits:
+        chosen["train"], chosen["dev"] = take_dev(splits["train"], options.dev_from_train)
+    if options.train_limit and role == "target":
+        if "train" not in chosen:
+            raise CrossNERError("--train-limit: the target has no training sentences.", hint="Leave it out.")
+        chosen["train"] = limit_train(chosen["train"], options.train_limit, options.train_limit_seed)
+    return {split: chosen[split] for split in SPLITS if split in chosen}
+
+
+def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[Sentence]]:
+    """Split a share of train off as dev, by the sentences alone: those whose words have the smallest SHA-256.
+
+    So neither the order of the file nor a seed matters, and sentences of the same words stay on one side.
+
+    Returns:
+        Train and dev, each in the order of the file.
+
+    Raises:
+        CrossNERError: Nothing would be left to train on.
+    """
+    wanted = max(1, round(share * len(train)))
+    places: dict[tuple[str, ...], list[int]] = {}
+    for number, sentence in enumerate(train):
+        places.setdefault(sentence.words, []).append(number)
+    taken: set[int] = set()
+    for words in sorted(places, key=lambda words: hashlib.sha256("\n".join(words).encode()).digest()):
+        if len(taken) >= wanted:
+            break
+        taken.update(places[words])
+    if len(taken) == len(train):
+        raise CrossNERError(
+            f"--dev-from-train {share} takes all {len(train)} training sentences.",
+            hint="Take a smaller share, or give a dev file.",
+        )
+    rest = [sentence for number, sentence in enumerate(train) if number not in taken]
+    return rest, [train[number] for number in sorted(taken)]
+
+
+def limit_train(train: list[Sentence], limit: int, seed: int | None) -> list[Sentence]:
+    """Keep the first sentences, or with a seed those whose SHA-256 of ``seed:number`` is smallest, in file order.
+
+    A smaller limit of the same seed keeps a part of what a larger one keeps.
+    """
+    if seed is None:
+        return train[:limit]
+    drawn = sorted(range(len(train)), key=lambda number: hashlib.sha256(f"{seed}:{number}".encode()).digest())
+    return [train[number] for number in sorted(drawn[:limit])]
+
+
+def _write_splits(folder: Path, splits: Mapping[str, list[Sentence]]) -> None:
+    folder.mkdir()
+    for split, sentences in splits.items():
+        write_sentences(folder / f"{split}.jsonl", sentences)
+
+
+def _write_corpus(
+    folder: Path, options: PrepareData, labelled: Labelled, corpus: list[Path], entities: list[Path]
+) -> Work[dict[str, Any]]:
+    """Write the corpus levels, without the sentences that the target is selected and scored on."""
+    from crossner_cli.corpora import write_levels
+
+    target = labelled.get("target")
+    held_out = [target.splits.get(split, []) for split in ("dev", "test")] if target else []
+    levels: dict[str, Any] = yield from write_levels(
+        corpus,
+        entities,
+        folder,
+        level=options.corpus_level,
+        specialised_types=specialised_types(options, labelled),
+        min_entities=options.min_entities,
+        task_upsample=options.task_upsample,
+        excluded={tuple(word.lower() for word in each.words) for split in held_out for each in split},
+        workers=options.workers,
+    )
+    return levels
+
+
+def specialised_types(options: PrepareData, labelled: Labelled) -> set[str] | None:
+    """The types given, else the target's types that the source lacks; None without a target."""
+    if options.specialised_types is not None:
+        return {name for part in options.specialised_types.split(",") if (name := part.strip())}
+    if "target" not in labelled:
+        return None
+    return set(labelled["target"].types) - set(labelled["source"].types if "source" in labelled else ())
+
+
+def _statistics(labelled: Labelled, corpus: Path) -> dict[str, Any]:
+    """Statistics of each domain, and with both how near their vocabularies are."""
+    source = labelled.get("source")
+    trains = {role: found.splits.get("train", []) for role, found in labelled.items()}
+    statistics: dict[str, Any] = {
+        role: domain_statistics(found.splits, trains["source"] if source and role == "target" else None)
+        for role, found in labelled.items()
+    }
+    if len(labelled) == 2:
+        counts = {role: count_words(train) for role, train in trains.items()}
+        raw = next((path for level in ("domain", "integrated", "entity", "task")
+                    if (path := corpus / f"{level}.txt").is_file()), None)  # fmt: skip
+        if raw:
+            with raw.open(encoding="utf-8") as lines:
+                counts["target"] += count_raw_words(islice(lines, VOCABULARY_LINES))
+        overlap = vocabulary_overlap(counts["source"], counts["target"])
+        statistics["vocabulary_overlap"] = {**overlap, "corpus_level": raw.stem if raw else None}
+    return statistics
+
+
+def _describe(domain: Domain, labelled: LabelledDomain, statistics: dict[str, Any]) -> dict[str, Any]:
+    """What the manifest says about a domain."""
+    return {
+        "name": domain.name,
+        "types": list(labelled.types),
+        "found_scheme": labelled.found_scheme,
+        "origins": {split: domain.origins[split] for split in domain.files},
+        "splits": {
+            split: {**counts, "entities": sum(counts["entities"].values())}
+            for split, counts in statistics["splits"].items()
+        },
+    }
+
+
+def _warnings(
+    domains: Domains, labelled: Labelled, statistics: dict[str, Any], options: PrepareData
+) -> list[str]:
+    """What a person should know before training on these data."""
+    found = [
+        warning
+        for role, domain in labelled.items()
+        for warning in _domain_warnings(f"{role} {domains[role].name!r}", domain, statistics[role])
+    ]
+    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
+    if options.train_limit and len(train) < options.train_limit:
+        found.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
+    if options.dev_from_train and all("dev" in domain.files for domain in domains.values()):
+        found.append(f"--dev-from-train {options.dev_from_train} took nothing: every domain has dev sentences.")
+    if len(labelled) == 2:
+        found += _pair_warnings(domains, labelled)
+    return found
+
+
+def _domain_warnings(who: str, labelled: LabelledDomain, statistics: dict[str, Any]) -> list[str]:
+    splits, found = labelled.splits, []
+    if "dev" not in splits:
+        way = "--dev-from-train 0.1 takes it from train" if "train" in splits else "--select-on the other domain"
+        found.append(f"The {who} has no dev sentences to choose the best epoch on: {way}.")
+    if repeated := statistics["shared_sentences"].get("test in train"):
+        found.append(f"The {who}: {repeated} of {len(splits['test'])} test sentences are in train, word for word.")
+    if statistics["dev_is_test"]:
+        found.append(f"The {who}: dev equals test, so scores on test are of sentences that chose the epoch.")
+    if "train" in splits:
+        untrained = set(labelled.types) - set(statistics["splits"]["train"]["entities"])
+        if untrained:
+            found.append(f"The {who}: types that train does not show: {', '.join(sorted(untrained))}.")
+    return found
+
+
+def _pair_warnings(domains: Domains, labelled: Labelled) -> list[str]:
+    found = []
+    if domains["source"].files == domains["target"].files:
+        found.append(f"Source and target are the same data, {domains['source'].name!r}.")
+    folded = {name.casefold(): name for name in labelled["source"].types}
+    for name in labelled["target"].types:
+        other = folded.get(name.casefold(), name)
+        if other != name and name not in labelled["source"].types:
+            found.append(f"The type {other!r} of the source and {name!r} of the target differ by case only: two types.")
+    return found

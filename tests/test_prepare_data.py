@@ -1,0 +1,367 @@
+"""prepare-data: what it writes, what it refuses, and that nothing half-done stays."""
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.domains import SAMPLES, find_domain, known_domains
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import PrepareData
+from crossner_cli.progress import Notice, Progress, exhaust
+from crossner_cli.run_directory import RunDirectory
+from crossner_cli.stages import prepare_data
+from crossner_cli.stages.prepare_data import limit_train, take_dev
+
+MIRROR = os.environ.get("CROSSNER_MIRROR", "")
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory(tmp_path / "run")
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A source and a target of a few sentences, as folders."""
+    for name, files in {
+        "news": {"train.txt": "Rome\tB-location\n\nIt\tO\n\n", "dev.txt": "Paris\tB-location\n"},
+        "food": {"train.txt": "\n".join(f"w{number}\tB-dish\n" for number in range(10)), "test.txt": "w1\tB-dish\n"},
+    }.items():
+        (tmp_path / name).mkdir()
+        for file, text in files.items():
+            (tmp_path / name / file).write_text(text)
+    return {"source": str(tmp_path / "news"), "target": str(tmp_path / "food")}
+
+
+def prepare(run, **options):
+    return exhaust(prepare_data.run(run, PrepareData(run=run.path, **options)))
+
+
+def failure(run, **options):
+    with pytest.raises(CrossNERError) as raised:
+        prepare(run, **options)
+    assert raised.value.hint
+    return str(raised.value)
+
+
+def files_in(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def words(run, role, split):
+    sentences = PreparedData.load(run, wanted_by="test").domains[role].sentences(split)
+    return [" ".join(sentence.words) for sentence in sentences]
+
+
+def test_the_bundled_domains_are_prepared_with_exactly_these_files(run):
+    manifest = prepare(run, source="sample-source", target="sample-target")
+    expected = ["repairs.json", "source/dev.jsonl", "source/train.jsonl", "statistics.json",
+                "target/dev.jsonl", "target/test.jsonl", "target/train.jsonl"]  # fmt: skip
+    folder = run.folder("prepare-data")
+    assert files_in(folder) == ["manifest.json", *expected]
+    assert sorted(manifest["outputs"]) == expected
+    assert sorted(manifest["inputs"]) == ["source/dev", "source/train", "target/dev", "target/test", "target/train"]
+    assert json.loads((folder / "statistics.json").read_text()) == manifest["result"]["statistics"]
+    assert [path.name for path in run.path.iterdir() if path.is_dir()] == ["prepare-data"]
+
+
+def test_later_stages_find_the_sentences_and_types(run):
+    prepare(run, source="sample-source", target="sample-target", scheme="bioes")
+    prepared = PreparedData.load(run, wanted_by="finetune")
+    assert prepared.domains["target"].name == "sample-target"
+    tag_set = prepared.tag_set("source", "target")
+    for role, splits in {"source": ("train", "dev"), "target": ("train", "dev", "test")}.items():
+        for split in splits:
+            for sentence in prepared.domain(role, wanted_by="finetune").sentences(split):
+                assert len(tag_set.to_ids(sentence.tags)) == len(sentence.words)
+
+
+def test_the_manifest_tells_what_each_domain_holds(run, folders):
+    result = prepare(run, **folders)["result"]
+    assert result["domains"]["source"] == {
+        "name": "news", "types": ["location"], "found_scheme": "bio", "origins": {"train": "folder", "dev": "folder"},
+        "splits": {"train": {"sentences": 2, "words": 2, "longest_sentence": 1, "entities": 1},
+                   "dev": {"sentences": 1, "words": 1, "longest_sentence": 1, "entities": 1}},
+    }  # fmt: skip
+    assert result["domains"]["target"]["types"] == ["dish"]
+    assert result["statistics"]["vocabulary_overlap"] == {
+        "percent": 0.0, "shared": 0, "source": 1, "target": 10, "corpus_level": None,
+    }  # fmt: skip
+    assert result["corpus"] == {}
+    assert result["repairs"] == {"source": {}, "target": {}}
+
+
+def test_one_domain_alone_is_enough(run, folders):
+    assert list(prepare(run, target=folders["target"])["result"]["domains"]) == ["target"]
+    assert list(prepare(run, source=folders["source"], name="other")["result"]["domains"]) == ["source"]
+
+
+def test_the_same_command_again_does_nothing_and_says_so(run, folders):
+    first = prepare(run, **folders)
+    written = run.folder("prepare-data").stat().st_mtime_ns
+    events = list(prepare_data.run(run, PrepareData(run=run.path, **folders)))
+    assert any("nothing was done" in event.text for event in events if isinstance(event, Notice))
+    assert prepare(run, **folders) == first
+    assert run.folder("prepare-data").stat().st_mtime_ns == written
+
+
+def test_other_options_or_inputs_are_an_error_that_names_the_difference(run, folders):
+    prepare(run, **folders)
+    assert "train_limit: None -> 3" in failure(run, **folders, train_limit=3)
+    (Path(folders["target"]) / "test.txt").write_text("other\tB-dish\n")
+    assert "input target/test" in failure(run, **folders)
+    prepare(run, **folders, force=True)
+    assert words(run, "target", "test") == ["other"]
+
+
+def test_progress_and_notices_tell_what_happens(run, folders):
+    events = list(prepare_data.run(run, PrepareData(run=run.path, **folders)))
+    tasks = [event.task for event in events if isinstance(event, Progress)]
+    assert tasks == ["read the source news", "read the target food"]
+    assert all(isinstance(event, (Progress, Notice)) for event in events)
+
+
+MALFORMED = {
+    "one column": b"a\tO\nb\n",
+    "no UTF-8": b"\xff\tO\n",
+    "no tag": b"a\tlocation\n",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("content", MALFORMED.values(), ids=MALFORMED.keys())
+@pytest.mark.parametrize("file", ["train.txt", "test.txt"])
+def test_malformed_input_leaves_nothing_and_can_be_mended(run, folders, content, file):
+    path = Path(folders["target"]) / file
+    path.write_bytes(content)
+    assert file in failure(run, **folders)
+    assert run.stages() == []
+    assert [path for path in run.path.iterdir() if path.is_dir()] == []
+    path.write_text("mended\tB-dish\n")
+    prepare(run, **folders)
+    assert run.stages() == ["prepare-data"]
+
+
+def test_an_interrupted_stage_is_done_again_even_with_other_options(run, folders):
+    work = prepare_data.run(run, PrepareData(run=run.path, **folders))
+    next(work)
+    next(work)
+    work.close()
+    assert run.stages() == []
+    prepare(run, **folders, train_limit=2)
+    assert len(words(run, "target", "train")) == 2
+
+
+def test_what_a_killed_process_left_is_not_taken_over(run, folders):
+    draft = run.path / ".draft-prepare-data"
+    draft.mkdir(parents=True)
+    (draft / "leftover.txt").touch()
+    prepare(run, **folders)
+    assert "leftover.txt" not in files_in(run.folder("prepare-data"))
+
+
+def test_train_limit_keeps_the_first_target_sentences_only(run, folders):
+    result = prepare(run, **folders, train_limit=3)["result"]
+    assert words(run, "target", "train") == ["w0", "w1", "w2"]
+    assert len(words(run, "source", "train")) == 2
+    assert result["domains"]["target"]["splits"]["train"]["sentences"] == 3
+
+
+def test_train_limit_with_a_seed_draws_a_sample(run, folders):
+    prepare(run, **folders, train_limit=5, train_limit_seed=1)
+    drawn = words(run, "target", "train")
+    assert len(set(drawn)) == 5
+    assert drawn == sorted(drawn) != ["w0", "w1", "w2", "w3", "w4"]
+
+
+def test_samples_of_one_seed_are_nested_and_of_two_seeds_differ():
+    train = [Sentence((str(number),), ("O",)) for number in range(50)]
+    samples = [limit_train(train, limit, 7) for limit in (5, 20, 50, 80)]
+    assert [len(sample) for sample in samples] == [5, 20, 50, 50]
+    for smaller, larger in zip(samples, samples[1:], strict=False):
+        assert set(smaller) <= set(larger)
+    assert limit_train(train, 20, 8) != samples[1]
+
+
+def test_a_limit_beyond_train_is_a_warning(run, folders):
+    warnings = prepare(run, **folders, train_limit=99)["result"]["warnings"]
+    assert any("only 10 training sentences" in warning for warning in warnings)
+
+
+def test_dev_is_taken_from_train_where_there_is_none(run, folders):
+    prepare(run, **folders, dev_from_train=0.3)
+    train, dev = words(run, "target", "train"), words(run, "target", "dev")
+    assert (len(train), len(dev)) == (7, 3)
+    assert sorted(train + dev) == [f"w{number}" for number in range(10)]
+    assert words(run, "source", "dev") == ["Paris"]
+
+
+def test_dev_does_not_depend_on_the_train_limit(run, folders):
+    prepare(run, **folders, dev_from_train=0.3)
+    prepare(run, **folders, dev_from_train=0.3, train_limit=2, name="limited")
+    dev = [(run.folder(name) / "target" / "dev.jsonl").read_text() for name in ("prepare-data", "limited")]
+    assert dev[0] == dev[1]
+
+
+def test_dev_depends_on_the_sentences_alone_and_keeps_repeated_ones_together():
+    train = [Sentence((word,), ("O",)) for word in "abcdefghij" * 3]
+    rest, dev = take_dev(train, 0.2)
+    assert len(dev) == 6
+    assert not set(rest) & set(dev)
+    again, reversed_dev = take_dev(train[::-1], 0.2)
+    assert set(reversed_dev) == set(dev)
+    assert again == rest[::-1]
+
+
+def test_taking_the_whole_train_as_dev_is_an_error(run, folders):
+    (Path(folders["target"]) / "train.txt").write_text("one\tB-dish\n\none\tB-dish\n")
+    assert "takes all 2 training sentences" in failure(run, **folders, dev_from_train=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, "needs a source or a target"),
+        ({"source": "sample-source", "train_limit": 3}, "there is none"),
+        ({"target": "sample-target", "train_limit_seed": 3}, "a sample of no size"),
+        ({"target": "sample-target", "entities": [Path("names.tsv")]}, "select sentences of a corpus"),
+        ({"target": "sample-target", "corpus": [Path("missing.txt")]}, "missing.txt cannot be read"),
+        ({"target": "polit1cs"}, "Did you mean politics"),
+    ],
+)
+def test_options_that_contradict_each_other_are_errors(run, options, problem):
+    assert problem in failure(run, **options)
+    assert run.stages() == []
+
+
+def test_a_limit_on_a_target_without_train_is_an_error(run, folders):
+    (Path(folders["target"]) / "train.txt").unlink()
+    assert "no training sentences" in failure(run, **folders, train_limit=3)
+
+
+def test_warnings_are_given_as_notices_and_kept(run, folders):
+    target = Path(folders["target"])
+    (target / "dev.txt").write_text("x\tB-Location\n\nw1\tB-dish\n")
+    (target / "test.txt").write_text("x\tB-Location\n\nw1\tB-dish\n")
+    events = []
+    work = prepare_data.run(run, PrepareData(run=run.path, **folders))
+    try:
+        while True:
+            events.append(next(work))
+    except StopIteration as end:
+        warnings = end.value["result"]["warnings"]
+    assert warnings == [
+        "The target 'food': 1 of 2 test sentences are in train, word for word.",
+        "The target 'food': dev equals test, so scores on test are of sentences that chose the epoch.",
+        "The target 'food': types that train does not show: Location.",
+        "The type 'location' of the source and 'Location' of the target differ by case only: two types.",
+    ]
+    assert set(warnings) <= {event.text for event in events if isinstance(event, Notice)}
+
+
+def test_a_domain_without_dev_is_a_warning(run, folders):
+    warnings = prepare(run, **folders)["result"]["warnings"]
+    assert any("'food' has no dev sentences" in warning and "--dev-from-train" in warning for warning in warnings)
+
+
+def test_dev_from_train_without_effect_is_a_warning(run):
+    warnings = prepare(run, target="sample-target", dev_from_train=0.1)["result"]["warnings"]
+    assert any("took nothing" in warning for warning in warnings)
+
+
+def test_repairs_are_counted_with_their_places(run, folders):
+    path = Path(folders["source"]) / "dev.txt"
+    path.write_text("-DOCSTART- O\n\nParis\tI-location\n\tO\n \nRome\tB-location\nCity\tE-location\n")
+    repairs = prepare(run, **folders)["result"]["repairs"]
+    stored = json.loads((run.folder("prepare-data") / "repairs.json").read_text())
+    assert {kind: record["count"] for kind, record in stored["source"].items()} == repairs["source"]
+    assert stored["source"]["-DOCSTART- dropped"] == {"count": 1, "first": [f"{path}:1"]}
+    assert len(repairs["source"]) == 4
+    prepare(run, **folders, keep_docstart=True, name="kept")
+    assert "-DOCSTART-" in (run.folder("kept") / "source" / "dev.jsonl").read_text()
+
+
+def test_two_folders_of_one_name_stay_two_domains(run, folders, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Path(folders["target"]).rename(tmp_path / "other" / "news")
+    result = prepare(run, source=folders["source"], target=str(other))["result"]
+    assert [domain["name"] for domain in result["domains"].values()] == ["news", "news-target"]
+
+
+def test_the_same_data_twice_is_a_warning(run, folders):
+    result = prepare(run, source=folders["target"], target=folders["target"])["result"]
+    assert any("are the same data" in warning for warning in result["warnings"])
+
+
+@pytest.fixture
+def corpora(monkeypatch):
+    """A stand-in for the module that writes corpus levels; keeps what it was called with."""
+    calls = []
+
+    def write_levels(corpus, entities, folder, **settings):
+        calls.append({"corpus": corpus, "entities": entities, **settings})
+        folder.mkdir()
+        (folder / "domain.txt").write_text("Rome has dishes\n")
+        yield Progress("corpus", 1)
+        return {"domain": {"lines": 1}}
+
+    module = types.SimpleNamespace(write_levels=write_levels)
+    monkeypatch.setitem(sys.modules, "crossner_cli.corpora", module)
+    return calls
+
+
+def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_source_lacks(
+    run, folders, corpora, tmp_path
+):
+    (tmp_path / "raw.txt").write_text("Rome\n")
+    (Path(folders["target"]) / "test.txt").write_text("Eat\tO\nW1\tB-dish\n\nRome\tB-location\n")
+    manifest = prepare(run, **folders, corpus=[tmp_path / "raw.txt"], dev_from_train=0.1, min_entities=3)
+    (call,) = corpora
+    dev = {tuple(sentence.split()) for sentence in words(run, "target", "dev")}
+    assert call["excluded"] == {("eat", "w1"), ("rome",)} | dev
+    assert call["specialised_types"] == {"dish"}
+    assert (call["min_entities"], call["level"]) == (3, None)
+    assert manifest["result"]["corpus"] == {"domain": {"lines": 1}}
+    assert manifest["result"]["statistics"]["vocabulary_overlap"]["corpus_level"] == "domain"
+    assert manifest["result"]["statistics"]["vocabulary_overlap"]["shared"] == 1
+    assert "corpus/0" in manifest["inputs"]
+    assert "corpus/domain.txt" in manifest["outputs"]
+
+
+def test_the_name_of_a_bundled_data_set_stands_for_its_raw_text_and_entities(run, corpora):
+    bundled = [Path("sample-target")]
+    prepare(run, target="sample-target", corpus=bundled, entities=bundled, specialised_types="spacecraft, telescope")
+    assert corpora[0]["corpus"] == [SAMPLES / "sample-target" / "raw.txt"]
+    assert corpora[0]["entities"] == [SAMPLES / "sample-target" / "entities.tsv"]
+    assert corpora[0]["specialised_types"] == {"spacecraft", "telescope"}
+
+
+def test_the_bundled_raw_text_makes_all_four_levels(run):
+    bundled = [Path("sample-target")]
+    manifest = prepare(run, source="sample-source", target="sample-target", corpus=bundled, entities=bundled)
+    levels = ["domain", "entity", "integrated", "task"]
+    assert files_in(run.folder("prepare-data") / "corpus") == [f"{level}.txt" for level in levels]
+    assert sorted(manifest["result"]["corpus"]["levels"]) == levels
+
+
+@pytest.mark.skipif(not MIRROR, reason="CROSSNER_MIRROR is not set")
+def test_every_published_data_set_of_the_mirror_is_prepared(tmp_path, monkeypatch):
+    monkeypatch.setenv("CROSSNER_CACHE", str(tmp_path / "cache"))
+    held = [name for name in known_domains() if (Path(MIRROR) / name).is_dir()]
+    assert len(held) >= 11
+    for name in held:
+        run = RunDirectory(tmp_path / name)
+        manifest = prepare(run, source="sample-source", target=name, dev_from_train=0.1)
+        splits = manifest["result"]["domains"]["target"]["splits"]
+        known = known_domains()[name]
+        sentences = {split: record["sentences"] for split, record in splits.items()}
+        assert sum(sentences.values()) == sum(file.sentences for file in known.files.values())
+        assert set(sentences) == set(find_domain(name).files) | ({"dev"} if "train" in sentences else set())
+        assert sum(record["entities"] for record in splits.values()) == sum(
+            sum(file.entities.values()) for file in known.files.values()
+        )

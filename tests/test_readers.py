@@ -1,0 +1,320 @@
+"""Reading labelled files: every published variant, and nothing but a clear error for the rest."""
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from seqeval.metrics.sequence_labeling import get_entities
+
+from crossner_cli import domains, readers
+from crossner_cli.data import Sentence
+from crossner_cli.data_statistics import count_split
+from crossner_cli.errors import CrossNERError
+from crossner_cli.readers import Repairs, parse_columns, parse_jsonl, read_domain
+from crossner_cli.tags import Span, to_tags
+
+MIRROR = os.environ.get("CROSSNER_MIRROR", "")
+NOT_IN_MIRROR = {"science", "literature"}
+
+
+def columns(text, **options):
+    """Sentences of a column file, and the repairs."""
+    data = text.encode() if isinstance(text, str) else text
+    repairs = Repairs()
+    return [each.sentence for each in parse_columns(io.BytesIO(data), "file", repairs, **options)], repairs
+
+
+def words_of(text, **options):
+    return [sentence.words for sentence in columns(text, **options)[0]]
+
+
+def jsonl(*records, **options):
+    repairs = Repairs()
+    lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
+    return [each.sentence for each in parse_jsonl(lines, "file", repairs, **options)], repairs
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n\n\n"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r\r\n"])
+def test_the_last_sentence_is_read_however_the_file_ends(newline, end):
+    text = ("In\tO\nParis\tB-location\n\n\nYes\tO" + end).replace("\n", newline)
+    assert words_of(text) == [("In", "Paris"), ("Yes",)]
+
+
+def test_the_first_column_is_the_word_and_the_last_one_the_tag():
+    found, _ = columns("EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n")
+    assert found == [Sentence(("EU", "rejects"), ("I-ORG", "O"))]
+    assert words_of("New York\tNNP\tB-location\n") == [("New York",)]
+
+
+@pytest.mark.parametrize("word", ["\u00a0", "\u0085", "a\u0085b", "\u2028", "x\u00a0", "\x00", "\x0c", "#", "\u200b"])
+@pytest.mark.parametrize("separator", ["\t", " "])
+def test_a_word_stays_as_it_is(word, separator):
+    found, repairs = columns(f"{word}{separator}O\nb{separator}O\n")
+    assert found == [Sentence((word, "b"), ("O", "O"))]
+    assert not repairs.counts
+
+
+@pytest.mark.parametrize("row", ["\tB-x", " B-x", " \tB-x", "  B-x"])
+def test_an_empty_word_ends_no_sentence_and_keeps_its_tag(row):
+    found, repairs = columns(f"a\tO\n{row}\nb\tI-x\n")
+    assert found == [Sentence(("a", "\ufffd", "b"), ("O", "B-x", "I-x"))]
+    assert repairs.to_json() == {readers.EMPTY_WORD: {"count": 1, "first": ["file:2"]}}
+
+
+@pytest.mark.parametrize("line", [" ", "\t", " \t ", "  \r"])
+def test_a_line_of_spaces_ends_a_sentence_and_is_counted(line):
+    found, repairs = columns(f"a O\n{line}\nb O\n")
+    assert [sentence.words for sentence in found] == [("a",), ("b",)]
+    assert repairs.counts == {readers.WHITE_SPACE_BREAK: 1}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word_and_is_counted():
+    found, repairs = columns(b"\xef\xbb\xbfIn\tO\n")
+    assert found[0].words == ("In",)
+    assert repairs.counts == {readers.BYTE_ORDER_MARK_REMOVED: 1}
+
+
+@pytest.mark.parametrize("row", ["-DOCSTART- -X- O O", "-DOCSTART- -X- -X- O", "-DOCSTART-", "-DOCSTART-\tO",
+                                 "-DOCSTART- -X-"])  # fmt: skip
+def test_docstart_is_dropped_and_counted_or_kept(row):
+    text = f"{row}\n\nA B-x\n{row}\nb O\n"
+    found, repairs = columns(text)
+    assert found == [Sentence(("A",), ("B-x",)), Sentence(("b",), ("O",))]
+    assert repairs.counts == {readers.DOCSTART_DROPPED: 2}
+    kept, repairs = columns(text, keep_docstart=True)
+    docstart = Sentence(("-DOCSTART-",), ("O",))
+    assert kept == [docstart, found[0], docstart, found[1]]
+    assert not repairs.counts
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"a\tO\nb\n", "file:2: found one column, 'b'"),
+        (b"a\tO\nb\t\n", "file:2: found one column"),
+        (b"a b c\n", "file:1: found the tag 'c' in 'a b c'"),
+        (b"a\tB-\n", "found the tag 'B-'"),
+        (b"a\tX-person\n", "found the tag 'X-person'"),
+        (b"a\tO\n\xe9t\xe9\tO\n", "file:2: byte 0xe9 at position 1"),
+        ("a\tO\n".encode("utf-16"), "file:1: byte 0xff"),
+        (b"a O\rb O\r\r", "file:1: found a carriage return inside a line"),
+    ],
+)
+def test_a_malformed_line_is_named_with_what_was_found_and_a_way_out(data, problem):
+    with pytest.raises(CrossNERError) as raised:
+        columns(data)
+    assert problem in raised.value.problem
+    assert raised.value.hint
+
+
+def test_words_alone_can_be_read_where_no_tags_are_required():
+    assert columns("a\nb\n\nc\n", tags_required=False)[0] == [Sentence(("a", "b")), Sentence(("c",))]
+    assert columns("a\tO\nb\tB-x\n", tags_required=False)[0] == [Sentence(("a", "b"), ("O", "B-x"))]
+    assert columns("a\tO\nb\n", tags_required=False)[0] == [Sentence(("a", "b"))]
+    assert columns("a\tNN\n", tags_required=False)[0] == [Sentence(("a",))]
+
+
+def test_running_text_in_place_of_columns_is_refused_rather_than_cut():
+    with pytest.raises(CrossNERError, match="'He saw Paris'") as raised:
+        columns("He saw Paris\n", tags_required=False)
+    assert "--input-format text" in raised.value.hint
+
+
+@pytest.mark.parametrize(("words", "tags"), [("words", "tags"), ("tokens", "ner_tags")])
+def test_jsonl_is_read_under_either_pair_of_names(words, tags):
+    found, repairs = jsonl({words: ["a", "\u0085"], tags: ["O", "B-x-y"]}, b"", {words: [], tags: []})
+    assert found == [Sentence(("a", "\u0085"), ("O", "B-x-y"))]
+    assert repairs.counts == {readers.EMPTY_SENTENCE: 1}
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"words": ["a", "b"], "tags": ["O"]}, "file:1: found 2 words and 1 tags"),
+        ({"words": ["a"]}, "found no list of tags"),
+        ({"text": "a"}, "found no list of words, only 'text'"),
+        ({"tokens": ["a"], "ner_tags": [3]}, "ner_tags holds a value of type int"),
+        ({"words": "ab", "tags": ["O", "O"]}, "words is of type str"),
+        ({"words": ["a"], "tags": ["person"]}, "found the tag 'person'"),
+        ({"words": ["\ud800"], "tags": ["O"]}, "half a surrogate pair"),
+        ([1], "expected a JSON object"),
+        (b'{"words": ["a"', "no JSON"),
+        (b"[" * 100_000, "no JSON (RecursionError)"),
+        (b"1" * 5_000, "no JSON"),
+    ],
+)
+def test_a_malformed_jsonl_line_is_named_with_what_was_found(record, problem):
+    with pytest.raises(CrossNERError) as raised:
+        jsonl(record)
+    assert problem in raised.value.problem
+    assert raised.value.hint
+
+
+def test_jsonl_without_tags_is_read_where_none_are_required():
+    assert jsonl({"tokens": ["a", " "]}, tags_required=False)[0] == [Sentence(("a", "\ufffd"))]
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "folder.txt", "x" * 5000 + ".txt", "nul\0.txt"])
+def test_a_path_that_is_no_file_is_an_error(tmp_path, name):
+    (tmp_path / "folder.txt").mkdir()
+    with pytest.raises(CrossNERError, match="cannot be read"):
+        read_domain({"train": tmp_path / name})
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"-DOCSTART- O\n\n"])
+def test_a_file_without_sentences_is_an_error(tmp_path, content):
+    (tmp_path / "train.txt").write_bytes(content)
+    with pytest.raises(CrossNERError, match="holds no sentence"):
+        read_domain({"train": tmp_path / "train.txt"})
+
+
+def test_the_scheme_is_detected_over_all_splits_and_illegal_tags_are_counted(tmp_path):
+    (tmp_path / "train.txt").write_text("a B-x\nb E-x\n\nc S-y\n")
+    (tmp_path / "test.txt").write_text("a B-x\nb I-x\nc O\n\nd I-y\n")
+    found = read_domain({"train": tmp_path / "train.txt", "test": tmp_path / "test.txt"}, name="toy")
+    assert found.found_scheme == "bioes"
+    assert found.types == ("x", "y")
+    assert found.splits["train"] == [Sentence(("a", "b"), ("B-x", "I-x"), "toy"), Sentence(("c",), ("B-y",), "toy")]
+    assert [sentence.tags for sentence in found.splits["test"]] == [("B-x", "I-x", "O"), ("B-y",)]
+    places = [f"{tmp_path}/test.txt:{line}" for line in (3, 5, 5)]
+    assert found.repairs.to_json() == {readers.ILLEGAL_TAG: {"count": 3, "first": places}}
+
+
+def test_only_the_first_places_of_a_repair_are_kept():
+    repairs = columns(" \n" * 100)[1].to_json()
+    assert repairs[readers.WHITE_SPACE_BREAK]["count"] == 100
+    assert repairs[readers.WHITE_SPACE_BREAK]["first"] == [f"file:{line}" for line in range(1, 6)]
+
+
+TYPES = ["person", "Multi-tissue_structure", "O", "B-"]
+PREFIXES = {"bio": "BIII", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
+CHARACTERS = st.characters(exclude_characters="\n\r\t \ufeff", exclude_categories=["Cs"])
+WORDS = st.text(CHARACTERS, min_size=1, max_size=6).filter(lambda word: word != "-DOCSTART-")
+
+
+@st.composite
+def labelled_sentences(draw):
+    """Words, and spans that do not overlap."""
+    words = draw(st.lists(WORDS, min_size=1, max_size=8))
+    spans, position = [], 0
+    while position < len(words):
+        length = draw(st.integers(0, 3))
+        if length and position + length <= len(words):
+            spans.append(Span(position, position + length, draw(st.sampled_from(TYPES))))
+        position += max(length, 1)
+    return words, spans
+
+
+def write_tags(spans, length, scheme):
+    """An independent writer of every scheme."""
+    tags = ["O"] * length
+    for before, span in zip([None, *spans], spans, strict=False):
+        if scheme == "iob1":
+            touches = before is not None and before.end == span.start and before.type == span.type
+            prefixes = "B" if touches else "I"
+            prefixes += "I" * (span.end - span.start - 1)
+        else:
+            begin, inside, end, single = PREFIXES[scheme]
+            if scheme == "bio":
+                single = begin
+            middle = inside * (span.end - span.start - 2)
+            prefixes = single if span.end - span.start == 1 else begin + middle + end
+        tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
+    return tags
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(labelled_sentences(), min_size=1, max_size=4),
+    st.sampled_from(["iob1", *PREFIXES]),
+    st.sampled_from(["\t", " ", " NN x ", "\tNN\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "\n", "\n\n"]),
+    st.booleans(),
+    st.sampled_from(["bio", "bioes"]),
+)
+def test_sentences_come_back_from_any_scheme_separator_and_line_end(
+    tmp_path_factory, sentences, scheme, separator, newline, end, has_mark, wanted
+):
+    path = tmp_path_factory.getbasetemp() / "sentences.txt"
+    blocks = []
+    for words, spans in sentences:
+        rows = zip(words, write_tags(spans, len(words), scheme), strict=True)
+        blocks.append("\n".join(f"{word}{separator}{tag}" for word, tag in rows))
+    text = ("\n\n".join(blocks) + end).replace("\n", newline)
+    path.write_bytes((b"\xef\xbb\xbf" if has_mark else b"") + text.encode())
+    found = read_domain({"train": path}, scheme=wanted)
+    assert [list(sentence.words) for sentence in found.splits["train"]] == [words for words, _ in sentences]
+    assert [list(sentence.tags) for sentence in found.splits["train"]] == [
+        to_tags(spans, len(words), wanted) for words, spans in sentences
+    ]
+    assert found.repairs.counts == ({readers.BYTE_ORDER_MARK_REMOVED: 1} if has_mark else {})
+
+
+@settings(max_examples=80)
+@given(st.lists(st.sampled_from(["O", *(f"{prefix}-{name}" for prefix in "BIES" for name in "xy")]), min_size=1))
+def test_malformed_sequences_are_repaired_as_seqeval_reads_them(tmp_path_factory, tags):
+    path = tmp_path_factory.getbasetemp() / "malformed.txt"
+    path.write_text("".join(f"w {tag}\n" for tag in tags))
+    (repaired,) = read_domain({"train": path}).splits["train"]
+    assert get_entities(list(repaired.tags)) == get_entities(tags)
+
+
+FRAGMENTS = [
+    b"\t", b" ", b"\n", b"\r", b"\x00", b"\xc2\xa0", b"\xc2\x85", b"\xff", b"\xef\xbb\xbf",
+    b"O", b"B-x", b"I-", b"-", b"word", b"-DOCSTART-",
+    b'{"words": ["a"], "tags": ["O"]}', b'{"words":', b"[", b"]}", b'"\\ud800"', b"NaN", b"null",
+]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(st.binary(max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(b"".join)),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([parse_columns, parse_jsonl]),
+)
+def test_any_bytes_are_read_or_refused_with_a_message(data, tags_required, keep_docstart, parse):
+    options = {"tags_required": tags_required, "keep_docstart": keep_docstart}
+    try:
+        found = list(parse(io.BytesIO(data), "file", Repairs(), **options))
+    except CrossNERError as error:
+        assert error.problem.startswith("file:")
+        return
+    for located in found:
+        sentence = located.sentence
+        assert len(located.lines) == len(sentence.words) > 0
+        assert all(word.strip(" \t") for word in sentence.words)
+        assert sentence.tags is not None if tags_required else True
+        assert sentence.tags is None or len(sentence.tags) == len(sentence.words)
+        json.dumps(sentence.words, ensure_ascii=False).encode()
+
+
+def test_a_line_of_millions_of_characters_is_read_or_refused():
+    word = "x" * 3_000_000
+    assert words_of(f"{word}\tO\n") == [(word,)]
+    with pytest.raises(CrossNERError) as raised:
+        columns(word)
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.skipif(not MIRROR, reason="CROSSNER_MIRROR is not set")
+@pytest.mark.parametrize("name", sorted(set(domains.known_domains()) - NOT_IN_MIRROR))
+def test_published_data_sets_have_the_published_counts(name):
+    known = domains.known_domains()[name]
+    files = {split: Path(MIRROR) / name / file.name for split, file in known.files.items()}
+    found = read_domain(files)
+    assert set(found.types) == set(known.types)
+    for split, file in known.files.items():
+        counts = count_split(found.splits[split])
+        expected = {kind: count for kind, count in file.entities.items() if count}
+        assert (counts["sentences"], counts["words"], counts["longest_sentence"], counts["entities"]) == (
+            file.sentences, file.words, file.longest_sentence, expected,
+        )  # fmt: skip
+    malformed = {"cbs-scitech-2019": 20, "cbs-scitech-2020": 6}.get(name, 0)
+    assert found.repairs.counts[readers.ILLEGAL_TAG] == malformed
