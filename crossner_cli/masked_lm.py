@@ -1,0 +1,279 @@
+"""A masked language model of any architecture, whose vocabulary scores are computed at masked positions only.
+
+Paper: Devlin et al. (2019), BERT; continued on domain text in Liu et al. (2021), CrossNER.
+Differs: a checkpoint without a masked-LM head gets one tied to its word embeddings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from crossner_cli.encoders import quiet_transformers, read_config, resolve_encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.masking import NOT_CHOSEN, Level, mask_block
+from crossner_cli.subwords import position_limit, read_tokenizer
+from crossner_cli.token_stream import TokenBlocks
+
+
+class MaskedLanguageModel(nn.Module):
+    """An encoder with a masked-LM head, and its tokenizer.
+
+    Args:
+        model: A Hugging Face masked language model.
+        tokenizer: Its fast tokenizer.
+        new: Names of the tensors that the checkpoint did not have.
+        left: Names of the tensors of the checkpoint that the model has no place for, as a pooler.
+
+    Attributes:
+        has_new_head: Whether the head, or a part of it, is not from the checkpoint and has to be learnt.
+        longest_block: Subwords the encoder can read at once, special ones included.
+
+    Raises:
+        CrossNERError: The tokenizer has no vocabulary, no [MASK] or more subwords than the model has embeddings.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        new: tuple[str, ...] = (),
+        left: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__()
+        _check_tokenizer(model, tokenizer)
+        self.model, self.tokenizer, self.new, self.left = model, tokenizer, new, left
+        self.has_new_head = bool(new)
+        self.longest_block = position_limit(model.config, tokenizer)
+        borders = ("cls", "sep", "pad", "bos", "eos")
+        found = {getattr(tokenizer, f"{name}_token_id") for name in borders}
+        self.special_ids = sorted(identifier for identifier in found if identifier is not None)
+
+    @classmethod
+    def from_pretrained(cls, encoder: str | Path, *, attention: str | None = None) -> MaskedLanguageModel:
+        """Load weights in fp32 from safetensors, running no remote code.
+
+        A head that the checkpoint lacks is made: tied to the word embeddings, its square layer the identity, its
+        biases zero. So the encoder's own states are scored until the head has learnt better.
+
+        Args:
+            encoder: A Hugging Face name, a folder or ``minilm``.
+            attention: ``sdpa`` or ``eager``, whichever is fast on the device; None is the architecture's own choice, as
+                not every one has ``sdpa``.
+
+        Raises:
+            CrossNERError: It cannot be read, is no encoder with a masked-LM form, or lacks weights of the encoder.
+        """
+        folder = resolve_encoder(str(encoder))
+        config = read_config(folder)
+        model, report = _load(folder, config, attention)
+        missing = set(report["missing_keys"])
+        _check_encoder(str(encoder), model, missing)
+        embeddings: Any = model.get_output_embeddings()
+        if any(name in missing and parameter is embeddings.weight for name, parameter in model.named_parameters()):
+            config.tie_word_embeddings = True
+            model, _ = _load(folder, config, attention)
+        _initialise_head(model, missing)
+        with quiet_transformers():
+            tokenizer = read_tokenizer(folder)
+        return cls(model, tokenizer, new=tuple(sorted(missing)), left=tuple(sorted(report["unexpected_keys"])))
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The model below the head."""
+        return _encoder_of(self.model)
+
+    def encoder_parameters(self) -> list[nn.Parameter]:
+        """Every parameter below the head, word embeddings among them."""
+        return list(self.encoder.parameters())
+
+    def head_parameters(self) -> list[nn.Parameter]:
+        """The head's own parameters, without what it shares with the encoder."""
+        shared = {id(parameter) for parameter in self.encoder_parameters()}
+        return [parameter for parameter in self.model.parameters() if id(parameter) not in shared]
+
+    def mask(self, input_ids: Tensor, level: Level, rate: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Mask blocks (B, T) with this model's vocabulary: the ids to read and the labels, both (B, T)."""
+        return mask_block(
+            input_ids,
+            level=level,
+            rate=rate,
+            special_ids=self.special_ids,
+            mask_id=self.tokenizer.mask_token_id,
+            vocabulary_size=len(self.tokenizer),
+            generator=generator,
+        )
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Score the masked positions.
+
+        Args:
+            input_ids: Blocks without padding, (B, T).
+            labels: Original ids at masked positions, -100 elsewhere, (B, T).
+
+        Returns:
+            Sum of the cross-entropies, fp32 under autocast too, and number of masked positions (N); both scalars.
+        """
+        flat = labels.flatten()
+        positions = (flat != NOT_CHOSEN).nonzero().squeeze(1)  # (N,)
+        with _narrowed(self.encoder, positions):
+            scores = self.model(input_ids=input_ids).logits.squeeze(0)  # (N, vocabulary)
+        loss = F.cross_entropy(scores.float(), flat[positions], reduction="sum")
+        return loss, torch.tensor(len(positions), device=loss.device)
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder: the encoder, its head and its tokenizer."""
+        with quiet_transformers():
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def _narrowed(encoder: nn.Module, positions: Tensor) -> Iterator[None]:
+    """Make an encoder hand only some positions to the head, as one row: (1, N, H) for (B, T, H)."""
+
+    def narrow(module: nn.Module, inputs: Any, output: Any) -> Any:
+        states = output.last_hidden_state
+        output.last_hidden_state = states.flatten(0, 1).index_select(0, positions).unsqueeze(0)
+        return output
+
+    handle = encoder.register_forward_hook(narrow)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _encoder_of(model: PreTrainedModel) -> nn.Module:
+    encoder: nn.Module = getattr(model, model.base_model_prefix, model)
+    return encoder
+
+
+def _load(folder: str, config: Any, attention: str | None) -> tuple[PreTrainedModel, dict[str, Any]]:
+    with quiet_transformers():
+        try:
+            model, report = AutoModelForMaskedLM.from_pretrained(
+                folder,
+                config=config,
+                attn_implementation=attention,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+                dtype=torch.float32,
+            )
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+            raise CrossNERError(
+                f"{folder}: no masked language model can be loaded ({(str(error) or repr(error)).splitlines()[0]}).",
+                hint="It must be a bidirectional Hugging Face encoder with safetensors weights, as bert-base-cased.",
+            ) from None
+    return model, report
+
+
+def _check_encoder(name: str, model: PreTrainedModel, missing: set[str]) -> None:
+    encoder = _encoder_of(model)
+    if encoder is model or model.config.is_encoder_decoder:
+        raise CrossNERError(
+            f"{name}: {type(model).__name__} is not an encoder with a head on top.",
+            hint="Choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or ModernBERT.",
+        )
+    lacking = sorted(key for key in missing if key.startswith(f"{model.base_model_prefix}."))
+    if lacking:
+        raise CrossNERError(
+            f"{name}: the weights lack {len(lacking)} of {len(encoder.state_dict())} tensors of the encoder"
+            f" ({', '.join(lacking[:3])}{', …' if len(lacking) > 3 else ''}).",
+            hint="Check that config.json and the safetensors file belong together.",
+        )
+
+
+def _check_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    embeddings: Any = model.get_input_embeddings()
+    rows = embeddings.weight.shape[0]
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without a vocabulary
+        raise CrossNERError(
+            f"{tokenizer.name_or_path}: the tokenizer has no vocabulary.",
+            hint="Put the tokenizer.json that belongs to the model into its folder.",
+        )
+    if len(tokenizer) > rows:
+        raise CrossNERError(
+            f"{tokenizer.name_or_path}: the tokenizer has {len(tokenizer)} subwords, the model {rows} embeddings.",
+            hint="Put the tokenizer that belongs to the model into its folder.",
+        )
+    if tokenizer.mask_token_id is None:
+        raise CrossNERError(
+            f"{tokenizer.name_or_path}: the tokenizer has no mask subword.",
+            hint="Choose an encoder that was trained as a masked language model.",
+        )
+
+
+def _initialise_head(model: PreTrainedModel, missing: set[str]) -> None:
+    """Let new layers of the head pass the encoder's states on; transformers has set norms to one, biases to zero."""
+    for name, layer in model.named_modules():
+        if f"{name}.weight" in missing and isinstance(layer, nn.Linear) and layer.in_features == layer.out_features:
+            nn.init.eye_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def held_out_loss(
+    model: MaskedLanguageModel,
+    blocks: TokenBlocks,
+    masking: Level = "token",
+    rate: float = 0.15,
+    seed: int = 0,
+    batch_size: int = 32,
+    device: str | torch.device = "cpu",
+) -> float:
+    """Mean cross-entropy of a masked subword over all blocks, without dropout.
+
+    The masks of a block depend on the seed and the block's number only, so that losses before and after training, or
+    of two batch sizes, are comparable. Those of two levels are not: measure both with ``token``.
+
+    Raises:
+        CrossNERError: No subword was masked, as where there is no block.
+    """
+    total, count = 0.0, 0
+    was_training = model.training
+    model.eval()
+    try:
+        for start in range(0, len(blocks), batch_size):
+            numbers = range(start, min(start + batch_size, len(blocks)))
+            input_ids, labels = _mask_by_number(model, blocks, numbers, masking, rate, seed)
+            with torch.inference_mode():
+                loss, masked = model(input_ids.to(device), labels.to(device))
+            total, count = total + loss.item(), count + int(masked)
+    finally:
+        model.train(was_training)
+    if count == 0:
+        raise CrossNERError(
+            f"Perplexity cannot be measured: no subword is masked in {len(blocks)} held-out blocks.",
+            hint="Give a longer corpus or a larger --held-out, or --held-out 0 to measure none.",
+        )
+    return total / count
+
+
+def perplexity(mean_cross_entropy: float) -> float:
+    """Perplexity of a mean cross-entropy in nats; infinite where it exceeds every float."""
+    return math.exp(mean_cross_entropy) if mean_cross_entropy < 700 else math.inf
+
+
+def _mask_by_number(
+    model: MaskedLanguageModel, blocks: TokenBlocks, numbers: range, masking: Level, rate: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator()
+    masked = []
+    for number, block in zip(numbers, blocks.batch(numbers), strict=True):
+        generator.manual_seed(int(np.random.SeedSequence((seed, number)).generate_state(1)[0]))
+        masked.append(model.mask(block.unsqueeze(0), masking, rate, generator))
+    input_ids, labels = zip(*masked, strict=True)
+    return torch.cat(input_ids), torch.cat(labels)

@@ -1,0 +1,147 @@
+"""Masking for masked-language-model training: which subwords are chosen, and what stands in their place.
+
+Paper: Liu et al. (2021), CrossNER, domain-adaptive pre-training with token-level and span-level masking.
+Differs: where a move would land on a special or padding position, it is left out (the released code moves there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+NOT_CHOSEN = -100
+SHARE_MASKED, SHARE_RANDOM = 0.8, 0.1
+Level = Literal["token", "span"]
+
+
+def special_positions(input_ids: Tensor, special_ids: Sequence[int]) -> Tensor:
+    """Tell where special and padding subwords are.
+
+    Args:
+        input_ids: Subword ids, (B, T).
+        special_ids: Ids that are never chosen, as those of [CLS], [SEP] and padding.
+
+    Returns:
+        True at special and padding positions, (B, T).
+    """
+    return torch.isin(input_ids, torch.tensor(special_ids, dtype=input_ids.dtype, device=input_ids.device))
+
+
+def choose_tokens(special: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """Choose each position independently; the number chosen varies from row to row.
+
+    Args:
+        special: True at special and padding positions, which are never chosen, (B, T).
+        rate: Probability of each other position.
+        generator: Draws on its own device, so that a seed gives the same choice wherever the ids are.
+
+    Returns:
+        True at chosen positions, (B, T).
+    """
+    draws = torch.rand(special.shape, generator=generator, device=generator.device)
+    return (draws < rate).to(special.device) & ~special
+
+
+def move_to_spans(chosen: Tensor, special: Tensor) -> Tensor:
+    """Move chosen positions that stand alone to the right, next to the following chosen run.
+
+    A row is read from left to right by runs of neighbouring chosen positions. A run of one becomes *pending* if none
+    is. If one is pending, the next run, whatever its length, takes it: the pending position is given up, the place
+    just before the run is chosen instead, and nothing is pending any more. A position pending at the end stays. Where
+    the place before the run is special, both stay as they are and nothing is pending any more; in a row whose
+    special positions are only at its ends and its padding this does not occur.
+
+    So whether a run is pending depends on one number, its place among the neighbouring runs of one: every second of
+    them is taken. That is what is computed here, for all rows at once.
+
+    Args:
+        chosen: True at chosen positions, none of which is special, (B, T).
+        special: True at special and padding positions, (B, T).
+
+    Returns:
+        True at chosen positions, as many as before in every row, (B, T).
+    """
+    length = chosen.shape[1]
+    edge = chosen.new_zeros((chosen.shape[0], 1))
+    before = torch.cat((edge, chosen[:, :-1]), dim=1)
+    after = torch.cat((chosen[:, 1:], edge), dim=1)
+    starts = (chosen & ~before).flatten().nonzero().squeeze(1)  # (runs,), counted through the whole batch
+    ends = (chosen & ~after).flatten().nonzero().squeeze(1)
+    is_taken = _pending(starts == ends, starts // length)[:-1] & (starts[1:] // length == starts[:-1] // length)
+    places = starts[1:] - 1
+    is_taken &= ~special.flatten()[places]
+    moved = chosen.flatten().clone()
+    moved[starts[:-1][is_taken]] = False
+    moved[places[is_taken]] = True
+    return moved.view_as(chosen)
+
+
+def _pending(is_single: Tensor, rows: Tensor) -> Tensor:
+    """Tell which runs are pending after they were read: the first, third, … of neighbouring runs of one in a row."""
+    numbers = torch.arange(len(rows), device=rows.device)
+    opens = is_single.clone()
+    opens[1:] &= ~is_single[:-1] | (rows[1:] != rows[:-1])
+    first = torch.cummax(torch.where(opens, numbers, 0), dim=0).values
+    return is_single & ((numbers - first) % 2 == 0)
+
+
+def replace(
+    input_ids: Tensor, chosen: Tensor, mask_id: int, vocabulary_size: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Put [MASK] on 80% of the chosen positions, a random subword on 10%, and leave 10% as they are.
+
+    Decided for each position on its own. Random subwords come from the whole vocabulary, special ones included.
+
+    Args:
+        input_ids: Subword ids, (B, T); left unaltered.
+        chosen: True at chosen positions, (B, T).
+        mask_id: Id of [MASK].
+        vocabulary_size: Number of ids in the vocabulary.
+        generator: Draws on its own device.
+
+    Returns:
+        The ids the encoder reads and the labels, both (B, T); labels are the original ids at chosen positions and
+        -100 elsewhere.
+    """
+    device = generator.device
+    kinds = torch.rand(input_ids.shape, generator=generator, device=device).to(input_ids.device)
+    random_ids = torch.randint(vocabulary_size, input_ids.shape, generator=generator, device=device)
+    is_masked = chosen & (kinds < SHARE_MASKED)
+    is_random = chosen & (kinds >= SHARE_MASKED) & (kinds < SHARE_MASKED + SHARE_RANDOM)
+    masked_ids = input_ids.masked_fill(is_masked, mask_id)
+    masked_ids = torch.where(is_random, random_ids.to(input_ids), masked_ids)
+    return masked_ids, input_ids.masked_fill(~chosen, NOT_CHOSEN)
+
+
+def mask_block(
+    input_ids: Tensor,
+    *,
+    level: Level,
+    rate: float,
+    special_ids: Sequence[int],
+    mask_id: int,
+    vocabulary_size: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Choose and replace in a batch of blocks.
+
+    Args:
+        input_ids: Subword ids, (B, T).
+        level: ``token``: positions stand where they are chosen; ``span``: they are then moved together.
+        rate: Share of subwords chosen, the same number for both levels.
+        special_ids: Ids that are never chosen.
+        mask_id: Id of [MASK].
+        vocabulary_size: Number of ids in the vocabulary.
+        generator: Source of every draw.
+
+    Returns:
+        The ids the encoder reads and the labels, -100 off the chosen positions, both (B, T).
+    """
+    special = special_positions(input_ids, special_ids)
+    chosen = choose_tokens(special, rate, generator)
+    if level == "span":
+        chosen = move_to_spans(chosen, special)
+    return replace(input_ids, chosen, mask_id, vocabulary_size, generator)

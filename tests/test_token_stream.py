@@ -1,0 +1,370 @@
+"""Token streams: nothing lost, equal lines on one side, redone when interrupted, and no memory for large files."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from crossner_cli import token_stream
+from crossner_cli.errors import CrossNERError
+from crossner_cli.progress import Progress, exhaust
+from crossner_cli.token_stream import TokenBlocks, border_ids, write_token_stream
+
+WORDS = [f"w{number}" for number in range(60)]
+SPECIAL = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+BLOCK = 12
+
+
+def make_tokenizer(vocabulary_size: int = 0, **special: str) -> PreTrainedTokenizerFast:
+    """Whole words of WORDS; every other word is unknown. Cuts and pads, as some published tokenizers do."""
+    names = [*SPECIAL.values(), *WORDS, "[", "]", "SEP"]
+    names += [f"filler{number}" for number in range(vocabulary_size - len(names))]
+    backend = Tokenizer(models.WordPiece({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=False)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", names.index("[CLS]")), ("[SEP]", names.index("[SEP]"))]
+    )
+    backend.enable_truncation(4)
+    backend.enable_padding(length=4)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **(special or SPECIAL))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return make_tokenizer()
+
+
+def some_lines(count: int, seed: int = 0) -> list[str]:
+    chance = random.Random(seed)
+    return [" ".join(chance.choices(WORDS, k=chance.randint(1, 15))) for _ in range(count)]
+
+
+def write_corpus(folder: Path, lines: list[str]) -> Path:
+    path = folder / "domain.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def stream_of(corpus: Path, tokenizer, folder: Path, held_out: float = 0.0, block_size: int = BLOCK):
+    return exhaust(write_token_stream(corpus, tokenizer, folder, held_out=held_out, block_size=block_size))
+
+
+def words_in(path: Path, tokenizer, dtype: str = "<u2") -> list[str]:
+    return tokenizer.convert_ids_to_tokens(np.fromfile(path, dtype=dtype).tolist())
+
+
+def blocks_of(folder: Path, tokenizer, name: str = "train.bin", block_size: int = BLOCK) -> TokenBlocks:
+    counts = json.loads((folder / "token-stream.json").read_text())["counts"]
+    return TokenBlocks(folder / name, block_size, *border_ids(tokenizer), counts["dtype"])
+
+
+def test_the_stream_is_the_subwords_of_all_lines_in_order_without_special_ones(tmp_path, tokenizer):
+    lines = some_lines(200)
+    counts = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream")
+    expected = " ".join(lines).split()
+    assert words_in(tmp_path / "stream" / "train.bin", tokenizer) == expected
+    assert (counts["lines"], counts["subwords"], counts["held_out_subwords"]) == (200, len(expected), 0)
+    assert (counts["split"], counts["dtype"]) == ("none", "<u2")
+
+
+def test_a_finished_folder_holds_exactly_its_three_files(tmp_path, tokenizer):
+    stream_of(write_corpus(tmp_path, some_lines(50)), tokenizer, tmp_path / "stream", 0.2)
+    names = sorted(path.name for path in (tmp_path / "stream").iterdir())
+    assert names == ["held-out.bin", "token-stream.json", "train.bin"]
+
+
+def test_batches_of_any_size_make_the_same_stream(tmp_path, tokenizer, monkeypatch):
+    corpus = write_corpus(tmp_path, some_lines(300))
+    one = stream_of(corpus, tokenizer, tmp_path / "one", 0.1)
+    monkeypatch.setattr(token_stream, "BATCH_CHARACTERS", 100)
+    many = stream_of(corpus, tokenizer, tmp_path / "many", 0.1)
+    assert one == many
+    for name in ("train.bin", "held-out.bin"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
+
+
+def test_progress_counts_bytes_to_the_end(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(token_stream, "BATCH_CHARACTERS", 500)
+    corpus = write_corpus(tmp_path, some_lines(100))
+    work = write_token_stream(corpus, tokenizer, tmp_path / "stream", held_out=0.0, block_size=BLOCK)
+    events = [event for event in work if isinstance(event, Progress)]
+    assert len(events) > 3
+    done = [event.done for event in events]
+    assert done == sorted(done)
+    assert done[-1] == events[-1].total == corpus.stat().st_size
+
+
+def test_equal_lines_fall_on_the_same_side(tmp_path, tokenizer):
+    lines = some_lines(300)
+    single = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "single", 0.2)
+    double = stream_of(write_corpus(tmp_path, lines + lines), tokenizer, tmp_path / "double", 0.2)
+    assert double["held_out_lines"] == 2 * single["held_out_lines"] > 0
+    once = words_in(tmp_path / "single" / "held-out.bin", tokenizer)
+    assert words_in(tmp_path / "double" / "held-out.bin", tokenizer) == once + once
+
+
+def test_no_line_is_lost_between_the_two_sides(tmp_path, tokenizer):
+    lines = some_lines(300)
+    counts = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream", 0.3)
+    both = [words_in(tmp_path / "stream" / name, tokenizer) for name in ("train.bin", "held-out.bin")]
+    assert sorted(both[0] + both[1]) == sorted(" ".join(lines).split())
+    assert (counts["subwords"] - counts["held_out_subwords"], counts["held_out_subwords"]) == tuple(map(len, both))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_the_share_held_out_is_close_to_the_share_asked_for(tmp_path, tokenizer, share):
+    lines = [f"{line} x{number}" for number, line in enumerate(some_lines(4000))]
+    counts = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream", share)
+    assert counts["held_out_lines"] / counts["lines"] == pytest.approx(share, abs=0.02)
+    assert (counts["split"], counts["held_out_share"]) == ("line", share)
+
+
+def test_a_larger_share_holds_out_the_same_lines_and_more(tmp_path, tokenizer):
+    corpus = write_corpus(tmp_path, [f"w1 w2 w{number % 60}" for number in range(600)])
+    small = stream_of(corpus, tokenizer, tmp_path / "small", 0.1)
+    large = stream_of(corpus, tokenizer, tmp_path / "large", 0.4)
+    assert 0 < small["held_out_lines"] < large["held_out_lines"]
+
+
+def test_the_share_is_doubled_until_a_whole_block_is_held_out(tmp_path, tokenizer):
+    counts = stream_of(write_corpus(tmp_path, some_lines(40)), tokenizer, tmp_path / "stream", 0.0001)
+    assert counts["split"] == "line"
+    assert counts["held_out_subwords"] >= BLOCK - 2
+    doublings = np.log2(counts["held_out_share"] / 0.0001)
+    assert doublings == round(doublings) > 0 or counts["held_out_share"] == 0.5
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_of_very_few_lines_each_side_gets_a_block(tmp_path, tokenizer, lines, seed):
+    words = random.Random(seed).choices(WORDS, k=2 * (BLOCK - 2) + 3)
+    corpus = write_corpus(tmp_path, [" ".join(words)] if lines == 1 else [" ".join(words[:15]), " ".join(words[15:])])
+    counts = stream_of(corpus, tokenizer, tmp_path / "stream", 0.02)
+    sides = [blocks_of(tmp_path / "stream", tokenizer, name) for name in ("train.bin", "held-out.bin")]
+    assert [len(side) for side in sides] == [1, 1]
+    assert counts["subwords"] == len(words)
+    if lines == 1:
+        assert counts["split"] == "place"
+        assert words_in(tmp_path / "stream" / "held-out.bin", tokenizer) == words[-(BLOCK - 2) :]
+        assert words_in(tmp_path / "stream" / "train.bin", tokenizer) == words[: -(BLOCK - 2)]
+
+
+def test_a_corpus_of_less_than_two_blocks_is_all_for_training(tmp_path, tokenizer):
+    counts = stream_of(write_corpus(tmp_path, ["w1 w2 w3"] * 6), tokenizer, tmp_path / "stream", 0.5)
+    assert (counts["split"], counts["held_out_subwords"], counts["subwords"]) == ("none", 0, 18)
+    assert len(blocks_of(tmp_path / "stream", tokenizer, "held-out.bin")) == 0
+
+
+def test_blank_lines_and_unknown_subwords_are_counted(tmp_path, tokenizer):
+    corpus = write_corpus(tmp_path, ["w1 zebra", "", "   ", "w2 w3 zebra zebra"])
+    counts = stream_of(corpus, tokenizer, tmp_path / "stream")
+    assert (counts["blank_lines"], counts["unknown_subwords"], counts["lines"], counts["subwords"]) == (2, 3, 2, 6)
+
+
+def test_special_subwords_written_in_the_text_are_text(tmp_path, tokenizer):
+    stream_of(write_corpus(tmp_path, ["w1 [SEP] w2"]), tokenizer, tmp_path / "stream")
+    assert words_in(tmp_path / "stream" / "train.bin", tokenizer) == ["w1", "[", "SEP", "]", "w2"]
+
+
+def test_the_tokenizer_is_left_unaltered(tmp_path, tokenizer):
+    before = tokenizer.backend_tokenizer.to_str()
+    stream_of(write_corpus(tmp_path, some_lines(20)), tokenizer, tmp_path / "stream")
+    assert tokenizer.backend_tokenizer.to_str() == before
+
+
+def test_a_file_of_one_long_line_is_cut_at_spaces_and_loses_nothing(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(token_stream, "LONGEST_LINE", 50)
+    words = " ".join(some_lines(60)).split()
+    corpus = tmp_path / "domain.txt"
+    corpus.write_text(" ".join(words))
+    counts = stream_of(corpus, tokenizer, tmp_path / "stream")
+    assert words_in(tmp_path / "stream" / "train.bin", tokenizer) == words
+    assert counts["cut_lines"] == 1
+    assert counts["lines"] > 10
+    assert counts["blank_lines"] == 0
+
+
+@settings(max_examples=50)
+@given(st.text(alphabet="ab ", max_size=60))
+def test_the_parts_of_a_line_make_up_the_line(line):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_stream, "LONGEST_LINE", 7)
+        parts = list(token_stream._parts(line))
+    assert "".join(parts) == line
+    assert all(len(part) <= 7 for part in parts)
+
+
+def test_a_large_vocabulary_takes_four_bytes_a_subword(tmp_path):
+    large = make_tokenizer(70_000)
+    counts = stream_of(write_corpus(tmp_path, ["w1 filler69900 w2"]), large, tmp_path / "stream")
+    assert counts["dtype"] == "<u4"
+    assert words_in(tmp_path / "stream" / "train.bin", large, "<u4") == ["w1", "filler69900", "w2"]
+
+
+def test_a_finished_stream_is_used_again_without_reading_the_corpus(tmp_path, tokenizer):
+    corpus = write_corpus(tmp_path, some_lines(50))
+    first = stream_of(corpus, tokenizer, tmp_path / "stream", 0.2)
+    work = write_token_stream(corpus, tokenizer, tmp_path / "stream", held_out=0.2, block_size=BLOCK)
+    assert list(work) == []
+    assert stream_of(corpus, tokenizer, tmp_path / "stream", 0.2) == first
+
+
+def test_another_share_corpus_or_tokenizer_makes_the_stream_anew(tmp_path, tokenizer):
+    folder, corpus = tmp_path / "stream", write_corpus(tmp_path, some_lines(50))
+    stream_of(corpus, tokenizer, folder, 0.2)
+    assert stream_of(corpus, tokenizer, folder, 0.4)["held_out_share"] == 0.4
+    assert stream_of(corpus, make_tokenizer(70_000), folder, 0.4)["dtype"] == "<u4"
+    assert stream_of(write_corpus(tmp_path, some_lines(60)), tokenizer, folder, 0.4)["lines"] == 60
+
+
+@pytest.mark.parametrize("damage", ["record lost", "file cut"])
+def test_an_unfinished_stream_is_redone(tmp_path, tokenizer, damage):
+    folder, corpus = tmp_path / "stream", write_corpus(tmp_path, some_lines(50))
+    stream_of(corpus, tokenizer, folder, 0.2)
+    whole = (folder / "train.bin").read_bytes()
+    if damage == "record lost":
+        (folder / "token-stream.json").unlink()
+    (folder / "train.bin").write_bytes(whole[:100])
+    stream_of(corpus, tokenizer, folder, 0.2)
+    assert (folder / "train.bin").read_bytes() == whole
+
+
+def test_an_interrupted_tokenisation_leaves_no_finished_stream(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setattr(token_stream, "BATCH_CHARACTERS", 100)
+    folder, corpus = tmp_path / "stream", write_corpus(tmp_path, some_lines(50))
+    work = write_token_stream(corpus, tokenizer, folder, held_out=0.2, block_size=BLOCK)
+    next(work)
+    work.close()
+    assert not (folder / "token-stream.json").exists()
+    assert not (folder / "train.bin").exists()
+    assert stream_of(corpus, tokenizer, folder, 0.2)["lines"] == 50
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read"),
+        ("folder", "is a folder"),
+        (b"", "no text in it"),
+        (b"\n  \n", "no text in it"),
+        (b"w1 w2\nw3 caf\xe9 w4\n", r"domain\.txt:2: .*not UTF-8"),
+    ],
+)
+def test_an_unreadable_corpus_is_told_with_its_place(tmp_path, tokenizer, content, message):
+    corpus = tmp_path / "domain.txt"
+    if content == "folder":
+        corpus.mkdir()
+    elif content is not None:
+        corpus.write_bytes(content)
+    with pytest.raises(CrossNERError, match=message) as caught:
+        stream_of(corpus, tokenizer, tmp_path / "stream")
+    assert str(corpus) in caught.value.problem
+    assert caught.value.hint
+
+
+def test_a_tokenizer_without_a_fast_version_is_refused(tmp_path, tokenizer):
+    class Slow:
+        name_or_path, is_fast = "some/model", False
+
+    with pytest.raises(CrossNERError, match=re.escape("some/model: its tokenizer (Slow) has no fast version")):
+        stream_of(write_corpus(tmp_path, ["w1"]), Slow(), tmp_path / "stream")
+
+
+def test_blocks_are_the_stream_in_order_between_cls_and_sep(tmp_path, tokenizer):
+    lines = some_lines(100)
+    stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream")
+    blocks = blocks_of(tmp_path / "stream", tokenizer)
+    words = " ".join(lines).split()
+    assert len(blocks) == len(words) // (BLOCK - 2)
+    assert blocks.dropped_subwords == len(words) % (BLOCK - 2)
+    ids = blocks.batch(range(len(blocks)))
+    assert ids.shape == (len(blocks), BLOCK)
+    assert (ids[:, 0] == tokenizer.cls_token_id).all()
+    assert (ids[:, -1] == tokenizer.sep_token_id).all()
+    assert tokenizer.convert_ids_to_tokens(ids[:, 1:-1].flatten().tolist()) == words[: len(blocks) * (BLOCK - 2)]
+    assert not (ids == tokenizer.pad_token_id).any()
+
+
+def test_a_batch_is_the_blocks_asked_for_in_that_order(tmp_path, tokenizer):
+    stream_of(write_corpus(tmp_path, some_lines(100)), tokenizer, tmp_path / "stream")
+    blocks = blocks_of(tmp_path / "stream", tokenizer)
+    everything = blocks.batch(range(len(blocks)))
+    assert blocks.batch([5, 0, 5]).tolist() == everything[[5, 0, 5]].tolist()
+    assert blocks.batch(np.array([3])).tolist() == everything[[3]].tolist()
+    assert blocks.batch([]).shape == (0, BLOCK)
+
+
+@pytest.mark.parametrize(
+    ("special", "borders"),
+    [
+        ({"bos_token": "w1", "eos_token": "w2"}, ["w1", "w2"]),
+        ({"eos_token": "w2"}, [None, "w2"]),
+        ({"unk_token": "[UNK]"}, [None, None]),
+        ({"cls_token": "[CLS]", "sep_token": "[SEP]", "bos_token": "w1", "eos_token": "w2"}, ["[CLS]", "[SEP]"]),
+    ],
+)
+def test_blocks_open_and_close_with_what_the_tokenizer_has(tmp_path, special, borders):
+    other = make_tokenizer(**special)
+    stream_of(write_corpus(tmp_path, ["w3 " * 50]), other, tmp_path / "stream")
+    blocks = blocks_of(tmp_path / "stream", other)
+    inside = BLOCK - sum(border is not None for border in borders)
+    assert len(blocks) == 50 // inside
+    expected = [borders[0], *["w3"] * inside, borders[1]]
+    assert other.convert_ids_to_tokens(blocks.batch([0])[0].tolist()) == [word for word in expected if word]
+
+
+def test_each_epoch_reads_every_block_once_in_its_own_order(tmp_path, tokenizer):
+    stream_of(write_corpus(tmp_path, some_lines(200)), tokenizer, tmp_path / "stream")
+    blocks = blocks_of(tmp_path / "stream", tokenizer)
+    orders = [blocks.epoch_order(epoch, seed).tolist() for epoch, seed in [(0, 1), (1, 1), (0, 2)]]
+    assert all(sorted(order) == list(range(len(blocks))) for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+    assert blocks.epoch_order(1, 1).tolist() == orders[1]
+
+
+def test_a_stream_shorter_than_a_block_has_no_blocks(tmp_path, tokenizer):
+    stream_of(write_corpus(tmp_path, ["w1 w2"]), tokenizer, tmp_path / "stream")
+    blocks = blocks_of(tmp_path / "stream", tokenizer)
+    assert (len(blocks), blocks.dropped_subwords) == (0, 2)
+    assert blocks.epoch_order(0, 0).tolist() == []
+    assert blocks.batch([]).shape == (0, BLOCK)
+
+
+def test_a_missing_or_cut_stream_file_is_refused(tmp_path):
+    with pytest.raises(CrossNERError, match="cannot be read"):
+        TokenBlocks(tmp_path / "train.bin", BLOCK, 1, 2, "<u2")
+    (tmp_path / "train.bin").write_bytes(b"abc")
+    with pytest.raises(CrossNERError, match="3 bytes"):
+        TokenBlocks(tmp_path / "train.bin", BLOCK, 1, 2, "<u2")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident set from /proc")
+def test_reading_a_large_stream_takes_no_memory(tmp_path):
+    size = 400 * 2**20
+    path = tmp_path / "train.bin"
+    with path.open("wb") as stream:
+        stream.truncate(size)  # sparse: takes no space on disk
+    blocks = TokenBlocks(path, 2050, 1, 2, "<u2")  # a block is one page
+    blocks.batch([0])
+    before, most = resident_bytes(), 0
+    order = np.arange(len(blocks))
+    for start in range(0, len(order), 4096):
+        for numbers in np.split(order[start : start + 4096], 16):
+            blocks.batch(numbers)
+        most = max(most, resident_bytes())
+    assert most - before < size / 8
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
