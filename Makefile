@@ -1,0 +1,24 @@
+PYTHON ?= python3
+VENV ?= .venv
+PIP = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
+
+.PHONY: install test check quickstart clean
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e ".[offline,dev]"
+	touch $@
+
+quickstart: install
+	PATH="$(abspath $(VENV))/bin:$$PATH" bash recipes/quickstart.sh
+
+test: install
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pytest
+
+check: install
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/pre-commit run --all-files
+
+clean:
+	rm -rf $(VENV) run runs build *.egg-info

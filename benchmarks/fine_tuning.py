@@ -1,0 +1,213 @@
+"""Fine-tuning a tagger: ``transformers.Trainer`` and ``crossner finetune --method linear`` on the same sentences."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import trainer_side
+from measuring import Measured, Side, Stopwatch
+from torch import nn
+from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
+
+from crossner_cli.data import Sentence
+from crossner_cli.encoders import quiet_transformers, read_config, resolve_encoder
+from crossner_cli.engine import start_engine
+from crossner_cli.evaluation import score
+from crossner_cli.layers import Dropout
+from crossner_cli.methods import Tagger
+from crossner_cli.options import Finetune
+from crossner_cli.progress import exhaust
+from crossner_cli.stages.tagger_training import DEV_BATCH_SUBWORDS, parameter_groups, plan_of
+from crossner_cli.starting import Start, encoder_of, start_tagger
+from crossner_cli.subwords import position_limit, read_tokenizer
+from crossner_cli.tagging import tag
+from crossner_cli.tags import TagSet
+from crossner_cli.training import SentenceStream, fit
+
+IGNORED = -100
+BASE = Start("base", None, "")
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """What both sides are given.
+
+    Args:
+        train: Labelled sentences.
+        dev: Labelled sentences to score.
+        tag_set: Their tags.
+        encoder: A Hugging Face name, a folder or ``minilm``.
+        epochs: Passes over ``train``.
+        batch_size: Sentences of an update.
+        learning_rate: Peak, of all weights.
+        head_learning_rate: Peak of the product's classifier; None is the same as the rest.
+        threads: CPU threads; None is all cores.
+    """
+
+    train: Sequence[Sentence]
+    dev: Sequence[Sentence]
+    tag_set: TagSet
+    encoder: str = "minilm"
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float = 1e-4
+    head_learning_rate: float | None = None
+    threads: int | None = None
+
+    @property
+    def words(self) -> int:
+        """Words read in training."""
+        return self.epochs * sum(len(sentence.words) for sentence in self.train)
+
+    def f1(self, predicted: Sequence[Sequence[str]]) -> float:
+        """Score tags of the dev sentences, in percent."""
+        return score([sentence.tags or () for sentence in self.dev], predicted).f1
+
+    def shortened(self) -> FineTuning:
+        """The same in a few updates, to warm up."""
+        return dataclasses.replace(self, train=self.train[: 2 * self.batch_size], dev=self.dev[:8], epochs=1)
+
+    def options(self, seed: int, **changes: Any) -> Finetune:
+        """The product's options: its defaults but for what both sides share."""
+        shared = {
+            "encoder": self.encoder, "epochs": self.epochs, "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate, "head_learning_rate": self.head_learning_rate,
+            "threads": self.threads, "seed": seed, "device": "cpu", "patience": None,
+        }  # fmt: skip
+        return Finetune(**{**shared, **changes})
+
+
+def sides(task: FineTuning) -> dict[str, Side]:
+    """The sides of the comparison, by name."""
+    return {
+        "Trainer fp32": functools.partial(train_with_trainer, task, bf16=False),
+        "Trainer bf16": functools.partial(train_with_trainer, task, bf16=True),
+        "crossner": functools.partial(train_with_product, task),
+    }
+
+
+def ablations(task: FineTuning) -> dict[str, Side]:
+    """The product as it is, and with one acceleration after the other switched off."""
+    side = functools.partial(functools.partial, train_with_product, task)
+    return {
+        "crossner": side(),
+        "fp32": side(precision="fp32"),
+        "batches not by length": side(stream_type=ShuffledStream),
+        "fused attention kernel": side(alter=use_fused_attention),
+        "PyTorch's dropout layers": side(alter=use_torch_dropout),
+        "attention weights dropped": side(alter=drop_attention),
+        "word embeddings trained": side(train_embeddings=True),
+        "embeddings not cast": side(alter=leave_embeddings_uncast),
+    }
+
+
+def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool) -> Measured:
+    """Train as the token-classification example of transformers does: the first subword of a word carries its tag."""
+    start_engine(task.options(seed))  # the same threads and seed as the product's side
+    folder = resolve_encoder(task.encoder)
+    tokenizer = read_tokenizer(folder)
+    length = position_limit(read_config(folder), tokenizer)
+    numbers = dict(enumerate(task.tag_set.tags))
+    with quiet_transformers():
+        model = AutoModelForTokenClassification.from_pretrained(
+            folder, id2label=numbers, label2id={name: number for number, name in numbers.items()}
+        )
+    trainer, seconds = trainer_side.train(
+        model, label_subwords(task.train, task.tag_set, tokenizer, length),
+        DataCollatorForTokenClassification(tokenizer), batch_size=task.batch_size, seed=seed, bf16=bf16,
+        num_train_epochs=task.epochs, learning_rate=task.learning_rate,
+    )  # fmt: skip
+    found = trainer.predict(label_subwords(task.dev, task.tag_set, tokenizer, length))
+    read = [numbers_of[gold != IGNORED] for numbers_of, gold in zip(found.predictions.argmax(-1), found.label_ids,
+                                                                    strict=True)]  # fmt: skip
+    predicted = [
+        [*task.tag_set.from_ids(ids.tolist()), *["O"] * (len(sentence.words) - len(ids))]
+        for ids, sentence in zip(read, task.dev, strict=True)
+    ]
+    return Measured(task.words, seconds, task.f1(predicted))
+
+
+def label_subwords(
+    sentences: Sequence[Sentence], tag_set: TagSet, tokenizer: Any, length: int
+) -> list[dict[str, list[int]]]:
+    """Sentences as the trainer reads them; -100 at every subword that is not the first of a word."""
+    encoded = tokenizer(
+        [list(sentence.words) for sentence in sentences], is_split_into_words=True, truncation=True, max_length=length
+    )
+    rows = []
+    for number, sentence in enumerate(sentences):
+        ids = tag_set.to_ids(sentence.tags or ())
+        words = [None, *encoded.word_ids(number)]
+        labels = [
+            IGNORED if word is None or word == before else ids[word]
+            for before, word in zip(words, words[1:], strict=False)
+        ]
+        rows.append({**{name: values[number] for name, values in encoded.items()}, "labels": labels})
+    return rows
+
+
+def train_with_product(
+    task: FineTuning, seed: int, *, alter: Callable[[nn.Module], None] | None = None,
+    stream_type: type[SentenceStream] = SentenceStream, **changes: Any,
+) -> Measured:  # fmt: skip
+    """Train with the product's loop; ``alter`` changes the encoder, ``changes`` the options."""
+    _, measured = train_tagger(task, seed, alter=alter, stream_type=stream_type, **changes)
+    return measured
+
+
+def train_tagger(
+    task: FineTuning, seed: int, *, alter: Callable[[nn.Module], None] | None = None,
+    stream_type: type[SentenceStream] = SentenceStream, **changes: Any,
+) -> tuple[Tagger, Measured]:  # fmt: skip
+    """As ``train_with_product``, with the tagger."""
+    options = task.options(seed, **changes)
+    engine = start_engine(options)
+    tagger, _ = start_tagger(BASE, options, task.tag_set, seed, engine)
+    encoder = encoder_of(tagger)
+    if alter:
+        alter(encoder.model)
+    stream = stream_type(encoder.reader.encode(task.train, task.tag_set), encoder.reader, options.batch_size, seed)
+    stopwatch = Stopwatch()
+    with stopwatch.running():
+        exhaust(fit(tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine))
+    tagged = tag(tagger, task.dev, engine, batch_subwords=DEV_BATCH_SUBWORDS)
+    return tagger, Measured(task.words, stopwatch.seconds, task.f1([sentence.tags for sentence in tagged]))
+
+
+class ShuffledStream(SentenceStream):
+    """Batches in the order of the shuffle, whatever the lengths."""
+
+    def epoch(self, number: int) -> list[list[int]]:
+        """Shuffle and cut."""
+        order = np.random.default_rng([self.seed, number]).permutation(len(self.sentences))
+        return [order[first : first + self.batch_size].tolist() for first in range(0, len(order), self.batch_size)]
+
+
+def use_fused_attention(model: Any) -> None:
+    """Take PyTorch's fused attention kernel."""
+    model.set_attn_implementation("sdpa")
+
+
+def use_torch_dropout(model: nn.Module) -> None:
+    """Put PyTorch's dropout layers back."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, Dropout):
+                setattr(parent, name, nn.Dropout(child.p))
+
+
+def drop_attention(model: Any) -> None:
+    """Drop attention weights at the encoder's own rate."""
+    for module in model.modules():
+        if "attention" in type(module).__name__.lower() and isinstance(getattr(module, "dropout", None), nn.Dropout):
+            module.dropout.p = model.config.attention_probs_dropout_prob
+
+
+def leave_embeddings_uncast(model: Any) -> None:
+    """Let autocast decide the number format between the matrix products."""
+    model.embeddings._forward_hooks.clear()

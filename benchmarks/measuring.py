@@ -1,0 +1,111 @@
+"""Two sides of a comparison, measured in turn: a machine that is busy for a while slows both of them."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of one side.
+
+    Args:
+        words: What was read, in the unit of the comparison.
+        seconds: How long that took.
+        f1: On the dev sentences, in percent; None where nothing was learnt.
+    """
+
+    words: int
+    seconds: float
+    f1: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Words a second."""
+        return self.words / self.seconds
+
+
+Side = Callable[[int], Measured]  # seed to what was measured
+
+
+class Stopwatch:
+    """Seconds between the two ends of a ``with`` block."""
+
+    seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Measure a block."""
+        began = time.perf_counter()
+        yield
+        self.seconds = time.perf_counter() - began
+
+
+def measure_in_turn(sides: Mapping[str, Side], rounds: int) -> dict[str, list[Measured]]:
+    """Run every side once a round, with the round's number as seed; each round begins with another side."""
+    names = list(sides)
+    found: dict[str, list[Measured]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            gc.collect()
+            measured = sides[name](number + 1)
+            found[name].append(measured)
+            print(f"round {number + 1} of {rounds}: {name}: {measured.rate:,.0f}/s", file=sys.stderr, flush=True)
+    return found
+
+
+def ratios(of: Sequence[Measured], to: Sequence[Measured]) -> list[float]:
+    """How many times as fast one side is as another, by round."""
+    return [mine.rate / other.rate for mine, other in zip(of, to, strict=True)]
+
+
+def tabulate(title: str, unit: str, found: Mapping[str, Sequence[Measured]], references: Sequence[str]) -> Table:
+    """Medians over the rounds with the lowest and highest round.
+
+    Args:
+        title: Above the table.
+        unit: What was counted.
+        found: The rounds of each side.
+        references: Sides that the others are compared with.
+    """
+    table = Table("side", f"{unit}/s", "lowest-highest", *(f"times {name}" for name in references), title=title)
+    has_f1 = any(each.f1 is not None for measured in found.values() for each in measured)
+    if has_f1:
+        table.add_column("F1")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, measured in found.items():
+        rates = [each.rate for each in measured]
+        row = [name, f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}-{max(rates):,.0f}"]
+        row += [_shown_ratio(ratios(measured, found[reference])) for reference in references]
+        scores = [each.f1 for each in measured if each.f1 is not None]
+        table.add_row(*row, *([_shown_f1(scores)] if has_f1 else []))
+    return table
+
+
+def _shown_ratio(found: Sequence[float]) -> str:
+    return f"{statistics.median(found):.2f} ({min(found):.2f}-{max(found):.2f})"
+
+
+def _shown_f1(scores: Sequence[float]) -> str:
+    if not scores:
+        return ""
+    deviation = f" ± {statistics.stdev(scores):.1f}" if len(scores) > 1 else ""
+    return f"{statistics.mean(scores):.1f}{deviation}"
+
+
+def show(table: Table) -> None:
+    """Print a table; a pipe gets it uncut."""
+    console = Console(highlight=False)
+    console.width = max(console.width, console.measure(table).maximum) if not console.is_terminal else console.width
+    console.print(table)

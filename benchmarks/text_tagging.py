@@ -1,0 +1,99 @@
+"""Tagging new text: a transformers pipeline and ``crossner predict``, with the same tagger."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from measuring import Measured, Side, Stopwatch
+from transformers import pipeline
+
+from crossner_cli.data import Sentence
+from crossner_cli.encoders import quiet_transformers
+from crossner_cli.engine import start_engine
+from crossner_cli.options import Predict
+from crossner_cli.progress import exhaust
+from crossner_cli.run_directory import RunDirectory
+from crossner_cli.stages import predict
+from crossner_cli.tagger_folder import load_tagger
+from crossner_cli.tagging import tag
+
+
+@dataclass(frozen=True)
+class TextTagging:
+    """What all sides are given.
+
+    Args:
+        sentences: What to tag; sides that read text get the words of a sentence joined by spaces.
+        folder: The tagger.
+        batch_size: Sentences the pipeline reads at once.
+        threads: CPU threads; None is all cores.
+    """
+
+    sentences: Sequence[Sentence]
+    folder: Path
+    batch_size: int = 32
+    threads: int | None = None
+
+    @property
+    def words(self) -> int:
+        """Words to tag."""
+        return sum(len(sentence.words) for sentence in self.sentences)
+
+    @property
+    def texts(self) -> list[str]:
+        """The sentences as text."""
+        return [" ".join(sentence.words) for sentence in self.sentences]
+
+    def shortened(self) -> TextTagging:
+        """A few sentences, to warm up."""
+        return TextTagging(self.sentences[: 2 * self.batch_size], self.folder, self.batch_size, self.threads)
+
+    def options(self, seed: int, **changes: object) -> Predict:
+        """The product's options: its defaults but for the number of threads."""
+        return Predict(threads=self.threads, seed=seed, device="cpu", model=str(self.folder), **changes)
+
+
+def sides(task: TextTagging) -> dict[str, Side]:
+    """The sides of the comparison, by name."""
+    return {
+        "pipeline": functools.partial(tag_with_pipeline, task),
+        "crossner, words to tags": functools.partial(tag_words, task),
+        "crossner, text to JSONL": functools.partial(tag_text, task),
+    }
+
+
+def tag_with_pipeline(task: TextTagging, seed: int) -> Measured:
+    """Tag texts with transformers; its result is one object a subword that is not O."""
+    start_engine(task.options(seed))  # the same threads as the product's sides
+    with quiet_transformers():
+        tagger = pipeline("token-classification", str(task.folder), device="cpu", batch_size=task.batch_size)
+    stopwatch = Stopwatch()
+    texts = task.texts
+    with stopwatch.running(), quiet_transformers():
+        tagger(texts)
+    return Measured(task.words, stopwatch.seconds)
+
+
+def tag_words(task: TextTagging, seed: int) -> Measured:
+    """Tag words; the tagger has met none of them before."""
+    options = task.options(seed)
+    engine = start_engine(options)
+    tagger = load_tagger(task.folder, engine)
+    stopwatch = Stopwatch()
+    with stopwatch.running():
+        tag(tagger, task.sentences, engine, batch_subwords=options.batch_subwords)
+    return Measured(task.words, stopwatch.seconds)
+
+
+def tag_text(task: TextTagging, seed: int) -> Measured:
+    """Tag a text file: find its sentences and words, tag them, write JSONL. Loading the tagger is not counted."""
+    with tempfile.TemporaryDirectory() as name:
+        text, output = Path(name) / "text.txt", Path(name) / "tagged.jsonl"
+        text.write_text("\n".join(task.texts) + "\n", encoding="utf-8")
+        options = task.options(seed, input=[text], output=output, run=Path(name) / "run")
+        record = exhaust(predict.run(RunDirectory(options.run), options, start_engine(options)))
+    return Measured(task.words, record["result"]["seconds"])

@@ -1,0 +1,45 @@
+"""``transformers.Trainer`` with its defaults: what a user would run instead."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+
+class LoopTimer(TrainerCallback):  # type: ignore[misc]
+    """Seconds of the training loop alone: from its first update to its last, without what is set up before."""
+
+    began = seconds = 0.0
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Start."""
+        self.began = time.perf_counter()
+
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Stop."""
+        self.seconds = time.perf_counter() - self.began
+
+
+def train(
+    model: Any, rows: Sequence[Any], collator: Any, *, batch_size: int, seed: int, bf16: bool, **arguments: Any
+) -> tuple[Trainer, float]:
+    """Train on a CPU; nothing is saved, reported or scored. Returns the trainer and the seconds of its loop."""
+    # Left behind by an earlier trainer or engine of this Python process, it would decide the precision of this one.
+    os.environ.pop("ACCELERATE_MIXED_PRECISION", None)
+    timer = LoopTimer()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = TrainingArguments(
+            output_dir=folder, use_cpu=True, bf16=bf16, seed=seed, per_device_train_batch_size=batch_size,
+            per_device_eval_batch_size=batch_size, report_to="none", save_strategy="no", logging_strategy="no",
+            disable_tqdm=True, **arguments,
+        )  # fmt: skip
+        trainer = Trainer(model, settings, data_collator=collator, train_dataset=rows, callbacks=[timer])
+        trainer.remove_callback(PrinterCallback)
+        assert trainer.accelerator.mixed_precision == ("bf16" if bf16 else "no")
+        trainer.train()
+    return trainer, timer.seconds

@@ -1,0 +1,192 @@
+"""Checkpoints of a training loop: safetensors and JSON only, whole or absent, enough to go on bit by bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run_directory import flush_folder, flush_tree, write_json
+
+Weights = dict[str, Tensor]
+
+
+@dataclass
+class TrainingState:
+    """Where a training loop is, besides its tensors.
+
+    Args:
+        step: Updates done.
+        epoch: Number of the epoch at work, from 0.
+        place: Updates of this epoch done.
+        sums: Sum of each loss term's value over the updates of this epoch.
+        words: Words read in this epoch.
+        best: Best score so far; None before the first.
+        best_epoch: Epoch it came from, from 1.
+        waited: Epochs since without a gain.
+        history: One record a finished epoch.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    place: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    words: int = 0
+    best: float | None = None
+    best_epoch: int = 0
+    waited: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def trained_weights(model: nn.Module) -> Weights:
+    """A copy of every tensor that training changes, on the CPU."""
+    return {
+        name: value.detach().to("cpu", copy=True) for name, value in model.named_parameters() if value.requires_grad
+    }
+
+
+def load_weights(model: nn.Module, weights: Weights) -> None:
+    """Put ``trained_weights`` back."""
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if value.requires_grad:
+                value.copy_(weights[name])
+
+
+class Checkpoints:
+    """The last checkpoint of one training loop, in a folder of its own.
+
+    Written under another name, flushed and renamed, so that a crash at any moment leaves the old or the new one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._saved_best: int | None = None
+
+    def _found(self) -> list[Path]:
+        found = [path for path in self.folder.glob("step-*") if (path / "state.json").is_file()]
+        return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
+
+    def save(
+        self, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer, best: Weights | None,
+        engine: Engine,
+    ) -> None:  # fmt: skip
+        """Write a checkpoint, then remove the one before.
+
+        Raises:
+            CrossNERError: The disk is full or cannot be written; the checkpoint before stays.
+        """
+        random_states = engine.gather([_random_state(engine)])
+        if engine.is_main:
+            draft = self.folder / "draft"
+            try:
+                self._write(draft, state, model, optimiser, best, engine, random_states)
+            except (OSError, SafetensorError) as error:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise CrossNERError(
+                    f"The checkpoint of step {state.step} cannot be written to {self.folder}: {error}.",
+                    hint="Make room, then give the same command again: it continues from the checkpoint before.",
+                ) from None
+        engine.wait()
+
+    def _write(
+        self, draft: Path, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer,
+        best: Weights | None, engine: Engine, random_states: list[Weights],
+    ) -> None:  # fmt: skip
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        before = self._found()
+        save_file(trained_weights(model), draft / "model.safetensors")
+        save_file(_optimiser_tensors(optimiser), draft / "optimiser.safetensors")
+        for rank, random_state in enumerate(random_states):
+            save_file(random_state, draft / f"random-{rank}.safetensors")
+        if best is not None:
+            if before and self._saved_best == state.best_epoch and (before[-1] / "best.safetensors").is_file():
+                os.link(before[-1] / "best.safetensors", draft / "best.safetensors")
+            else:
+                save_file(best, draft / "best.safetensors")
+            self._saved_best = state.best_epoch
+        scaler = engine.accelerator.scaler
+        write_json(draft / "state.json", {**asdict(state), "scaler": scaler.state_dict() if scaler else None})
+        flush_tree(draft)
+        target = self.folder / f"step-{state.step}"
+        shutil.rmtree(target, ignore_errors=True)
+        draft.replace(target)
+        flush_folder(self.folder)
+        for path in before:
+            if path != target:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def restore(
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
+    ) -> tuple[TrainingState, Weights | None] | None:
+        """Load the last checkpoint into model, optimiser and random generators; None where there is none.
+
+        Raises:
+            CrossNERError: It was made by another number of processes.
+        """
+        found = self._found()
+        if not found:
+            return None
+        folder = found[-1]
+        mine = folder / f"random-{engine.rank}.safetensors"
+        if len(list(folder.glob("random-*.safetensors"))) != engine.world:
+            raise CrossNERError(
+                f"{folder} was written by another number of processes than the present {engine.world}.",
+                hint="Continue with as many processes as before, or start again with --force.",
+            )
+        record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        scaler = record.pop("scaler")
+        if scaler and engine.accelerator.scaler:
+            engine.accelerator.scaler.load_state_dict(scaler)
+        state = TrainingState(**record)
+        load_weights(model, load_file(folder / "model.safetensors"))
+        _load_optimiser(optimiser, load_file(folder / "optimiser.safetensors"))
+        _set_random_state(load_file(mine), engine)
+        best = load_file(folder / "best.safetensors") if (folder / "best.safetensors").is_file() else None
+        self._saved_best = state.best_epoch if best is not None else None
+        return state, best
+
+    def remove(self) -> None:
+        """Delete everything: the loop is finished."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Weights:
+    states = optimiser.state_dict()["state"]
+    return {
+        f"{number}.{name}": value.detach().to("cpu", copy=True)
+        for number, values in states.items()
+        for name, value in values.items()
+    }
+
+
+def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: Weights) -> None:
+    state: dict[int, Weights] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _random_state(engine: Engine) -> Weights:
+    state = {"cpu": torch.get_rng_state()}
+    if engine.device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(engine.device)
+    return state
+
+
+def _set_random_state(state: Weights, engine: Engine) -> None:
+    torch.set_rng_state(state["cpu"])
+    if engine.device.type == "cuda":
+        torch.cuda.set_rng_state(state["cuda"], engine.device)

@@ -1,0 +1,322 @@
+"""The command line: seven commands, and the one place that turns known problems into advice."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import inspect
+import json
+import os
+import shlex
+import sys
+import time
+import traceback
+import typing
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from crossner_cli import __version__
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import (
+    NOT_PUBLISHED,
+    Command,
+    Compute,
+    Dapt,
+    Evaluate,
+    Finetune,
+    JointTrain,
+    Predict,
+    PrepareData,
+    PretrainSource,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from crossner_cli.engine import Engine
+    from crossner_cli.progress import Work
+    from crossner_cli.run_directory import Manifest, RunDirectory
+
+Options = TypeVar("Options", bound=Command)
+
+KNOWN_PROBLEM, INTERRUPTED = 1, 130
+SECONDS_TO_TELL = 2.0
+# What an operating system refuses, and the way out of it.
+REFUSALS = {
+    errno.ENOSPC: "Free some space, or put the run on another disk with --run DIR.",
+    errno.EDQUOT: "Free some of your quota, or put the run on another disk with --run DIR.",
+    errno.EACCES: "Choose a place that is yours, or change its permissions.",
+    errno.EPERM: "Choose a place that is yours, or change its permissions.",
+    errno.EROFS: "Choose a place that can be written, as with --run DIR.",
+    errno.EMFILE: "Raise the limit of open files, as with: ulimit -n 4096",
+}
+CHECK_THE_PATH = "Check the path and the disk; --verbose shows where this happened."
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Entry point of ``crossner`` and of ``python -m crossner_cli``."""
+    app(prog_name="crossner")
+
+
+def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Give a command body one flag a field of its options, their docstring as help, and the error boundary."""
+
+    def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
+        def command(context: typer.Context, **values: Any) -> None:
+            options = with_published(options_type(**values), context)
+            with known_problems(options):
+                body(options)
+
+        hints = typing.get_type_hints(options_type)
+        flags = [to_parameter(field, hints[field.name]) for field in dataclasses.fields(options_type)]
+        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        vars(command)["__signature__"] = inspect.Signature([context, *flags])
+        command.__doc__ = options_type.__doc__
+        return command
+
+    return decorate
+
+
+def to_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
+    """The flag or argument that an options field declares."""
+    is_list = field.default is dataclasses.MISSING
+    kind = typer.Argument if field.metadata["argument"] else typer.Option
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=[] if is_list else field.default,
+        annotation=Annotated[hint, kind(*field.metadata["flags"], **field.metadata["typer"])],
+    )
+
+
+def with_published(options: Options, context: typer.Context) -> Options:
+    """With ``--paper``, take the published value of every field whose flag is not on the command line."""
+    if not getattr(options, "paper", False):
+        return options
+    published = {}
+    for field in dataclasses.fields(options):
+        source = context.get_parameter_source(field.name)
+        is_given = source is not None and source.name == "COMMANDLINE"
+        if field.metadata["paper"] is not NOT_PUBLISHED and not is_given:
+            published[field.name] = field.metadata["paper"]
+    return dataclasses.replace(options, **published)
+
+
+@contextlib.contextmanager
+def known_problems(options: Command) -> Iterator[None]:
+    """Turn what a user, a disk or a memory can cause into a message and an exit status.
+
+    Anything else is a defect and keeps its traceback.
+    """
+    try:
+        yield
+    except CrossNERError as error:
+        tell(error.problem, error.hint, options, is_shared=True)
+    except KeyboardInterrupt:
+        again = shlex.join(["crossner", *sys.argv[1:]])
+        tell("Interrupted.", f"The same command continues: {again}", options, is_shared=True, is_error=False)
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise  # Typer's own quiet exit: whoever read the output has seen enough
+    except OSError as error:
+        if error.errno is None:
+            raise
+        names = " -> ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        tell(f"{names or 'Writing the output'}: {error.strerror}.", REFUSALS.get(error.errno, CHECK_THE_PATH), options)
+        silence_broken_stdout()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = str(error).partition("\n")[0] or "Python got no more"
+        tell(f"The memory is full: {reason}", more_memory(options), options)
+    else:
+        return
+    raise typer.Exit(KNOWN_PROBLEM)
+
+
+def silence_broken_stdout() -> None:
+    """Where stdout itself can no longer be written, drop what is left for it, which would fail again at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocator gave up; told by words, since PyTorch has one class a device and none for the CPU."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("out of memory", "can't allocate memory", "not enough memory")
+    )
+
+
+def more_memory(options: Command) -> str:
+    """The flags that need less memory."""
+    accumulate, batch_size = getattr(options, "accumulate", None), getattr(options, "batch_size", None)
+    if accumulate is not None and batch_size is not None:
+        return (
+            f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same result;"
+            f" --batch-size {max(1, batch_size // 2)} makes batches smaller, which changes it."
+            " With --force, since the stage has begun with other options."
+        )
+    batch_subwords = getattr(options, "batch_subwords", None)
+    return f"--batch-subwords {max(64, batch_subwords // 4)} reads less at once." if batch_subwords else ""
+
+
+def tell(problem: str, hint: str, options: Command, *, is_shared: bool = False, is_error: bool = True) -> None:
+    """Write a problem and its way out to stderr, and with ``--json`` as an object to where results go.
+
+    A problem that all processes share is told once a machine.
+    """
+    if is_shared and os.environ.get("LOCAL_RANK", "0") != "0":
+        time.sleep(SECONDS_TO_TELL)  # a launcher ends the others as soon as one has ended
+        return
+    if options.verbose and is_error:
+        traceback.print_exc()
+    typer.echo(typer.style("Problem: ", bold=True) + problem if is_error else problem, err=True)
+    if hint:
+        typer.echo(typer.style("Way out: ", bold=True) + hint if is_error else hint, err=True)
+    if options.json and os.environ.get("RANK", "0") == "0":
+        with contextlib.suppress(OSError):  # stdout itself may be the problem
+            typer.echo(json.dumps({"error": problem, "hint": hint}), err=has_data_on_stdout(options))
+
+
+def has_data_on_stdout(options: Command) -> bool:
+    """Whether stdout is for tagged text, so that results go to stderr."""
+    return isinstance(options, Predict) and options.output is None
+
+
+def open_run(options: Command) -> RunDirectory:
+    """The run directory of a command."""
+    from crossner_cli.run_directory import RunDirectory
+
+    return RunDirectory(options.run)
+
+
+def start(options: Compute) -> Engine:
+    """Choose the device, or leave the work to one process a GPU and exit with their status."""
+    from crossner_cli.engine import launch_processes, start_engine
+
+    status = launch_processes(options, sys.argv[1:])
+    if status is not None:
+        raise typer.Exit(status)
+    return start_engine(options)
+
+
+def present(work: Work[Manifest], options: Command, engine: Engine | None = None) -> None:
+    """Do the work of a stage, show how it goes, then what came out."""
+    from crossner_cli import console
+
+    is_main = engine is None or engine.is_main
+    quiet = options.quiet or not is_main
+    to_stderr = has_data_on_stdout(options)
+    if not quiet and getattr(options, "paper", False):
+        announce_published(options)
+    bars = not (to_stderr and sys.stdout.isatty())
+    manifest = console.follow(work, quiet=quiet, verbose=options.verbose, bars=bars)
+    if is_main and (options.json or not options.quiet):
+        console.show_manifest(manifest, json=options.json, to_stderr=to_stderr)
+
+
+def announce_published(options: Command) -> None:
+    """Say which values ``--paper`` stands for in this command."""
+    fields = [field for field in dataclasses.fields(options) if field.metadata["paper"] is not NOT_PUBLISHED]
+    chosen = ", ".join(f"{field.name} {to_json(getattr(options, field.name))}" for field in fields)
+    typer.echo(f"with --paper: {chosen}", err=True)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        typer.echo(f"crossner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def crossner(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Take a named-entity tagger to a new domain: each command is one stage of a run."""
+
+
+@app.command("prepare-data")
+@takes(PrepareData)
+def prepare_data(options: PrepareData) -> None:
+    """Store, check and count the data of a run, or list the known data sets."""
+    if options.list_known:
+        from crossner_cli import console
+
+        console.show_known_domains(json=options.json)
+        return
+    from crossner_cli.stages import prepare_data as stage
+
+    present(stage.run(open_run(options), options), options)
+
+
+@app.command("dapt")
+@takes(Dapt)
+def dapt(options: Dapt) -> None:
+    """Adapt an encoder to raw text."""
+    engine = start(options)
+    from crossner_cli.stages import dapt as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("pretrain-source")
+@takes(PretrainSource)
+def pretrain_source(options: PretrainSource) -> None:
+    """Train a tagger on the source."""
+    engine = start(options)
+    from crossner_cli.stages import pretrain_source as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("finetune")
+@takes(Finetune)
+def finetune(options: Finetune) -> None:
+    """Train a tagger on the target."""
+    engine = start(options)
+    from crossner_cli.stages import finetune as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("joint-train")
+@takes(JointTrain)
+def joint_train(options: JointTrain) -> None:
+    """Train a tagger on both domains."""
+    engine = start(options)
+    from crossner_cli.stages import joint_train as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("evaluate")
+@takes(Evaluate)
+def evaluate(options: Evaluate) -> None:
+    """Score taggers, or one file of tags against another."""
+    engine = None if options.gold or options.predictions else start(options)
+    from crossner_cli.stages import evaluate as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("predict")
+@takes(Predict)
+def predict(options: Predict) -> None:
+    """Tag new text."""
+    engine = start(options)
+    from crossner_cli.stages import predict as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)

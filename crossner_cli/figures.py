@@ -1,0 +1,65 @@
+"""Numbers as people read them, the same in progress lines and in tables."""
+
+from __future__ import annotations
+
+import math
+
+NOTHING = "–"
+SCORES = ("f1", "precision", "recall")
+BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+def score(number: float | None) -> str:
+    """A score in percent, two decimals."""
+    return NOTHING if number is None else f"{number:.2f}"
+
+
+def spread(mean: float | None, deviation: float | None) -> str:
+    """A mean score with its standard deviation, where there is one."""
+    return score(mean) if deviation is None else f"{score(mean)} ± {score(deviation)}"
+
+
+def count(number: float | None) -> str:
+    """A whole number with thousands separators."""
+    return NOTHING if number is None else f"{number:,.0f}"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share of a whole, as ``45.1 %``."""
+    return f"{100 * part / whole:.1f} %" if whole else NOTHING
+
+
+def duration(seconds: float | None) -> str:
+    """Minutes and seconds, with hours where there are any, as ``0:41`` or ``1:02:03``."""
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def value(name: str, number: float) -> str:
+    """A named number of a progress line, as ``loss 0.412``, ``dev_f1 61.20`` or ``3,100 words/s``."""
+    if name.endswith("/s"):
+        return f"{number:,.0f} {name}"
+    if name.endswith(SCORES):
+        return f"{name} {score(number)}"
+    return f"{name} {_plain(name, number)}"
+
+
+def _plain(name: str, number: float) -> str:
+    if not math.isfinite(number):
+        return str(number)
+    if float(number).is_integer() and "loss" not in name:
+        return count(number)
+    return f"{number:,.3f}" if abs(number) >= 0.001 or number == 0 else f"{number:.1e}"
+
+
+def amount(done: float, total: float | None, unit: str) -> str:
+    """How far a task is, as ``1,234/5,000 updates`` or ``1.2/3.4 GB``."""
+    if unit == "bytes":
+        name, size = next(((name, size) for name, size in BYTES if max(done, total or 0) >= size), ("bytes", 1))
+        digits = 1 if size > 1 else 0
+        parts = [f"{number / size:,.{digits}f}" for number in (done, total) if number is not None]
+        return f"{'/'.join(parts)} {name}"
+    return f"{'/'.join(count(number) for number in (done, total) if number is not None)} {unit}"

@@ -1,0 +1,120 @@
+"""Layers that at least two methods use. Batch first, always."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Dropout(nn.Module):
+    """Inverted dropout that draws eight decisions from one 64-bit random number on CPU.
+
+    ``nn.Dropout`` draws one number a value from a generator that runs on one core, which costs as much as a matrix
+    product of a small encoder. The rate is rounded to 1/256 and the scale follows the rounded rate, so the expected
+    value is exact. On other devices it is ``nn.functional.dropout``.
+
+    Args:
+        rate: Share of values set to zero, in [0, 1).
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.p = rate
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Drop values while training; any shape."""
+        if not self.training or self.p == 0:
+            return values
+        if values.device.type != "cpu":
+            return nn.functional.dropout(values, self.p)
+        dropped = round(self.p * 256)  # of 256 byte values
+        count = values.numel()
+        words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        keep = (words.view(torch.uint8)[:count] >= dropped).view(values.shape)
+        return values * keep.to(values.dtype).mul_(256 / (256 - dropped))
+
+    def extra_repr(self) -> str:
+        """The rate, as ``nn.Dropout`` shows it."""
+        return f"p={self.p}"
+
+
+class LinearChainCRF(nn.Module):
+    """Linear-chain conditional random field, masked and exact.
+
+    score(x, y) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_{t-1}, y_t] + stop[y_W]
+    (Lample et al. 2016, section 2.2). Padding stands behind the words of a sentence.
+
+    Args:
+        tags: Number of tags, K.
+    """
+
+    # Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.
+    impossible = -1e4
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+        self.start = nn.Parameter(torch.zeros(tags))
+        self.stop = nn.Parameter(torch.zeros(tags))
+        self.transitions = nn.Parameter(torch.zeros(tags, tags))  # from, to
+
+    def log_likelihood(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """Log-probability of each tag sequence.
+
+        Args:
+            emissions: Scores of each tag at each word, (B, W, K).
+            tags: Tag ids, (B, W).
+            mask: Where a word is, (B, W); every sentence has at least one.
+
+        Returns:
+            One number a sentence, (B,).
+        """
+        return self._score(emissions, tags, mask) - self._log_partition(emissions, mask)
+
+    def _score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        lengths = mask.sum(dim=1)
+        emitted = emissions.gather(2, tags[..., None])[..., 0]  # (B, W)
+        moved = self.transitions[tags[:, :-1], tags[:, 1:]]  # (B, W-1)
+        last = tags.gather(1, lengths[:, None] - 1)[:, 0]
+        inside = torch.where(mask, emitted, 0).sum(dim=1) + torch.where(mask[:, 1:], moved, 0).sum(dim=1)
+        return self.start[tags[:, 0]] + inside + self.stop[last]
+
+    def _log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
+        """Forward algorithm; the sums over previous tags are matrix products of exponentials.
+
+        Subtracting the row maximum first keeps every exponent at or below zero, so nothing overflows.
+        """
+        spread = self.transitions.max()
+        weights = (self.transitions - spread).exp()  # (K, K)
+        alpha = self.start + emissions[:, 0]  # (B, K)
+        for word in range(1, emissions.shape[1]):
+            highest = alpha.amax(dim=1, keepdim=True).detach()
+            reached = ((alpha - highest).exp() @ weights).clamp_min(1e-37).log() + highest + spread
+            alpha = torch.where(mask[:, word, None], reached + emissions[:, word], alpha)
+        return torch.logsumexp(alpha + self.stop, dim=1)
+
+    @torch.no_grad()
+    def viterbi(self, emissions: Tensor, mask: Tensor) -> Tensor:
+        """Best tag sequence of each sentence, (B, W); 0 behind its words."""
+        batch, words, _ = emissions.shape
+        best = self.start + emissions[:, 0]  # (B, K)
+        came_from = []
+        for word in range(1, words):
+            values, previous = (best[:, :, None] + self.transitions).max(dim=1)  # over the tag before: (B, K)
+            best = torch.where(mask[:, word, None], values + emissions[:, word], best)
+            came_from.append(previous)
+        lengths = mask.sum(dim=1)
+        tag = (best + self.stop).argmax(dim=1)  # (B,)
+        path = torch.zeros(batch, words, dtype=torch.long, device=emissions.device)
+        for word in range(words - 1, 0, -1):
+            path[:, word] = torch.where(mask[:, word], tag, 0)
+            before = came_from[word - 1].gather(1, tag[:, None])[:, 0]
+            tag = torch.where(word < lengths, before, tag)
+        path[:, 0] = tag
+        return path
+
+    @torch.enable_grad()
+    def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
+        """Probability of each tag at each word given the sentence, (B, W, K): the gradient of the log-partition."""
+        emissions = emissions.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(self._log_partition(emissions, mask).sum(), emissions)
+        return gradient

@@ -1,0 +1,145 @@
+"""The contract of a tagging method, and its look-up: the file name is the value of ``--method``."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet
+
+
+class Decoded(NamedTuple):
+    """What a tagger says of a batch.
+
+    Args:
+        tags: Tag ids, one a word, for each sentence.
+        probabilities: Probability the tagger gives to each of those tags, likewise.
+    """
+
+    tags: list[list[int]]
+    probabilities: list[list[float]]
+
+
+class Tagger(nn.Module, ABC):
+    """An encoder and what a method puts above it.
+
+    Args:
+        encoder: Sentences to one vector a word.
+        tag_set: The tags of the run.
+        hyper: The method's own ``Hyperparameters``.
+    """
+
+    @dataclasses.dataclass(frozen=True)
+    class Hyperparameters:
+        """Set with ``--set key=value``; each method declares its own."""
+
+    allowed: Tensor
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Any) -> None:
+        super().__init__()
+        self.encoder, self.tag_set, self.hyper = encoder, tag_set, hyper
+        rows = torch.tensor([tag_set.of(domain) for domain in tag_set.domains])  # (domains, K)
+        self.register_buffer("allowed", rows, persistent=False)
+        self._domain_rows = {domain: row for row, domain in enumerate(tag_set.domains)}
+
+    # Names of the tensors above the encoder that hold one row or column a tag, with the dimensions that do:
+    # these rows are what carries over between models of different types.
+    tag_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Named loss terms, each summed over its units; the training loop divides by ``units`` over all processes."""
+
+    @abstractmethod
+    def units(self, batch: Batch) -> dict[str, int]:
+        """How many units each term of this batch is summed over, told without computing anything."""
+
+    @abstractmethod
+    def decode(self, batch: Batch) -> Decoded:
+        """One tag a word, among the tags of the sentence's domain. Gold tags are never read."""
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Same as ``loss``: what a data-parallel wrapper calls."""
+        return self.loss(batch)
+
+    def allowed_tags(self, batch: Batch) -> Tensor:
+        """Tags each sentence may be given, (B, K): those of its domain; every tag where the domain is unknown."""
+        rows = [self._domain_rows.get(domain, -1) for domain in batch.domains]
+        every = torch.ones_like(self.allowed[:1])
+        return torch.cat([self.allowed, every])[torch.tensor(rows, device=self.allowed.device)]
+
+    def above_encoder(self) -> dict[str, Tensor]:
+        """The tensors of the method itself, by name."""
+        return {name: value for name, value in self.state_dict().items() if not name.startswith("encoder.")}
+
+
+def unpad(values: Tensor, word_mask: Tensor) -> list[list[Any]]:
+    """Cut padded rows, (B, W), to one list a sentence."""
+    lengths = word_mask.sum(dim=1).tolist()
+    return [row[:length] for row, length in zip(values.tolist(), lengths, strict=True)]
+
+
+def method_names() -> list[str]:
+    """Every method, by file name."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+
+
+def find_method(name: str) -> type[Tagger]:
+    """Look a method up by its file name.
+
+    Raises:
+        CrossNERError: There is no such file.
+    """
+    if name not in method_names():
+        raise CrossNERError(f"There is no method {name!r}.", hint=f"Methods: {', '.join(method_names())}.")
+    module = importlib.import_module(f"crossner_cli.methods.{name.replace('-', '_')}")
+    method: type[Tagger] = module.METHOD
+    return method
+
+
+def read_settings(method: type[Tagger], settings: Iterable[str]) -> Any:
+    """Turn ``key=value`` texts into the method's hyperparameters, converted by the types of their fields.
+
+    Raises:
+        CrossNERError: An unknown key, or a value of another type.
+    """
+    hints = typing.get_type_hints(method.Hyperparameters)
+    known = {field.name: field.default for field in dataclasses.fields(method.Hyperparameters)}
+    valid = ", ".join(f"{name}={default}" for name, default in known.items()) or "none"
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, _, text = setting.partition("=")
+        key = key.strip().replace("-", "_")
+        if key not in known:
+            raise CrossNERError(
+                f"--set {setting!r}: this method has no setting {key!r}.", hint=f"Settings and defaults: {valid}."
+            )
+        values[key] = _convert(text.strip(), hints[key], setting)
+    return method.Hyperparameters(**values)
+
+
+def _convert(text: str, kind: Any, setting: str) -> Any:
+    """Read a text as a value of a field's type."""
+    truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if kind is bool and text.lower() in truths:
+        return truths[text.lower()]
+    if typing.get_origin(kind) is typing.Literal and text in typing.get_args(kind):
+        return text
+    if kind in (int, float, str):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    wanted = " or ".join(map(str, typing.get_args(kind))) or getattr(kind, "__name__", str(kind))
+    raise CrossNERError(f"--set {setting!r}: expected {wanted}, got {text!r}.", hint="Write key=value, as dropout=0.1.")

@@ -1,0 +1,65 @@
+"""CRF tagger: a linear-chain conditional random field over contextual word vectors.
+
+Paper: BERT-CRF, the comparison system of Hu et al. (2022), LANER; CRF of Lample et al. (2016).
+Differs: words instead of subwords, padding masked in loss, decoding and encoder; transitions learn at the head's
+learning rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.layers import Dropout, LinearChainCRF
+from crossner_cli.methods import Decoded, Tagger, unpad
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet
+
+
+class CRFTagger(Tagger):
+    """One score for the whole tag sequence of a sentence."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters:
+        """dropout: share of each word vector's values dropped before the scores."""
+
+        dropout: float = 0.1
+
+    tag_dimensions = {
+        "classifier.weight": (0,),
+        "classifier.bias": (0,),
+        "crf.start": (0,),
+        "crf.stop": (0,),
+        "crf.transitions": (0, 1),
+    }
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        self.dropout = Dropout(hyper.dropout)
+        self.classifier = nn.Linear(encoder.output_dim, len(tag_set))
+        self.crf = LinearChainCRF(len(tag_set))
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Negative log-likelihood of the gold sequences, summed over sentences."""
+        assert batch.tags is not None
+        return {"crf": -self.crf.log_likelihood(self._scores(batch), batch.tags, batch.word_mask).sum()}
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words, so that the loss and its learning rate do not depend on sentence length."""
+        return {"crf": batch.words}
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
+        scores = self._scores(batch).masked_fill(~self.allowed_tags(batch)[:, None], self.crf.impossible)
+        tags = self.crf.viterbi(scores, batch.word_mask)  # (B, W)
+        marginals = self.crf.marginals(scores, batch.word_mask).gather(2, tags[..., None])[..., 0]
+        return Decoded(unpad(tags, batch.word_mask), unpad(marginals, batch.word_mask))
+
+    def _scores(self, batch: Batch) -> Tensor:
+        scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))
+        return scores.float()  # (B, W, K)
+
+
+METHOD = CRFTagger

@@ -1,0 +1,60 @@
+"""Linear tagger: one classifier over contextual word vectors.
+
+Paper: the BERT tagger of Liu et al. (2021), CrossNER, section 4.
+Differs: scores words instead of subwords, so every word receives exactly one tag; padding is masked; dropout
+before the classifier (0 gives the paper's).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.layers import Dropout
+from crossner_cli.methods import Decoded, Tagger, unpad
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet
+
+
+class LinearTagger(Tagger):
+    """Softmax over the tags of each word."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters:
+        """dropout: share of each word vector's values dropped before the classifier."""
+
+        dropout: float = 0.1
+
+    tag_dimensions = {"classifier.weight": (0,), "classifier.bias": (0,)}
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        self.dropout = Dropout(hyper.dropout)
+        self.classifier = nn.Linear(encoder.output_dim, len(tag_set))
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross-entropy summed over the real words of the batch."""
+        assert batch.tags is not None
+        real = batch.word_mask  # (B, W)
+        return {"tags": functional.cross_entropy(self._scores(batch)[real], batch.tags[real], reduction="sum")}
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words."""
+        return {"tags": batch.words}
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The likeliest tag of each word, among those of the sentence's domain."""
+        allowed = self.allowed_tags(batch)[:, None]  # (B, 1, K)
+        probabilities, tags = torch.softmax(self._scores(batch).masked_fill(~allowed, -torch.inf), -1).max(dim=-1)
+        return Decoded(unpad(tags, batch.word_mask), unpad(probabilities, batch.word_mask))
+
+    def _scores(self, batch: Batch) -> Tensor:
+        scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))
+        return scores.float()  # (B, W, K)
+
+
+METHOD = LinearTagger

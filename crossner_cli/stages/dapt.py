@@ -1,0 +1,229 @@
+"""``crossner dapt``: continue masked-language-model training of an encoder on the run's raw text (Liu et al. 2021, 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.data import PreparedData
+from crossner_cli.encoders import use_fast_cpu_layers
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.options import Dapt
+from crossner_cli.progress import Notice, Work, exhaust
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage
+from crossner_cli.starting import Start, find_start
+from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
+from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
+
+HELD_OUT_SEED = 0
+MOST_HELD_OUT_BLOCKS = 512
+
+
+@dataclass
+class MaskedBatch:
+    """Blocks with some subwords masked.
+
+    Args:
+        input_ids: What the encoder reads, (B, T).
+        labels: The original id where masked, -100 elsewhere, (B, T).
+        chosen: Masked positions.
+        words: Subwords read.
+    """
+
+    input_ids: Tensor
+    labels: Tensor
+    chosen: int
+    words: int
+
+    def to(self, device: torch.device) -> MaskedBatch:
+        """The same batch on another device."""
+        return MaskedBatch(self.input_ids.to(device), self.labels.to(device), self.chosen, self.words)
+
+
+class Updates(Sequence[list[int]]):
+    """An order of blocks, cut into batches when asked: a large corpus has millions."""
+
+    def __init__(self, order: np.ndarray[Any, np.dtype[np.int64]], batch_size: int) -> None:
+        self.order, self.batch_size = order, batch_size
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.order) / self.batch_size)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
+
+
+@dataclass(frozen=True)
+class BlockStream:
+    """Blocks of the corpus in a new order each epoch, with new masks each time."""
+
+    blocks: TokenBlocks
+    model: MaskedLanguageModel
+    options: Dapt
+
+    def epoch(self, number: int) -> Sequence[list[int]]:
+        """Shuffle the blocks."""
+        return Updates(self.blocks.epoch_order(number, self.options.seed), self.options.batch_size)
+
+    def batch(self, items: Sequence[int], epoch: int) -> MaskedBatch:
+        """Read blocks and mask them; the masks follow from seed, epoch and blocks alone."""
+        generator = torch.Generator()
+        seed = np.random.SeedSequence([self.options.seed, epoch, items[0], len(items)])
+        generator.manual_seed(int(seed.generate_state(1)[0]))
+        read, labels = self.model.mask(
+            self.blocks.batch(items), self.options.masking, self.options.mask_rate, generator
+        )
+        return MaskedBatch(read, labels, int((labels >= 0).sum()), read.numel())
+
+
+class MaskedTask(nn.Module):
+    """A masked language model as the training loop wants it."""
+
+    def __init__(self, model: MaskedLanguageModel) -> None:
+        super().__init__()
+        self.masked_lm = model
+
+    def forward(self, batch: MaskedBatch) -> dict[str, Tensor]:
+        """Cross-entropy summed over masked positions."""
+        return {"masked": self.masked_lm(batch.input_ids, batch.labels)[0]}
+
+    def units(self, batch: MaskedBatch) -> dict[str, int]:
+        """Masked positions."""
+        return {"masked": batch.chosen}
+
+
+def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
+    """Adapt an encoder and leave it in ``encoder/`` of the stage's folder.
+
+    Raises:
+        CrossNERError: No such corpus level, no such encoder, or a corpus shorter than one block.
+    """
+    prepared = PreparedData.load(run, wanted_by="dapt")
+    corpus = prepared.corpus(options.corpus_level)
+    start = find_start(run, options, wanted_by="dapt")
+    stage = engine.open_stage(run, "dapt", options, {"prepare-data": prepared.digest, "start": start.digest})
+    with stage:
+        if stage.finished is not None:
+            yield Notice(f"{stage.name}: already done (same options and inputs).")
+            return stage.finished
+        yield Notice(f"{stage.name}: {engine.describe()}")
+        model = _load(start, options, engine)
+        yield Notice(_describe(stage, start, model))
+        counts, train, held_out = yield from _blocks(stage, corpus, model, options, engine)
+        result = yield from _adapt(stage, model, train, held_out, options, engine)
+        result["corpus"] = {"level": options.corpus_level, **counts, "blocks": len(train), "block_size": train.block_size}
+        result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
+
+        def finish() -> Manifest:
+            model.save(stage.draft / "encoder")
+            Checkpoints(stage.draft / "checkpoint").remove()
+            for path in (stage.draft / "blocks").iterdir():
+                path.unlink()
+            (stage.draft / "blocks").rmdir()
+            return stage.finish(result, lineage=start.lineage, device=engine.describe())
+
+        return engine.first(finish)
+
+
+def _load(start: Start, options: Dapt, engine: Engine) -> MaskedLanguageModel:
+    torch.manual_seed(options.seed)
+    encoder = str(start.folder_for(options.seed)) if start.folder else options.encoder
+    model = MaskedLanguageModel.from_pretrained(encoder, attention=engine.attention)
+    if engine.on_cpu:
+        use_fast_cpu_layers(model.encoder)
+    if options.block_size > model.longest_block:
+        raise CrossNERError(
+            f"--block-size {options.block_size}: this encoder reads at most {model.longest_block} subwords.",
+            hint=f"Use --block-size {model.longest_block} or less.",
+        )
+    return model
+
+
+def _describe(stage: Stage, start: Start, model: MaskedLanguageModel) -> str:
+    text = f"{stage.name}: start from {start.name}"
+    if model.has_new_head:
+        text += "; the encoder has no masked-LM head, one tied to its embeddings is made"
+    return text
+
+
+def _blocks(
+    stage: Stage, corpus: Path, model: MaskedLanguageModel, options: Dapt, engine: Engine
+) -> Work[tuple[dict[str, Any], TokenBlocks, TokenBlocks]]:
+    """Tokenise the corpus once, on the main process, and map it."""
+    folder = stage.draft / "blocks"
+    work = write_token_stream(
+        corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size
+    )
+    counts = (yield from work) if engine.world == 1 else engine.first(lambda: exhaust(work))
+    first, last = border_ids(model.tokenizer)
+    train, held_out = (
+        TokenBlocks(folder / name, options.block_size, first, last, counts["dtype"]) for name in (TRAIN, HELD_OUT)
+    )
+    if not len(train):
+        raise CrossNERError(
+            f"{corpus}: its {counts['subwords']} subwords make no block of {options.block_size}.",
+            hint="Give a longer corpus or a smaller --block-size.",
+        )
+    return counts, train, held_out
+
+
+def _adapt(
+    stage: Stage, model: MaskedLanguageModel, train: TokenBlocks, held_out: TokenBlocks, options: Dapt, engine: Engine
+) -> Work[dict[str, Any]]:
+    """Measure, train, measure."""
+    model.to(engine.device)
+
+    def measure() -> float | None:
+        if not len(held_out):
+            return None
+        with engine.autocast():
+            loss = held_out_loss(
+                model, held_out, "token", options.mask_rate, HELD_OUT_SEED, options.batch_size, engine.device
+            )
+        return perplexity(loss)
+
+    before = measure()
+    if before is not None:
+        yield Notice(f"{stage.name}: held-out perplexity before: {before:,.1f}")
+    plan = Plan(
+        epochs=options.epochs, max_steps=options.max_steps, warmup=options.warmup, clip_norm=options.clip_norm,
+        accumulate=options.accumulate, keep="last", checkpoint_every=options.checkpoint_every,
+    )  # fmt: skip
+    fitted: FitResult = yield from fit(
+        MaskedTask(model), _groups(model, options), [BlockStream(train, model, options)], plan, engine,
+        checkpoints=Checkpoints(stage.draft / "checkpoint"), task=stage.name, unit="subwords",
+    )  # fmt: skip
+    after = measure()
+    if after is not None:
+        yield Notice(f"{stage.name}: held-out perplexity after: {after:,.1f}")
+    return {
+        "perplexity_before": before,
+        "perplexity_after": after,
+        "updates": fitted.steps,
+        "epochs": len(fitted.history),
+        "losses": [record["losses"]["masked"] for record in fitted.history],
+        "subwords_per_second": round(fitted.words_per_second),
+    }
+
+
+def _groups(model: MaskedLanguageModel, options: Dapt) -> list[ParameterGroup]:
+    """Encoder and head, each with and without weight decay; a new head learns alone first."""
+    starts_at = options.head_warmup if model.has_new_head else 0.0
+    groups = []
+    for parameters, start in ((model.encoder_parameters(), starts_at), (model.head_parameters(), 0.0)):
+        for decays in (True, False):
+            chosen = [parameter for parameter in parameters if (parameter.dim() > 1) is decays]
+            if chosen:
+                decay = options.weight_decay if decays else 0.0
+                groups.append(ParameterGroup(chosen, options.learning_rate, decay, start))
+    return groups

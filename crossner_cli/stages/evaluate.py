@@ -1,0 +1,275 @@
+"""``crossner evaluate``: score taggers on the target's dev or test sentences. Nothing else reads the test split."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crossner_cli.data import PreparedData, PreparedDomain, Sentence
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation import Mode, Scores, describe_mode, score
+from crossner_cli.methods import Tagger
+from crossner_cli.options import Evaluate
+from crossner_cli.progress import Notice, Work
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
+from crossner_cli.scored_files import score_files
+from crossner_cli.tagger_folder import load_tagger, read_description
+from crossner_cli.tagging import Tagged, reader_of, tag_with_progress
+from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.trained_taggers import TrainedTagger, find_taggers
+from crossner_cli.versions import versions
+
+COMMAND = "evaluate"
+AVERAGES = ("f1", "precision", "recall", "macro_f1")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One tagger's scores.
+
+    Args:
+        scores: In the mode asked for.
+        other: In the other mode.
+        counts: Numbers about the reading: words that the encoder could not read or had to shorten, speed.
+    """
+
+    scores: Scores
+    other: Scores
+    counts: dict[str, float]
+
+
+def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
+    """Score taggers, or with ``--gold`` and ``--predictions`` two files, for which no run is needed.
+
+    Returns:
+        The stage's manifest; for two files a record of the same form that is stored nowhere.
+
+    Raises:
+        CrossNERError: There is no such split or tagger, or the files differ in their words.
+    """
+    if options.gold is not None or options.predictions is not None:
+        return (yield from _score_two_files(options))
+    assert engine is not None
+    prepared = PreparedData.load(run, wanted_by=COMMAND)
+    target = prepared.domain("target", wanted_by=COMMAND)
+    taggers = find_taggers(run, options.model, wanted_by=COMMAND)
+    inputs = {"prepare-data": prepared.digest, **{tagger.label: tagger.digest for tagger in taggers}}
+    with engine.open_stage(run, COMMAND, options, inputs) as stage:
+        if stage.finished is not None:
+            yield Notice(f"{stage.name}: already done (same options and inputs).")
+            return stage.finished
+        sentences = target.sentences(options.split)
+        warnings = _warnings(run)
+        for warning in warnings:
+            yield Notice(warning)
+        names = _file_names(taggers)
+        models: dict[str, Any] = {}
+        for label in dict.fromkeys(tagger.label for tagger in taggers):
+            scored: dict[str, Scored] = {}
+            for number, trained in enumerate(taggers):
+                if trained.label == label:
+                    path = stage.draft / names[number] if engine.is_main else None
+                    seed = "-" if trained.seed is None else str(trained.seed)
+                    scored[seed] = yield from _score_tagger(trained, sentences, options, engine, path)
+            types = yield from _compare_types(taggers, label, target, sentences)
+            models[label] = {**_summary(scored), **types}
+        result = {"domain": target.name, "split": options.split, **_describe(options.mode, sentences),
+                  "warnings": warnings, "models": models}  # fmt: skip
+        return engine.first(lambda: _finish(stage, result))
+
+
+def _finish(stage: Stage, result: dict[str, Any]) -> Manifest:
+    write_json(stage.draft / "scores.json", {**result, "versions": versions()})
+    _write_per_type(stage.draft / "per_type.csv", result["models"])
+    return stage.finish(result)
+
+
+def _score_tagger(
+    trained: TrainedTagger, sentences: Sequence[Sentence], options: Evaluate, engine: Engine, path: Path | None
+) -> Work[Scored]:
+    """Tag, score in both modes, and write the predictions where this process is the one to write."""
+    tagger = load_tagger(trained.folder, engine)
+    task = f"{COMMAND} {trained.label}" + ("" if trained.seed is None else f" seed {trained.seed}")
+    began = time.perf_counter()
+    tagged: list[Tagged] = yield from tag_with_progress(
+        tagger, sentences, engine, batch_subwords=options.batch_subwords, task=task
+    )
+    seconds = time.perf_counter() - began
+    if path is not None:
+        _write_predictions(path, sentences, tagged)
+    scored = _score_both(sentences, tagged, tagger, options.mode)
+    counts = {
+        "unreadable_words": reader_of(tagger).unreadable_words,
+        "shortened_words": reader_of(tagger).shortened_words,
+        "seconds": round(seconds, 2),
+        "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
+    }
+    return Scored(*scored, counts)
+
+
+def _score_both(
+    sentences: Sequence[Sentence], tagged: Sequence[Tagged], tagger: Tagger, mode: Mode
+) -> tuple[Scores, Scores]:
+    gold = [sentence.tags or () for sentence in sentences]
+    predicted = [each.tags for each in tagged]
+    scheme = tagger.tag_set.scheme
+    return (
+        score(gold, predicted, mode=mode, scheme=scheme),
+        score(gold, predicted, mode=_other(mode), scheme=scheme),
+    )
+
+
+def _other(mode: Mode) -> Mode:
+    return "strict" if mode == "conll" else "conll"
+
+
+def _summary(scored: dict[str, Scored]) -> dict[str, Any]:
+    """Mean and sample deviation over seeds, and every seed's scores."""
+    first = next(iter(scored.values()))
+    averages = {name: _mean([getattr(each.scores, name) for each in scored.values()]) for name in AVERAGES}
+    return {
+        **averages,
+        "other_mode": {"mode": first.other.mode, "f1": _mean([each.other.f1 for each in scored.values()])},
+        "support": first.scores.support,
+        "repaired": sum(each.scores.repaired for each in scored.values()),
+        "illegal_in_gold": first.scores.illegal_in_gold,
+        "unreadable_words": int(first.counts.get("unreadable_words", 0)),
+        "shortened_words": int(first.counts.get("shortened_words", 0)),
+        "seconds": round(sum(each.counts.get("seconds", 0.0) for each in scored.values()), 2),
+        "words_per_second": _rate(list(scored.values())),
+        "per_type": _type_rows(scored),
+        "seeds": {
+            seed: {**asdict(each.scores), "other_mode_f1": each.other.f1, **each.counts}
+            for seed, each in scored.items()
+        },
+    }  # fmt: skip
+
+
+def _rate(scored: Sequence[Scored]) -> int | None:
+    rates = [each.counts["words_per_second"] for each in scored if "words_per_second" in each.counts]
+    return round(statistics.fmean(rates)) if rates else None
+
+
+def _mean(values: Sequence[float]) -> dict[str, float | None]:
+    """Mean and sample standard deviation; no deviation of one value."""
+    return {"mean": statistics.fmean(values), "deviation": statistics.stdev(values) if len(values) > 1 else None}
+
+
+def _type_rows(scored: dict[str, Scored]) -> list[dict[str, Any]]:
+    """Scores by type, as means over seeds; a seed that neither has nor predicts a type counts as 0."""
+    rows = []
+    sides = [each.scores.per_type for each in scored.values()]
+    for name in sorted({name for side in sides for name in side}):
+        found = [asdict(side[name]) if name in side else {} for side in sides]
+        row: dict[str, Any] = {"type": name}
+        for column in ("precision", "recall", "f1", "predicted", "correct"):
+            row[column] = statistics.fmean([each.get(column, 0) for each in found])
+        row["support"] = max(each.get("support", 0) for each in found)
+        row["f1_deviation"] = _mean([each.get("f1", 0.0) for each in found])["deviation"]
+        rows.append(row)
+    return rows
+
+
+def _describe(mode: Mode, sentences: Sequence[Sentence]) -> dict[str, Any]:
+    return {
+        **describe_mode(mode),
+        "sentences": len(sentences),
+        "words": sum(len(sentence.words) for sentence in sentences),
+    }
+
+
+def _compare_types(
+    taggers: Sequence[TrainedTagger], label: str, target: PreparedDomain, sentences: Sequence[Sentence]
+) -> Work[dict[str, list[str]]]:
+    """Tell which gold types the model cannot predict, and which of its types the gold tags do not show."""
+    folder = next(tagger.folder for tagger in taggers if tagger.label == label)
+    tag_set = TagSet.from_json(read_description(folder)["tag_set"])
+    known = tag_set.domains.get(target.name, tag_set.types)
+    gold = {split_tag(tag)[1] for sentence in sentences for tag in sentence.tags or ()} - {""}
+    unknown, extra = sorted(gold - set(known)), sorted(set(known) - gold)
+    if unknown:
+        yield Notice(f"{label}: types it does not know, so their entities are missed: {', '.join(unknown)}.")
+    if extra:
+        yield Notice(f"{label}: types it can predict and these sentences lack: {', '.join(extra)}.")
+    return {"unknown_types": unknown, "extra_types": extra}
+
+
+def _warnings(run: RunDirectory) -> list[str]:
+    """What ``prepare-data`` found that a reader of test scores should know, as dev equal to test."""
+    manifest = run.manifest("prepare-data", wanted_by=COMMAND)
+    return [text for text in manifest["result"].get("warnings", []) if "target" in text and "test" in text]
+
+
+def _file_names(taggers: Sequence[TrainedTagger]) -> list[str]:
+    """A file for the predictions of each tagger; one tagger's is ``predictions.jsonl``."""
+    if len(taggers) == 1:
+        return ["predictions.jsonl"]
+    several = {tagger.label for tagger in taggers if sum(other.label == tagger.label for other in taggers) > 1}
+    names: list[str] = []
+    for tagger in taggers:
+        label = re.sub(r"[^\w.-]+", "-", tagger.label).strip("-.") or "model"
+        name = f"{label}-seed-{tagger.seed}" if tagger.label in several else label
+        while f"predictions-{name}.jsonl" in names:  # two paths may differ only in what a file name cannot hold
+            name += "-2"
+        names.append(f"predictions-{name}.jsonl")
+    return names
+
+
+def _write_predictions(path: Path, sentences: Sequence[Sentence], tagged: Sequence[Tagged]) -> None:
+    """One sentence a line: its words, gold tags and predicted ``tags``."""
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        for sentence, each in zip(sentences, tagged, strict=True):
+            record = {"words": sentence.words, "gold": sentence.tags, "tags": each.tags}
+            stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _write_per_type(path: Path, models: dict[str, Any]) -> None:
+    """A row a model, seed and type."""
+    import pandas
+
+    rows = [
+        {"model": label, "seed": seed, "type": name, **row}
+        for label, model in models.items()
+        for seed, scores in model["seeds"].items()
+        for name, row in scores["per_type"].items()
+    ]
+    columns = ["model", "seed", "type", "precision", "recall", "f1", "support", "predicted", "correct"]
+    pandas.DataFrame(rows, columns=columns).to_csv(path, index=False, lineterminator="\n")
+
+
+def _score_two_files(options: Evaluate) -> Work[Manifest]:
+    """Score a file of predictions against a gold file."""
+    if options.gold is None or options.predictions is None or options.model:
+        raise CrossNERError(
+            "Scoring files takes --gold and --predictions, both, and no --model.",
+            hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
+        )
+    began = time.perf_counter()
+    found = score_files(options.gold, options.predictions, mode=options.mode)
+    for path, repairs in zip((options.gold, options.predictions), found.reading, strict=True):
+        for kind, count in repairs.counts.items():
+            yield Notice(f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})")
+    result = {
+        "domain": str(options.gold), "split": None, **describe_mode(options.mode),
+        "sentences": found.scores.sentences, "words": found.words, "warnings": [],
+        "gold_scheme": found.schemes[0], "predictions_scheme": found.schemes[1],
+        "models": {str(options.predictions): {
+            **_summary({"-": Scored(found.scores, found.other, {})}), "unknown_types": [], "extra_types": [],
+        }},
+    }  # fmt: skip
+    return {
+        "stage": COMMAND,
+        "name": options.name or COMMAND,
+        "options": options.record(),
+        "inputs": {"gold": digest_file(options.gold), "predictions": digest_file(options.predictions)},
+        "result": result,
+        "versions": versions(),
+        "seconds": round(time.perf_counter() - began, 1),
+    }

@@ -1,0 +1,184 @@
+"""What the three training stages share: seeds, the start, the loop, the tagger's folder, the manifest."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.encoders import TransformerEncoder
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation import score
+from crossner_cli.methods import Tagger, find_method, read_settings
+from crossner_cli.options import Optimisation
+from crossner_cli.progress import Notice, Work
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, write_json
+from crossner_cli.starting import Start, find_start, start_tagger
+from crossner_cli.tagger_folder import save_tagger
+from crossner_cli.tagging import tag
+from crossner_cli.tags import TagSet
+from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
+
+DEV_BATCH_SUBWORDS = 4096
+
+
+@dataclass(frozen=True)
+class TaggerData:
+    """What a training stage trains on and chooses by.
+
+    Args:
+        tag_set: The tags of the tagger.
+        sentences: Labelled sentences to train on.
+        repeats: How often each counts in an epoch; None is once.
+        dev: Labelled sentences that choose the best epoch.
+    """
+
+    tag_set: TagSet
+    sentences: Sequence[Sentence]
+    dev: Sequence[Sentence]
+    repeats: Sequence[int] | None = None
+
+
+def parse_seeds(options: Optimisation) -> list[int]:
+    """The seeds of a stage: ``--seeds``, else ``--seed``.
+
+    Raises:
+        CrossNERError: Not a list of distinct numbers.
+    """
+    if options.seeds is None:
+        return [options.seed]
+    parts = [part.strip() for part in options.seeds.split(",")]
+    if not all(part.isdigit() for part in parts) or len(set(parts)) != len(parts):
+        raise CrossNERError(
+            f"--seeds {options.seeds!r} is not a list of distinct numbers.", hint="Write --seeds 1,2,3."
+        )
+    return [int(part) for part in parts]
+
+
+def train_stage(
+    run: RunDirectory, options: Optimisation, engine: Engine, command: str,
+    read: Callable[[PreparedData], TaggerData],
+) -> Work[Manifest]:  # fmt: skip
+    """Train one tagger a seed and leave their folders and a manifest.
+
+    Args:
+        run: Where.
+        options: How.
+        engine: On what.
+        command: The stage's name.
+        read: Picks the sentences out of the prepared data.
+
+    Raises:
+        CrossNERError: Anything a user can cause, before any work starts where it can be known then.
+    """
+    seeds = parse_seeds(options)
+    read_settings(find_method(options.method), options.settings)
+    prepared = PreparedData.load(run, wanted_by=command)
+    start = find_start(run, options, wanted_by=command)
+    inputs = {"prepare-data": prepared.digest, "start": start.digest}
+    stage = engine.open_stage(run, command, options, inputs)
+    with stage:
+        if stage.finished is not None:
+            yield Notice(f"{stage.name}: already done (same options and inputs).")
+            return stage.finished
+        yield Notice(f"{stage.name}: {engine.describe()}")
+        data = read(prepared)
+        records: dict[str, Any] = {}
+        for seed in seeds:
+            folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
+            records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, seed, folder)
+        return engine.first(
+            lambda: stage.finish(_summary(records), lineage=start.lineage, device=engine.describe())
+        )
+
+
+def _train_seed(
+    stage: Stage, options: Optimisation, engine: Engine, data: TaggerData, start: Start, seed: int, folder: Path
+) -> Work[dict[str, Any]]:
+    """Train one tagger, or take up one that an interrupted command had finished."""
+    task = f"{stage.name} seed {seed}"
+    done = folder / "training.json"
+    if done.is_file():
+        record: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
+        yield Notice(f"{task}: finished before the interruption.")
+        return record
+    tagger, carried = start_tagger(start, options, data.tag_set, seed, engine)
+    yield Notice(f"{task}: {carried.describe()}")
+    encoder = tagger.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    encoded = encoder.reader.encode(data.sentences, data.tag_set)
+    stream = SentenceStream(encoded, encoder.reader, options.batch_size, seed, data.repeats)
+    gold = [sentence.tags or () for sentence in data.dev]
+
+    def dev_f1() -> dict[str, float]:
+        tagged = tag(tagger, data.dev, engine, batch_subwords=DEV_BATCH_SUBWORDS)
+        return {"dev_f1": score(gold, [sentence.tags for sentence in tagged], mode="conll").f1}
+
+    result: FitResult = yield from fit(
+        tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine,
+        score=dev_f1, checkpoints=Checkpoints(stage.draft / f"checkpoint-{seed}"), task=task,
+    )  # fmt: skip
+    record = {
+        "folder": folder.name,
+        "dev_f1": result.best,
+        "epoch": result.best_epoch,
+        "epochs": len(result.history),
+        "updates": result.steps,
+        "words_per_second": round(result.words_per_second),
+        "start": carried.to_json(),
+        "unreadable_words": encoder.reader.unreadable_words,
+        "shortened_words": encoder.reader.shortened_words,
+        "history": result.history,
+    }
+    if engine.is_main:
+        save_tagger(tagger, folder, lineage=start.lineage, dev_f1=result.best)
+        write_json(done, record)
+        Checkpoints(stage.draft / f"checkpoint-{seed}").remove()
+    engine.wait()
+    return record
+
+
+def plan_of(options: Optimisation) -> Plan:
+    """The options that the loop reads."""
+    return Plan(
+        epochs=options.epochs, max_steps=options.max_steps, schedule=options.schedule, warmup=options.warmup,
+        clip_norm=options.clip_norm, accumulate=options.accumulate, patience=options.patience, keep=options.keep,
+        checkpoint_every=options.checkpoint_every,
+    )  # fmt: skip
+
+
+def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGroup]:
+    """Encoder and head, each with and without weight decay; word embeddings only where they are to be trained."""
+    encoder = tagger.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    encoder.word_embeddings.requires_grad_(options.train_embeddings)
+    head_rate = options.learning_rate if options.head_learning_rate is None else options.head_learning_rate
+    groups = []
+    for is_head, rate in ((False, options.learning_rate), (True, head_rate)):
+        for decays in (True, False):
+            parameters = [
+                parameter
+                for name, parameter in tagger.named_parameters()
+                if parameter.requires_grad
+                and name.startswith("encoder.") is not is_head
+                and (parameter.dim() > 1) is decays
+            ]
+            if parameters:
+                groups.append(ParameterGroup(parameters, rate, options.weight_decay if decays else 0.0))
+    return groups
+
+
+def _summary(records: dict[str, Any]) -> dict[str, Any]:
+    scores = [record["dev_f1"] for record in records.values() if record["dev_f1"] is not None]
+    return {
+        "seeds": records,
+        "dev_f1": statistics.fmean(scores) if scores else None,
+        "dev_f1_deviation": statistics.stdev(scores) if len(scores) > 1 else None,
+        "start": next(iter(records.values()))["start"],
+    }

@@ -1,0 +1,201 @@
+"""Which weights a stage starts from, and what of them carries over. Nothing is chosen by "latest": the start is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crossner_cli.encoders import TransformerEncoder, digest_encoder, load_encoder
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import Tagger, find_method, read_settings
+from crossner_cli.options import Dapt, Optimisation
+from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder
+from crossner_cli.tagger_folder import is_tagger_folder, read_description, read_tensors
+from crossner_cli.tags import TagSet, split_tag
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where weights come from.
+
+    Args:
+        name: As the user named it.
+        folder: A model folder, or a stage's folder; None for an untouched encoder.
+        digest: What tells this start from any other.
+        seeds: Tagger folder of each seed, where the start is a training stage.
+        best_seed: The one of these with the best dev F1.
+        lineage: The stages that made these weights, the first one first.
+    """
+
+    name: str
+    folder: Path | None
+    digest: str
+    seeds: dict[int, Path] = field(default_factory=dict)
+    best_seed: int | None = None
+    lineage: list[dict[str, str]] = field(default_factory=list)
+
+    def folder_for(self, seed: int) -> Path | None:
+        """The folder that a seed starts from: its own seed's, where the start has one, else the best one's."""
+        if not self.seeds:
+            return self.folder
+        return self.seeds.get(seed, self.seeds[self.best_seed if self.best_seed is not None else min(self.seeds)])
+
+
+def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: str) -> Start:
+    """Read ``--start-from``: ``base``, a stage of this run, a stage folder of any run, or a model folder.
+
+    Raises:
+        CrossNERError: Nothing by that name, or nothing there to start from.
+    """
+    name = options.start_from
+    if name == "base":
+        digest = digest_encoder(options.encoder)
+        return Start("base", None, digest, lineage=[{"encoder": options.encoder, "digest": digest}])
+    folder = run.folder(name) if run.has(name) else Path(name)
+    if not folder.is_dir():
+        raise CrossNERError(
+            f"{wanted_by}: --start-from {name!r} is neither base, a finished stage of {run.path} "
+            f"({', '.join(run.stages()) or 'it has none'}), nor a folder.",
+            hint="Name a stage of this run, or give the path of a stage or model folder.",
+        )
+    if (folder / MANIFEST).is_file():
+        return _start_from_stage(name, folder)
+    if is_tagger_folder(folder) or (folder / "config.json").is_file():
+        digest = digest_folder(folder)
+        return Start(name, folder, digest, lineage=[{"folder": str(folder), "digest": digest}])
+    raise CrossNERError(
+        f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a model (config.json).",
+        hint="Give the folder of a stage such as RUN/dapt, or of a Hugging Face encoder.",
+    )
+
+
+def _start_from_stage(name: str, folder: Path) -> Start:
+    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    digest = digest_file(folder / MANIFEST)
+    lineage = [*manifest.get("lineage", []), {"stage": manifest["stage"], "name": manifest["name"], "digest": digest}]
+    if (folder / "encoder").is_dir():
+        return Start(name, folder / "encoder", digest, lineage=lineage)
+    seeds = manifest["result"].get("seeds", {}) if isinstance(manifest["result"], dict) else {}
+    if not seeds:
+        raise CrossNERError(
+            f"The stage {manifest['name']!r} ({manifest['stage']}) in {folder} holds no weights to start from.",
+            hint="Start from base, or from a dapt, pretrain-source, finetune or joint-train stage.",
+        )
+    best = max(seeds, key=lambda seed: seeds[seed].get("dev_f1") or 0.0)
+    folders = {int(seed): folder / record["folder"] for seed, record in seeds.items()}
+    return Start(name, folder, digest, folders, int(best), lineage)
+
+
+@dataclass
+class Carried:
+    """What a start gave: numbers of tensors, and names of tags where the tag sets differ.
+
+    Args:
+        loaded: Tensors taken over, in part or whole.
+        new: Tensors that start afresh.
+        left: Tensors of the start that the new tagger has no place for.
+        carried_types: Entity types whose rows were taken over.
+        fresh_types: Entity types whose rows start afresh.
+    """
+
+    start: str
+    loaded: int = 0
+    new: int = 0
+    left: int = 0
+    carried_types: list[str] = field(default_factory=list)
+    fresh_types: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+    def describe(self) -> str:
+        """One line for the log."""
+        text = f"start from {self.start}: {self.loaded} tensors loaded, {self.new} new, {self.left} left"
+        if self.carried_types:
+            text += f"; types carried over: {', '.join(self.carried_types)}"
+        return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
+
+
+def start_tagger(
+    start: Start, options: Optimisation, tag_set: TagSet, seed: int, engine: Engine
+) -> tuple[Tagger, Carried]:
+    """Make the tagger that a stage trains.
+
+    Rows of the types that start and new tagger share carry over, others start fresh.
+
+    Args:
+        start: Where the weights come from.
+        options: Method, its settings, encoder.
+        tag_set: The tags of the new tagger.
+        seed: Of what starts fresh.
+        engine: Decides kernels.
+
+    Raises:
+        CrossNERError: The start gives no weight at all.
+    """
+    torch.manual_seed(seed)
+    method = find_method(options.method)
+    hyper = read_settings(method, options.settings)
+    folder = start.folder_for(seed)
+    encoder, counts = load_encoder(
+        options.encoder if folder is None else str(folder),
+        attention=engine.attention,
+    )
+    encoder.prepare_for_training(on_cpu=engine.on_cpu)
+    tagger = method(encoder, tag_set, hyper)
+    carried = Carried(start.name, counts["loaded"], counts["new"], counts["left"])
+    if folder is not None and is_tagger_folder(folder):
+        carry_over(tagger, folder, carried)
+    else:
+        carried.new += len(tagger.above_encoder())
+        carried.fresh_types = list(tag_set.types)
+    return tagger, carried
+
+
+def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
+    """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are."""
+    old_set = TagSet.from_json(read_description(folder)["tag_set"])
+    old = read_tensors(folder)
+    new = tagger.above_encoder()
+    shared = [tag for tag in tagger.tag_set.tags if tag in old_set.tags]
+    into = torch.tensor(tagger.tag_set.to_ids(shared))
+    out_of = torch.tensor(old_set.to_ids(shared))
+    for name, value in new.items():
+        dimensions = type(tagger).tag_dimensions.get(name, ())
+        if name not in old or not _fits(value, old[name], dimensions):
+            carried.new += 1
+            continue
+        rows = old[name]
+        for dimension in dimensions:
+            rows = rows.index_select(dimension, out_of)
+        places = torch.meshgrid(
+            *(into if size in dimensions else torch.arange(value.shape[size]) for size in range(value.dim())),
+            indexing="ij",
+        )
+        value[places] = rows  # the state dict shares memory with the parameters
+        carried.loaded += 1
+    carried.left += sum(name not in new for name in old)
+    types = {split_tag(tag)[1] for tag in shared}
+    carried.carried_types = [entity_type for entity_type in tagger.tag_set.types if entity_type in types]
+    carried.fresh_types = [entity_type for entity_type in tagger.tag_set.types if entity_type not in types]
+
+
+def _fits(new: torch.Tensor, old: torch.Tensor, tag_dimensions: tuple[int, ...]) -> bool:
+    """Whether two tensors agree in every dimension that does not count tags."""
+    if new.dim() != old.dim():
+        return False
+    return all(
+        new.shape[place] == old.shape[place] for place in range(new.dim()) if place not in tag_dimensions
+    )
+
+
+def encoder_of(tagger: Tagger) -> TransformerEncoder:
+    """The tagger's transformer."""
+    assert isinstance(tagger.encoder, TransformerEncoder)
+    return tagger.encoder

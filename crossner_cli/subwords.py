@@ -1,0 +1,273 @@
+"""Words to subwords and sentences to batches: nothing is cut, long sentences are read in overlapping windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossner_cli.data import Sentence
+from crossner_cli.errors import CrossNERError
+from crossner_cli.tags import TagSet
+
+Ids = NDArray[np.int64]
+# Encoders whose positions start behind the padding id lose that many places.
+OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "xmod", "data2vec-text")
+
+
+@dataclass(frozen=True)
+class EncodedSentence:
+    """One sentence as the encoder reads it.
+
+    Args:
+        windows: Subword ids of each window without special ids; one window unless the sentence is long.
+        places: For each word, (W, 2): the window it is read from and the position of its first subword there.
+        tags: Tag ids, (W,), or None.
+        domain: Name of its domain.
+    """
+
+    windows: tuple[Ids, ...]
+    places: Ids
+    tags: Ids | None
+    domain: str
+
+    @property
+    def subwords(self) -> int:
+        """Subwords read, all windows together, special ones included."""
+        return sum(len(window) + 2 for window in self.windows)
+
+    @property
+    def longest_window(self) -> int:
+        """Subwords of the longest window, special ones included."""
+        return max(len(window) for window in self.windows) + 2
+
+
+@dataclass
+class Batch:
+    """B sentences, padded. Long sentences take several of the R rows that the encoder reads.
+
+    Args:
+        input_ids: Subwords, (R, T).
+        attention_mask: 1 where a subword is, (R, T); None where nothing is padded.
+        word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W); 0 where no word is.
+        word_mask: Where a word is, (B, W).
+        tags: Tag ids, (B, W), 0 where no word is; None for words nobody labelled.
+        domains: Domain of each sentence.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor | None
+    word_places: Tensor
+    word_mask: Tensor
+    tags: Tensor | None
+    domains: tuple[str, ...]
+    words: int
+
+    @property
+    def domain(self) -> str:
+        """The one domain of the batch.
+
+        Raises:
+            ValueError: The batch mixes domains.
+        """
+        if len(set(self.domains)) != 1:
+            raise ValueError(f"a batch of one domain was expected, this one mixes {sorted(set(self.domains))}")
+        return self.domains[0]
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on another device."""
+        moved = {
+            name: value.to(device, non_blocking=True) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)  # type: ignore[arg-type]
+
+
+class SubwordReader:
+    """Cuts words into subwords, each word alone and each distinct word once.
+
+    Args:
+        tokenizer: A fast Hugging Face tokenizer.
+        max_length: Positions of the encoder, special subwords included.
+    """
+
+    def __init__(self, tokenizer: Any, max_length: int) -> None:
+        self.tokenizer, self.max_length = tokenizer, max_length
+        self.first_id = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+        self.last_id = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+        self.pad_id = tokenizer.pad_token_id
+        if self.first_id is None or self.last_id is None or self.pad_id is None:
+            raise CrossNERError(
+                "The encoder's tokenizer lacks a start, end or padding token.",
+                hint="Use a bidirectional encoder such as BERT, RoBERTa, DeBERTa or minilm.",
+            )
+        self.unreadable_words = 0
+        self.shortened_words = 0
+        self._subwords: dict[str, list[int]] = {}
+
+    @property
+    def room(self) -> int:
+        """Subwords of one window, special ones not included."""
+        return self.max_length - 2
+
+    def _learn(self, words: list[str]) -> None:
+        """Look up words not met before, all at once."""
+        rows = self.tokenizer([[word] for word in words], is_split_into_words=True, add_special_tokens=False)
+        for word, ids in zip(words, rows["input_ids"], strict=True):
+            if not ids:  # control characters and the like: the encoder still gets one position for the word
+                self.unreadable_words += 1
+                ids = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad_id]
+            if len(ids) > self.room:
+                self.shortened_words += 1
+                ids = ids[: self.room]
+            self._subwords[word] = ids
+
+    def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
+        """Encode sentences; tags are numbered where both the sentence and ``tag_set`` have them."""
+        new = dict.fromkeys(word for sentence in sentences for word in sentence.words if word not in self._subwords)
+        if new:
+            self._learn(list(new))
+        return [self._encode(sentence, tag_set) for sentence in sentences]
+
+    def _encode(self, sentence: Sentence, tag_set: TagSet | None) -> EncodedSentence:
+        pieces = [self._subwords[word] for word in sentence.words]
+        lengths = np.fromiter((len(ids) for ids in pieces), np.int64, len(pieces))
+        flat = np.fromiter((number for ids in pieces for number in ids), np.int64, int(lengths.sum()))
+        starts = np.cumsum(lengths) - lengths
+        tags = None
+        if tag_set is not None and sentence.tags is not None:
+            tags = np.asarray(tag_set.to_ids(sentence.tags), np.int64)
+        if len(flat) <= self.room:
+            places = np.stack([np.zeros_like(starts), starts + 1], axis=1)
+            return EncodedSentence((flat,), places, tags, sentence.domain)
+        windows, places = cut_windows(flat, starts, self.room)
+        return EncodedSentence(windows, places, tags, sentence.domain)
+
+    def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
+        """Pad sentences into one batch."""
+        windows = [window for sentence in sentences for window in sentence.windows]
+        longest = max(len(window) for window in windows) + 2
+        input_ids = np.full((len(windows), longest), self.pad_id, np.int64)
+        attention = np.zeros((len(windows), longest), np.int64)
+        for row, window in enumerate(windows):
+            end = len(window) + 1
+            input_ids[row, 0], input_ids[row, 1:end], input_ids[row, end] = self.first_id, window, self.last_id
+            attention[row, : end + 1] = 1
+        most_words = max(len(sentence.places) for sentence in sentences)
+        places = np.zeros((len(sentences), most_words), np.int64)
+        mask = np.zeros((len(sentences), most_words), bool)
+        tags = np.zeros((len(sentences), most_words), np.int64)
+        first_row = 0
+        for number, sentence in enumerate(sentences):
+            words = len(sentence.places)
+            places[number, :words] = (first_row + sentence.places[:, 0]) * longest + sentence.places[:, 1]
+            mask[number, :words] = True
+            if sentence.tags is not None:
+                tags[number, :words] = sentence.tags
+            first_row += len(sentence.windows)
+        has_tags = all(sentence.tags is not None for sentence in sentences)
+        return Batch(
+            input_ids=torch.from_numpy(input_ids),
+            attention_mask=None if attention.all() else torch.from_numpy(attention),
+            word_places=torch.from_numpy(places),
+            word_mask=torch.from_numpy(mask),
+            tags=torch.from_numpy(tags) if has_tags else None,
+            domains=tuple(sentence.domain for sentence in sentences),
+            words=int(mask.sum()),
+        )
+
+
+def cut_windows(flat: Ids, starts: Ids, room: int) -> tuple[tuple[Ids, ...], Ids]:
+    """Cut a long sentence into overlapping windows at word borders.
+
+    Neighbours share about half a window, and each word is read where its nearer border is farthest away.
+
+    Args:
+        flat: Subwords of the sentence, (T,).
+        starts: First subword of each word, (W,).
+        room: Subwords a window holds; no word is longer.
+
+    Returns:
+        The windows, and for each word, (W, 2), its window and its position there, counted behind the start token.
+    """
+    ends = np.append(starts[1:], len(flat))
+    windows, borders, first = [], [], 0
+    while True:
+        # The last word whose end still fits; a single word always does.
+        last = int(np.searchsorted(ends, starts[first] + room, side="right")) - 1
+        borders.append((first, last))
+        windows.append(flat[starts[first] : ends[last]])
+        if last == len(starts) - 1:
+            break
+        middle = int(np.searchsorted(starts, starts[first] + room // 2, side="left"))
+        first = min(max(middle, first + 1), last + 1)
+    places = np.zeros((len(starts), 2), np.int64)
+    best = np.full(len(starts), -1, np.int64)
+    for number, (first, last) in enumerate(borders):
+        inside = slice(first, last + 1)
+        left = starts[inside] - starts[first] if first else np.full(last + 1 - first, len(flat))
+        right = ends[last] - ends[inside] if last < len(starts) - 1 else np.full(last + 1 - first, len(flat))
+        context = np.minimum(left, right)
+        better = context > best[inside]
+        best[inside][better] = context[better]
+        chosen = np.flatnonzero(better) + first
+        places[chosen, 0] = number
+        places[chosen, 1] = starts[chosen] - starts[first] + 1
+    return tuple(windows), places
+
+
+def read_tokenizer(folder: str | Path) -> Any:
+    """Load a fast tokenizer from a folder or by name; remote code is never run.
+
+    Raises:
+        CrossNERError: There is none, or it has no fast form.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(folder), use_fast=True, trust_remote_code=False, add_prefix_space=True
+        )
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise CrossNERError(
+            f"No tokenizer can be read from {str(folder)!r}: {str(error).splitlines()[0] if str(error) else error!r}",
+            hint="Give a folder or name that holds a tokenizer.json, or minilm.",
+        ) from None
+    if not tokenizer.is_fast:
+        raise CrossNERError(
+            f"The tokenizer of {str(folder)!r} has no fast form.", hint="Use an encoder with a tokenizer.json."
+        )
+    return tokenizer
+
+
+def position_limit(config: Any, tokenizer: Any) -> int:
+    """Subwords an encoder can read at once, special ones included."""
+    limit = getattr(config, "max_position_embeddings", None) or 512
+    if getattr(config, "model_type", "") in OFFSET_POSITIONS:
+        limit -= (getattr(config, "pad_token_id", None) or 0) + 1
+    return int(min(limit, tokenizer.model_max_length))
+
+
+def batches_by_length(encoded: Sequence[EncodedSentence], batch_subwords: int) -> Iterator[list[int]]:
+    """Group sentences of like length for reading, the longest first, at most ``batch_subwords`` padded subwords each."""
+    order = sorted(range(len(encoded)), key=lambda number: -encoded[number].longest_window)
+    group: list[int] = []
+    rows, width = 0, 0
+    for number in order:
+        sentence = encoded[number]
+        if group and (rows + len(sentence.windows)) * width > batch_subwords:
+            yield group
+            group, rows, width = [], 0, 0
+        group.append(number)
+        rows += len(sentence.windows)
+        width = max(width, sentence.longest_window)
+    if group:
+        yield group

@@ -1,0 +1,307 @@
+"""What is shown at the end of each stage: lines and tables of text, made from manifests alone."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from crossner_cli import figures
+from crossner_cli.run_directory import Manifest
+
+if TYPE_CHECKING:
+    from crossner_cli.domains import KnownDomain
+
+SPLITS = ("train", "dev", "test")
+LONGEST_HEADING = 20
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence between tables; the headline holds the one number that matters first."""
+
+    text: str
+    is_headline: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Args:
+        title: What it shows.
+        columns: Their names.
+        rows: As many texts as columns.
+        summary: Rows below a rule, as totals and means.
+        texts: Columns of words; the others hold numbers, which are never cut.
+    """
+
+    title: str
+    columns: Row
+    rows: Sequence[Row]
+    summary: Sequence[Row] = ()
+    texts: tuple[int, ...] = (0,)
+
+
+Block = Line | Table
+
+
+def manifest_tables(manifest: Manifest) -> list[Block]:
+    """Lines and tables for the result of a stage."""
+    makers = {
+        "prepare-data": prepared_tables,
+        "dapt": dapt_tables,
+        "evaluate": evaluation_tables,
+        "predict": prediction_tables,
+    }
+    return makers.get(manifest["stage"], training_tables)(manifest)
+
+
+def prepared_tables(manifest: Manifest) -> list[Block]:
+    """Sizes, entity types, overlaps, repairs and corpus levels of the prepared data."""
+    result = manifest["result"]
+    domains, statistics = result["domains"], result["statistics"]
+    blocks: list[Block] = [_prepared_headline(domains), _sizes(domains), _entity_types(domains, statistics)]
+    blocks += _overlaps(domains, statistics)
+    repairs = [(role, kind, figures.count(number)) for role, kinds in result["repairs"].items()
+               for kind, number in kinds.items()]  # fmt: skip
+    if repairs:
+        blocks.append(Table("Repaired or dropped while reading", ("role", "what", "times"), repairs, texts=(0, 1)))
+    if result["corpus"]:
+        blocks += _corpus_levels(result["corpus"])
+    return [*blocks, *(Line(f"Warning: {warning}") for warning in result["warnings"])]
+
+
+def _prepared_headline(domains: Mapping[str, Any]) -> Line:
+    parts = [
+        f"{figures.count(domain['splits'].get('train', {}).get('sentences', 0))} of {domain['name']} ({role})"
+        for role, domain in sorted(domains.items(), reverse=True)
+    ]
+    return Line(f"Sentences to train on: {', '.join(parts)}", is_headline=True)
+
+
+def _sizes(domains: Mapping[str, Any]) -> Table:
+    names = ("sentences", "words", "longest_sentence", "entities")
+    rows = [
+        (role, domain["name"], split, *(figures.count(counts[name]) for name in names))
+        for role, domain in domains.items()
+        for split, counts in domain["splits"].items()
+    ]
+    columns = ("role", "domain", "split", "sentences", "words", "longest", "entities")
+    return Table("Data", columns, rows, texts=(0, 1, 2))
+
+
+def _entity_types(domains: Mapping[str, Any], statistics: Mapping[str, Any]) -> Table:
+    places = [(role, split) for role, domain in domains.items() for split in domain["splits"]]
+    # The target's types first: they are what the tagger is to learn.
+    types = list(dict.fromkeys(name for role in sorted(domains, reverse=True) for name in domains[role]["types"]))
+    rows = [
+        (name, *(_type_count(domains[role], statistics[role], split, name) for role, split in places)) for name in types
+    ]
+    return Table("Entities of each type", ("type", *(f"{role}\n{split}" for role, split in places)), rows)
+
+
+def _type_count(domain: Mapping[str, Any], statistics: Mapping[str, Any], split: str, name: str) -> str:
+    if name not in domain["types"]:
+        return figures.NOTHING
+    return figures.count(statistics["splits"][split]["entities"].get(name, 0))
+
+
+def _overlaps(domains: Mapping[str, Any], statistics: Mapping[str, Any]) -> list[Block]:
+    lines = []
+    overlap = statistics.get("vocabulary_overlap")
+    if overlap and overlap["percent"] is not None:
+        smaller = min(overlap["source"], overlap["target"])
+        lines.append(
+            f"Vocabulary overlap of source and target: {overlap['percent']:.2f} % of the"
+            f" {figures.count(smaller)} most frequent words"
+        )
+    for role in domains:
+        for split, seen in statistics[role]["mentions"].items():
+            places = [place for place in seen if place.startswith("seen_in_")]
+            shares = ", ".join(
+                f"{figures.percent(seen[place]['occurrences'], seen['occurrences'])} in"
+                f" {place.removeprefix('seen_in_').replace('_', ' ')}"
+                for place in places
+            )
+            if shares:
+                lines.append(f"Entities of {role} {split} seen before: {shares}")
+    return [Line(text) for text in lines]
+
+
+def _corpus_levels(corpus: Mapping[str, Any]) -> list[Block]:
+    rows = [
+        (level, *(figures.count(number) for number in (
+            counts["sentences"], counts["words"], sum(counts["mentions"].values()))))
+        for level, counts in corpus["levels"].items()
+    ]  # fmt: skip
+    dropped = Line(
+        f"Read: {figures.count(corpus['lines'])} lines, {figures.count(corpus['sentences'])} sentences;"
+        f" dropped as sentences of dev or test: {figures.count(corpus['dropped_leaks'])}"
+    )
+    return [Table("Corpus levels", ("level", "sentences", "words", "listed names"), rows), dropped]
+
+
+def training_tables(manifest: Manifest) -> list[Block]:
+    """Dev F1 of each seed, mean and deviation, and what the start gave."""
+    result = manifest["result"]
+    seeds = result["seeds"]
+    over = f" over {len(seeds)} seeds" if len(seeds) > 1 else ""
+    rows = [
+        (seed, figures.score(each["dev_f1"]), f"{each['epoch']}/{each['epochs']}",
+         figures.count(each.get("updates")), figures.count(each["words_per_second"]), each["folder"])
+        for seed, each in seeds.items()
+    ]  # fmt: skip
+    mean = ("mean", figures.spread(result["dev_f1"], result["dev_f1_deviation"]), "", "", "", "")
+    return [
+        Line(f"{manifest['name']}: dev F1 {figures.spread(result['dev_f1'], result['dev_f1_deviation'])}{over}", True),
+        Table(
+            f"{manifest['name']}, {figures.duration(manifest['seconds'])}",
+            ("seed", "dev F1", "best epoch", "updates", "words/s", "folder"),
+            rows, summary=[mean] if len(seeds) > 1 else [], texts=(0, 5),
+        ),
+        *_start_lines(result["start"]),
+    ]  # fmt: skip
+
+
+def _start_lines(start: Mapping[str, Any]) -> list[Line]:
+    loaded, new, left = (figures.count(start[name]) for name in ("loaded", "new", "left"))
+    lines = [f"Start from {start['start']}: {loaded} tensors loaded, {new} new, {left} left"]
+    for name, words in (("carried_types", "Types carried over"), ("fresh_types", "Types new")):
+        if start[name]:
+            lines.append(f"{words}: {', '.join(start[name])}")
+    return [Line(text) for text in lines]
+
+
+def dapt_tables(manifest: Manifest) -> list[Block]:
+    """Perplexity before and after, what was read and how fast."""
+    result = manifest["result"]
+    corpus, before, after = result["corpus"], result["perplexity_before"], result["perplexity_after"]
+    headline = "no held-out text to measure perplexity on"
+    if before is not None and after is not None:
+        headline = f"held-out perplexity {before:,.2f} -> {after:,.2f}"
+    sizes = (corpus["blocks"], corpus["block_size"], result["epochs"], result["updates"])
+    row = (corpus["level"], *map(figures.count, (*sizes, result["subwords_per_second"])))
+    lines = [f"Final loss of each epoch: {', '.join(f'{loss:.3f}' for loss in result['losses'])}"]
+    lines += [
+        f"{words}: {figures.count(corpus[name])}"
+        for name, words in (("cut_lines", "Lines cut"), ("unknown_subwords", "Subwords unknown to the encoder"))
+        if corpus.get(name)
+    ]
+    columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
+    return [
+        Line(f"{manifest['name']}: {headline}", is_headline=True),
+        Table(f"{manifest['name']}, {figures.duration(manifest['seconds'])}", columns, [row]),
+        *map(Line, lines),
+    ]
+
+
+def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ...]) -> list[Block]:
+    """Sizes, entity types, licences and sources of the data sets known by name."""
+    sizes = [
+        (name, *(figures.count(domain.files[split].sentences if split in domain.files else None) for split in SPLITS),
+         figures.count(sum(file.words for file in domain.files.values())), figures.count(len(domain.types)))
+        for name, domain in known.items()
+    ]  # fmt: skip
+    types = [(name, ", ".join(domain.types)) for name, domain in known.items()]
+    licences = [(name, domain.licence, domain.note) for name, domain in known.items()]
+    sources = [(name, domain.source) for name, domain in known.items()]
+    return [
+        Line(f"{len(known)} data sets known by name, and {len(bundled)} that come along: {', '.join(bundled)}", True),
+        Table("Sentences, words and entity types", ("name", *SPLITS, "words", "types"), sizes),
+        Table("Entity types", ("name", "entity types"), types, texts=(0, 1)),
+        Table("Licences", ("name", "licence", "note"), licences, texts=(0, 1, 2)),
+        Table("Sources", ("name", "source"), sources, texts=(0, 1)),
+    ]
+
+
+def evaluation_tables(manifest: Manifest) -> list[Block]:
+    """Scores of models side by side, over all entities and by type."""
+    result = manifest["result"]
+    models = result["models"]
+    place = " ".join(part for part in (result["domain"], result["split"]) if part)
+    best = max(models, key=lambda label: models[label]["f1"]["mean"])
+    is_best = f" (best of {len(models)}: {best})" if len(models) > 1 else ""
+    lines = [f"Read as {result['mode']}, {result['tool']}: {result['repair']}"]
+    for label, model in models.items():
+        for name, words in (("unknown_types", "types it does not know"), ("extra_types", "types these sentences lack")):
+            if model[name]:
+                lines.append(f"{label}: {words}: {', '.join(model[name])}")
+    lines += [f"Warning: {warning}" for warning in result["warnings"]]
+    return [
+        Line(f"F1 {_spread(models[best]['f1'])} on {place}{is_best}", is_headline=True),
+        _scores(
+            models, f"{place}: {figures.count(result['sentences'])} sentences, {figures.count(result['words'])} words"
+        ),
+        _type_scores(models),
+        *map(Line, lines),
+    ]
+
+
+def _spread(average: Mapping[str, float | None]) -> str:
+    return figures.spread(average["mean"], average["deviation"])
+
+
+def _scores(models: Mapping[str, Any], title: str) -> Table:
+    other = next(iter(models.values()))["other_mode"]["mode"]
+    averages = (("F1", "f1"), ("precision", "precision"), ("recall", "recall"), ("macro F1", "macro_f1"))
+    counts = (
+        ("entities", "support"), ("repaired tags", "repaired"), ("unreadable words", "unreadable_words"),
+        ("shortened words", "shortened_words"), ("words/s", "words_per_second"),
+    )  # fmt: skip
+    rows = [
+        *((words, *(_spread(model[name]) for model in models.values())) for words, name in averages),
+        (f"F1 if {other}", *(_spread(model["other_mode"]["f1"]) for model in models.values())),
+        ("seeds", *(figures.count(len(model["seeds"])) for model in models.values())),
+        *((words, *(figures.count(model[name]) for model in models.values()))
+          for words, name in counts if any(model[name] for model in models.values())),
+    ]  # fmt: skip
+    return Table(title, ("score", *map(_heading, models)), rows)
+
+
+def _type_scores(models: Mapping[str, Any]) -> Table:
+    by_label = {label: {row["type"]: row for row in model["per_type"]} for label, model in models.items()}
+    supports: dict[str, int] = {}
+    for types in by_label.values():
+        for name, row in types.items():
+            supports[name] = max(supports.get(name, 0), row["support"])
+    names = sorted(supports, key=lambda name: (-supports[name], name))
+    # One model leaves room for what its F1 is made of.
+    measures = ("f1", "precision", "recall") if len(models) == 1 else ("f1",)
+    columns = ("F1", "precision", "recall") if len(models) == 1 else tuple(map(_heading, models))
+    rows = [
+        (name, figures.count(supports[name]), *(
+            figures.score(types[name][measure] if name in types else None)
+            for types in by_label.values() for measure in measures
+        ))
+        for name in names
+    ]  # fmt: skip
+    return Table("F1 by entity type" if len(models) > 1 else "By entity type", ("type", "entities", *columns), rows)
+
+
+def _heading(label: str) -> str:
+    """The label of a model, in lines short enough for a column of numbers."""
+    return "\n".join(line.replace("/ ", "/") for line in textwrap.wrap(label.replace("/", "/ "), LONGEST_HEADING))
+
+
+def prediction_tables(manifest: Manifest) -> list[Block]:
+    """What was found, and whatever was left out, repaired or could not be read; lines alone, as they stand by data."""
+    result = manifest["result"]
+    found, sentences, words, rate = (
+        figures.count(number)
+        for number in (
+            sum(result["entities"].values()), result["sentences"], result["words"], result["words_per_second"],
+        )
+    )  # fmt: skip
+    lines = [", ".join(f"{name} {figures.count(number)}" for name, number in result["entities"].items())]
+    names = ("blank_documents", "repaired", "rewritten_words", "unreadable_words", "shortened_words")
+    counts = {name.replace("_", " "): result[name] for name in names} | result["repairs"]
+    lines += [f"{name}: {figures.count(number)}" for name, number in counts.items() if number]
+    if not result["is_complete"]:
+        lines.append("Not complete: the reader of the output went away.")
+    return [
+        Line(f"{manifest['name']}: {found} entities in {sentences} sentences, {words} words, {rate} words/s", True),
+        *(Line(line) for line in lines if line),
+    ]

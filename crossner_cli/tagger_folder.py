@@ -1,0 +1,146 @@
+"""A tagger's folder: complete in itself, and a Hugging Face model folder where the method allows it.
+
+``config.json``, ``model.safetensors`` and the tokenizer are the encoder as transformers reads it (for ``linear``
+with its classifier, so that ``AutoModelForTokenClassification`` and pipelines work); ``tagger.json`` tells method,
+hyperparameters and tag set; ``tagger.safetensors`` holds the tensors above the encoder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from crossner_cli.encoders import TransformerEncoder, load_encoder, quiet_transformers
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import Tagger, find_method
+from crossner_cli.run_directory import write_json
+from crossner_cli.tags import TagSet
+
+DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
+
+
+def is_tagger_folder(folder: Path) -> bool:
+    """Whether a folder holds a tagger."""
+    return (folder / DESCRIPTION).is_file()
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Read ``tagger.json``.
+
+    Raises:
+        CrossNERError: It is missing or broken.
+    """
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise CrossNERError(f"{folder} holds no tagger ({DESCRIPTION} is missing).", hint="Give a tagger's folder.")
+    try:
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CrossNERError(f"{path} is broken: {error}.", hint="Train the tagger again.") from None
+    return description
+
+
+def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
+    """Write a tagger so that the folder alone is enough to use it.
+
+    Args:
+        tagger: What to save.
+        folder: Made if it does not exist.
+        more: Further entries of ``tagger.json``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder = tagger.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    with quiet_transformers():
+        hugging_face_form(tagger).save_pretrained(folder)
+        encoder.reader.tokenizer.save_pretrained(folder)
+    save_file({name: value.contiguous().cpu() for name, value in tagger.above_encoder().items()}, folder / TENSORS)
+    method = type(tagger).__module__.rpartition(".")[2].replace("_", "-")
+    description = {
+        "method": method,
+        "hyperparameters": dataclasses.asdict(tagger.hyper),
+        "tag_set": tagger.tag_set.to_json(),
+        **more,
+    }
+    write_json(folder / DESCRIPTION, description)
+
+
+def hugging_face_form(tagger: Tagger) -> Any:
+    """The model that transformers saves: with the classifier where its own token classifier is that and no more."""
+    from transformers import AutoModelForTokenClassification
+
+    encoder = tagger.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    config = encoder.model.config
+    config.id2label = dict(enumerate(tagger.tag_set.tags))
+    config.label2id = {tag: number for number, tag in enumerate(tagger.tag_set.tags)}
+    classifier = getattr(tagger, "classifier", None)
+    if not isinstance(classifier, nn.Linear) or list(tagger.above_encoder()) != list(type(tagger).tag_dimensions):
+        return encoder.model
+    if set(tagger.above_encoder()) != {"classifier.weight", "classifier.bias"}:
+        return encoder.model
+    try:
+        with torch.device("meta"):
+            shell: Any = AutoModelForTokenClassification.from_config(config)
+    except ValueError:  # the architecture has no token classifier in transformers
+        return encoder.model
+    plain = {shell.base_model_prefix, "dropout", "classifier"}
+    if {name for name, _ in shell.named_children()} - plain or not hasattr(shell, "classifier"):
+        return encoder.model
+    setattr(shell, shell.base_model_prefix, encoder.model)
+    shell.classifier = classifier
+    return shell
+
+
+def load_tagger(folder: Path, engine: Engine) -> Tagger:
+    """Load a tagger for use: in evaluation mode, on the engine's device.
+
+    Raises:
+        CrossNERError: The folder is no tagger's, or its parts do not belong together.
+    """
+    tagger, _ = build_tagger(folder, engine)
+    return tagger.to(engine.device).eval()
+
+
+def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:
+    """Load a tagger and tell how many tensors of the encoder were loaded, new and left."""
+    description = read_description(folder)
+    encoder, counts = load_encoder(str(folder), attention=engine.attention)
+    method = find_method(description["method"])
+    hyper = method.Hyperparameters(**description["hyperparameters"])
+    tagger = method(encoder, TagSet.from_json(description["tag_set"]), hyper)
+    fill(tagger, read_tensors(folder), folder)
+    return tagger, counts
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Read the tensors above the encoder.
+
+    Raises:
+        CrossNERError: The file is missing or broken.
+    """
+    try:
+        return load_file(folder / TENSORS)
+    except (OSError, SafetensorError) as error:
+        raise CrossNERError(f"{folder / TENSORS} cannot be read: {error}.", hint="Train the tagger again.") from None
+
+
+def fill(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:
+    """Put stored tensors above the encoder into a tagger of the same shape."""
+    own = tagger.above_encoder()
+    shapes = {name: tuple(value.shape) for name, value in own.items()}
+    stored = {name: tuple(value.shape) for name, value in tensors.items()}
+    if shapes != stored:
+        raise CrossNERError(
+            f"{folder / TENSORS} does not fit {DESCRIPTION} beside it: {stored} instead of {shapes}.",
+            hint="Train the tagger again.",
+        )
+    tagger.load_state_dict(tensors, strict=False)

@@ -1,0 +1,418 @@
+"""The command line: flags out of options, published values, exit statuses, and what goes to which stream."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from crossner_cli import __version__, options
+from crossner_cli.cli import app, known_problems, takes
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import NOT_PUBLISHED, Command, Finetune, Predict, option
+
+COMMANDS = {
+    "prepare-data": options.PrepareData,
+    "dapt": options.Dapt,
+    "pretrain-source": options.PretrainSource,
+    "finetune": options.Finetune,
+    "joint-train": options.JointTrain,
+    "evaluate": options.Evaluate,
+    "predict": options.Predict,
+}
+PREPARE = ["prepare-data", "--source", "sample-source", "--target", "sample-target"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Command):
+    """Every kind of field there is."""
+
+    files: list[Path] = option([], "Files.", argument=True)
+    word: str = option("one", "A word.", paper="published")
+    number: int | None = option(None, "A number.", minimum=1, paper=7)
+    share: float = option(0.5, "A share.", minimum=0.0, maximum=1.0)
+    choice: Literal["left", "right"] = option("left", "A side.")
+    pairs: list[str] = option([], "Pairs.", "--set")
+    plain: bool = option(False, "A plain switch.", "--plain")
+    both: bool = option(False, "A switch with two forms.", paper=True)
+    paper: bool = option(False, "Published values.", "--paper", counts=False)
+    batch_size: int = option(16, "Sentences.")
+    accumulate: int = option(1, "Parts.")
+
+
+def parse(*arguments: str, body: Callable[[Sample], None] | None = None) -> tuple[Any, list[Sample]]:
+    """Run a command that takes ``Sample``; return the result and the options its body was given."""
+    given: list[Sample] = []
+    sample_app = typer.Typer(pretty_exceptions_enable=False)
+    sample_app.command()(takes(Sample)(body or given.append))
+    return CliRunner().invoke(sample_app, list(arguments)), given
+
+
+def options_of(*arguments: str) -> Sample:
+    result, given = parse(*arguments)
+    assert result.exit_code == 0, result.output
+    return given[0]
+
+
+def crossner(*arguments: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user does, in a process of its own."""
+    command = [sys.executable, "-m", "crossner_cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **changes)
+
+
+def test_without_flags_every_option_has_its_declared_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CROSSNER_RUN", raising=False)
+    assert options_of() == Sample()
+
+
+def test_every_kind_of_field_is_read_from_its_flag() -> None:
+    given = options_of(
+        "a.txt", "-", "--word", "two", "--number", "3", "--share", "0.25", "--choice", "right",
+        "--set", "a=1", "--set", "b=2", "--plain", "--both", "--run", "elsewhere", "--name", "mine", "--force",
+    )  # fmt: skip
+    assert given == Sample(
+        files=[Path("a.txt"), Path("-")], word="two", number=3, share=0.25, choice="right", pairs=["a=1", "b=2"],
+        plain=True, both=True, run=Path("elsewhere"), name="mine", force=True,
+    )  # fmt: skip
+
+
+def test_a_list_is_fresh_each_time() -> None:
+    assert options_of("--set", "a=1").pairs == ["a=1"]
+    assert options_of().pairs == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--number", "0"],
+        ["--number", "many"],
+        ["--share", "1.5"],
+        ["--share", "-0.1"],
+        ["--choice", "up"],
+        ["--no-plain"],
+        ["--unknown"],
+    ],
+)
+def test_wrong_usage_ends_with_status_2(arguments: list[str]) -> None:
+    result, given = parse(*arguments)
+    assert (result.exit_code, given) == (2, [])
+
+
+def test_a_switch_has_a_no_form_only_where_the_options_give_no_flag() -> None:
+    assert not options_of("--both", "--no-both").both
+    help_text = CliRunner().invoke(app, ["finetune", "--help"], env={"COLUMNS": "200"}).output
+    assert "--no-train-embeddings" in help_text
+    assert "--no-force" not in help_text and "--no-json" not in help_text
+
+
+def test_the_run_directory_comes_from_the_environment_unless_a_flag_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSNER_RUN", "from-environment")
+    assert options_of().run == Path("from-environment")
+    assert options_of("--run", "from-flag").run == Path("from-flag")
+
+
+def test_paper_takes_every_published_value() -> None:
+    given = options_of("--paper")
+    assert (given.word, given.number, given.both) == ("published", 7, True)
+    assert (given.share, given.choice) == (0.5, "left")
+
+
+def test_a_flag_wins_over_paper_even_where_it_repeats_the_default() -> None:
+    given = options_of("--paper", "--word", "one", "--no-both")
+    assert (given.word, given.number, given.both) == ("one", 7, False)
+
+
+@pytest.mark.parametrize("name", ["dapt", "pretrain-source", "finetune", "joint-train"])
+def test_paper_reaches_the_stage_of_every_training_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def catch(options: Any) -> None:
+        given.append(options)
+        raise CrossNERError("far enough")
+
+    monkeypatch.setattr("crossner_cli.cli.start", catch)
+    assert CliRunner().invoke(app, [name, "--paper", "--batch-size", "5"]).exit_code == 1
+    published = {
+        field.name: field.metadata["paper"]
+        for field in dataclasses.fields(COMMANDS[name])
+        if field.metadata["paper"] is not NOT_PUBLISHED
+    }
+    assert published.pop("batch_size") != 5
+    assert {field: getattr(given[0], field) for field in published} == published
+    assert given[0].batch_size == 5
+
+
+def test_there_are_exactly_the_seven_commands() -> None:
+    assert [command.name for command in app.registered_commands] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_help_shows_every_option_and_its_sentence(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "250", "TERMINAL_WIDTH": "250"})
+    assert result.exit_code == 0
+    for field in dataclasses.fields(COMMANDS[name]):
+        if not field.metadata["argument"]:
+            flags = field.metadata["flags"] or (f"--{field.name.replace('_', '-')}",)
+            assert all(flag in result.output for flag in flags)
+        assert field.metadata["typer"]["help"].split(".")[0][:40] in result.output
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from crossner_cli.cli import app; app(sys.argv[1:], standalone_mode=False);"
+        "heavy = {'torch', 'transformers', 'pandas', 'numpy', 'seqeval', 'accelerate', 'tokenizers', 'click'};"
+        "print('HEAVY', sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert result.stdout.endswith("HEAVY []\n")
+
+
+def test_importing_the_command_line_does_not_import_rich() -> None:
+    code = "import sys, crossner_cli.cli; print('rich' in sys.modules, 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == (
+        "False False\n"
+    )
+
+
+def test_help_answers_at_once() -> None:
+    def seconds() -> float:
+        started = time.perf_counter()
+        assert crossner("finetune", "--help").returncode == 0
+        return time.perf_counter() - started
+
+    # The best of several: other work on the machine says nothing about this program. Importing torch takes seconds.
+    assert min(seconds() for _ in range(4)) < 1.0
+
+
+def test_version_is_printed() -> None:
+    assert crossner("--version").stdout == f"crossner {__version__}\n"
+
+
+def raising(error: BaseException) -> Callable[[Sample], None]:
+    def body(options: Sample) -> None:
+        raise error
+
+    return body
+
+
+def test_a_known_problem_is_told_on_stderr_with_its_way_out_and_status_1() -> None:
+    result, _ = parse(body=raising(CrossNERError("No such thing.", hint="Take another.")))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "Problem: No such thing.\nWay out: Take another.\n"
+
+
+def test_with_json_a_known_problem_is_one_object_on_stdout() -> None:
+    result, _ = parse("--json", body=raising(CrossNERError("Näh [red].", hint="Take another.")))
+    assert json.loads(result.stdout) == {"error": "Näh [red].", "hint": "Take another."}
+    assert result.stdout.count("\n") == 1
+
+
+def test_verbose_shows_where_a_known_problem_arose() -> None:
+    result, _ = parse("--verbose", body=raising(CrossNERError("No such thing.")))
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "way_out"),
+    [(errno.ENOSPC, "space"), (errno.EDQUOT, "quota"), (errno.EACCES, "yours"), (errno.EROFS, "written"),
+     (errno.ENOTDIR, "Check the path")],
+)  # fmt: skip
+def test_what_the_system_refuses_names_the_file_the_reason_and_a_way_out(number: int, way_out: str) -> None:
+    result, _ = parse(body=raising(OSError(number, os.strerror(number), "some/file")))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Problem: some/file: {os.strerror(number)}.\nWay out: ")
+    assert way_out in result.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.\nlong story"),
+        RuntimeError("MPS backend out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
+        MemoryError(),
+    ],
+)
+def test_full_memory_is_a_known_problem_with_the_flags_that_help(error: Exception) -> None:
+    result, _ = parse("--accumulate", "2", body=raising(error))
+    assert result.exit_code == 1
+    assert "--accumulate 4" in result.stderr and "--batch-size 8" in result.stderr
+    assert "long story" not in result.stderr
+
+
+def test_full_memory_while_tagging_names_the_flag_of_tagging() -> None:
+    with pytest.raises(typer.Exit), known_problems(Predict(json=True)):
+        raise MemoryError
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes differ"), KeyError("x"), OSError("no number")])
+def test_a_defect_keeps_its_traceback(error: Exception) -> None:
+    result, _ = parse(body=raising(error))
+    assert result.exception is error
+
+
+def test_an_interruption_ends_with_130_and_says_how_to_continue() -> None:
+    result, _ = parse(body=raising(KeyboardInterrupt()))
+    assert result.exit_code == 130
+    assert "The same command continues: crossner" in result.stderr
+    assert "Problem" not in result.stderr
+
+
+def test_problems_that_processes_share_are_told_once_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crossner_cli.cli.SECONDS_TO_TELL", 0.0)
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    result, _ = parse("--json", body=raising(CrossNERError("shared")))
+    assert (result.exit_code, result.output) == (1, "")
+    result, _ = parse("--json", body=raising(MemoryError()))
+    assert "memory" in result.stderr and result.stdout == ""
+
+
+def test_prepare_data_shows_progress_on_stderr_and_tables_on_stdout(tmp_path: Path) -> None:
+    result = crossner(*PREPARE, "--run", str(tmp_path / "run"))
+    assert result.returncode == 0, result.stderr
+    assert "sample-target" in result.stdout and "sentences" in result.stdout
+    assert "read the source sample-source" in result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_with_json_stdout_is_one_object_and_nothing_else(tmp_path: Path) -> None:
+    result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--json")
+    assert json.loads(result.stdout)["stage"] == "prepare-data"
+    assert result.stdout.count("\n") == 1
+    assert "read the source" in result.stderr
+
+
+def test_quiet_says_nothing_but_still_answers_json(tmp_path: Path) -> None:
+    result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--quiet")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--quiet", "--json")
+    assert json.loads(result.stdout)["stage"] == "prepare-data"
+    assert result.stderr == ""
+
+
+def test_a_finished_stage_shows_its_result_again_and_ends_with_0(tmp_path: Path) -> None:
+    first, again = (crossner(*PREPARE, "--run", str(tmp_path / "run")) for _ in range(2))
+    assert again.returncode == 0
+    assert again.stdout == first.stdout
+    assert "same options and inputs" in again.stderr
+
+
+def test_a_finished_stage_with_other_options_is_a_problem_that_says_what_differs(tmp_path: Path) -> None:
+    run = ["--run", str(tmp_path / "run")]
+    crossner(*PREPARE, *run)
+    result = crossner(*PREPARE, *run, "--train-limit", "5", "--json")
+    assert result.returncode == 1
+    assert "train_limit: None -> 5" in json.loads(result.stdout)["error"]
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("place", ["file", "file/run"])
+def test_a_run_directory_that_cannot_be_made_is_a_known_problem(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    result = crossner(*PREPARE, "--run", str(tmp_path / place))
+    assert result.returncode == 1
+    assert str(tmp_path / place) in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_stdout_is_a_known_problem(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "crossner_cli", *PREPARE, "--run", str(tmp_path / "run"), "--json"]
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert result.returncode == 1
+    assert "No space left on device" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_reader_that_goes_away_is_no_reason_for_noise(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "crossner_cli", *PREPARE, "--run", str(tmp_path / "run"), "--quiet", "--json"]
+    result = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (1, "")
+
+
+def test_ctrl_c_in_a_terminal_ends_with_130_and_the_command_to_repeat(tmp_path: Path) -> None:
+    code = (
+        "import time, crossner_cli.stages.prepare_data as stage\n"
+        "from crossner_cli.progress import Progress\n"
+        "def run(run, options):\n"
+        "    try:\n"
+        "        yield Progress('wait', 0, 1)\n"
+        "        time.sleep(60)\n"
+        "    finally:\n"
+        "        print('let go', flush=True)\n"
+        "stage.run = run\n"
+        "from crossner_cli.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", code, *PREPARE, "--run", str(tmp_path / "a run")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "wait  0/1 steps\n"
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stdout == "let go\n"
+    assert stderr.startswith("Interrupted.\nThe same command continues: crossner prepare-data")
+    assert f"--run '{tmp_path / 'a run'}'" in stderr
+
+
+def test_the_known_data_sets_are_listed_for_people_and_for_programs() -> None:
+    known = json.loads(crossner("prepare-data", "--list", "--json").stdout)
+    shown = crossner("prepare-data", "--list")
+    assert shown.returncode == 0
+    assert {"conll2003", "politics", "mit-movie"} <= set(known["known"])
+    for name, domain in known["known"].items():
+        assert name in shown.stdout and domain["source"] in shown.stdout
+        assert f"{domain['files']['test']['sentences']:,}" in shown.stdout
+    assert known["bundled"] == ["sample-source", "sample-target"]
+
+
+@pytest.mark.parametrize("name", ["dapt", "pretrain-source", "finetune", "joint-train"])
+def test_training_without_prepared_data_names_the_command_that_makes_it(name: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, [name, "--run", str(tmp_path), "--device", "cpu"])
+    assert result.exit_code == 1
+    assert "crossner prepare-data" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--device", "abacus"], "--device 'abacus'"),
+        (["--device", "cuda:77"], "--device cuda:77"),
+        (["--gpus", "one,two"], "--gpus 'one,two'"),
+        (["--device", "cpu", "--method", "guess"], "guess"),
+        (["--device", "cpu", "--seeds", "1,x"], "--seeds '1,x'"),
+    ],
+)
+def test_wrong_values_are_known_problems(arguments: list[str], text: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["finetune", "--run", str(tmp_path), *arguments])
+    assert result.exit_code == 1
+    assert text in result.stderr
+
+
+def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crossner_cli.engine.launch_processes", lambda options, argv: 77)
+    assert CliRunner().invoke(app, ["finetune", "--gpus", "0,1"]).exit_code == 77
+
+
+def test_options_of_the_tests_cover_every_command() -> None:
+    assert len(COMMANDS) == 7 and COMMANDS["finetune"] is Finetune

@@ -1,0 +1,284 @@
+"""Evaluation of taggers and of files: what is found, what is written, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossner_cli.data import Sentence, read_sentences
+from crossner_cli.encoders import load_encoder
+from crossner_cli.engine import start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation import score
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.options import Evaluate, Finetune, PrepareData
+from crossner_cli.progress import Notice, exhaust
+from crossner_cli.readers import Repairs, read_labelled
+from crossner_cli.run_directory import RunDirectory
+from crossner_cli.scored_files import score_files
+from crossner_cli.stages.evaluate import run as evaluate
+from crossner_cli.stages.prepare_data import run as prepare_data
+from crossner_cli.tagger_folder import save_tagger
+from crossner_cli.tags import TagSet
+from crossner_cli.trained_taggers import best_on_dev, find_taggers
+
+SPLITS = {
+    "train": "anna\tB-person\nmet\tO\npeter\tB-person\n\nlondon\tB-place\n\n",
+    "dev": "acme\tB-company\nin\tO\nparis\tB-place\n\n",
+    "test": "anna\tB-person\nvisited\tO\nthe\tB-place\nlondon\tI-place\n\nacme\tB-company\n\nx-ray\tO\nof\tO\n\n",
+}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return start_engine(Evaluate(device="cpu", precision="fp32", threads=1))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with prepared data."""
+    folder = tmp_path / "news"
+    folder.mkdir()
+    for split, text in SPLITS.items():
+        (folder / f"{split}.conll").write_text(text)
+    found = RunDirectory(tmp_path / "run")
+    exhaust(prepare_data(found, PrepareData(run=found.path, target=str(folder))))
+    return found
+
+
+def make_tagger(encoder_folder: Path, folder: Path, seed: int, types=("person", "place", "song")) -> None:
+    """A random tagger of a domain named like the target."""
+    torch.manual_seed(seed)
+    encoder, _ = load_encoder(str(encoder_folder))
+    save_tagger(LinearTagger(encoder, TagSet({"news": tuple(types)}), LinearTagger.Hyperparameters()), folder)
+
+
+@pytest.fixture
+def add_stage(run, tiny_encoder_folder):
+    """Leave a training stage in the run."""
+
+    def add(name="finetune", seeds=(1,), start_from="base", dev_f1=None, data_digest=None):
+        options = Finetune(run=run.path, name=name, start_from=start_from)
+        inputs = {"prepare-data": data_digest or run.digest("prepare-data")}
+        with run.open_stage("finetune", options, inputs) as stage:
+            records = {}
+            for number, seed in enumerate(seeds):
+                folder = "tagger" if len(seeds) == 1 else f"tagger-seed-{seed}"
+                make_tagger(tiny_encoder_folder, stage.draft / folder, seed)
+                records[str(seed)] = {"folder": folder, "dev_f1": dev_f1[number] if dev_f1 else None}
+            stage.finish({"seeds": records})
+
+    return add
+
+
+def go(run, engine, **options):
+    """Run the command; give its manifest and what it said."""
+    work = evaluate(run, Evaluate(run=run.path, **options), engine)
+    said = []
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            return end.value, said
+        if isinstance(event, Notice):
+            said.append(event.text)
+
+
+def test_a_tagger_is_scored_on_test_and_everything_is_written(run, engine, add_stage):
+    add_stage()
+    manifest, said = go(run, engine)
+    folder = run.folder("evaluate")
+    assert {path.name for path in folder.iterdir()} == {
+        "manifest.json", "predictions.jsonl", "scores.json", "per_type.csv",
+    }  # fmt: skip
+    lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    gold = list(read_sentences(run.folder("prepare-data") / "target" / "test.jsonl"))
+    assert [tuple(line["words"]) for line in lines] == [sentence.words for sentence in gold]
+    assert [tuple(line["gold"]) for line in lines] == [sentence.tags for sentence in gold]
+    expected = score([line["gold"] for line in lines], [line["tags"] for line in lines])
+    model = manifest["result"]["models"]["finetune"]
+    assert model["f1"] == {"mean": expected.f1, "deviation": None}
+    assert model["seeds"]["1"]["repaired"] == expected.repaired == model["repaired"]
+    assert model["unknown_types"] == ["company"] and model["extra_types"] == ["song"]
+    assert any("missed: company" in text for text in said) and any("lack: song" in text for text in said)
+    assert (manifest["result"]["sentences"], manifest["result"]["words"]) == (3, 7)
+    assert model["words_per_second"] > 0
+    stored = json.loads((folder / "scores.json").read_text())
+    assert stored["tool"].startswith("seqeval") and stored["mode"] == "conll" and stored["zero_division"] == 0
+    assert "opens an entity" in stored["repair"] and stored["models"] == json.loads(json.dumps(model_of(manifest)))
+    with (folder / "per_type.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["type"]: float(row["f1"]) for row in rows} == pytest.approx(
+        {name: row.f1 for name, row in expected.per_type.items()}
+    )
+
+
+def model_of(manifest):
+    return manifest["result"]["models"]
+
+
+def test_seeds_are_scored_one_by_one_with_mean_and_deviation(run, engine, add_stage):
+    add_stage(seeds=(1, 2, 3))
+    manifest, _ = go(run, engine)
+    model = manifest["result"]["models"]["finetune"]
+    scores = [model["seeds"][seed]["f1"] for seed in ("1", "2", "3")]
+    assert model["f1"]["mean"] == pytest.approx(statistics.fmean(scores))
+    assert model["f1"]["deviation"] == pytest.approx(statistics.stdev(scores))
+    names = {path.name for path in run.folder("evaluate").glob("predictions*")}
+    assert names == {f"predictions-finetune-seed-{seed}.jsonl" for seed in (1, 2, 3)}
+
+
+def test_several_models_are_compared_stage_folder_and_tagger_folder_alike(run, engine, add_stage, tmp_path):
+    add_stage("a")
+    stage, tagger = str(run.folder("a")), str(run.folder("a") / "tagger")
+    models = go(run, engine, model=["a", stage, tagger])[0]["result"]["models"]
+    assert list(models) == ["a", stage, tagger]
+    assert models["a"]["f1"] == models[stage]["f1"] == models[tagger]["f1"]
+    assert list(models[tagger]["seeds"]) == ["-"]
+    assert len(list(run.folder("evaluate").glob("predictions-*.jsonl"))) == 3
+
+
+def test_the_other_mode_and_the_other_split_can_be_had(run, engine, add_stage):
+    add_stage()
+    conll, _ = go(run, engine, split="dev", name="dev")
+    strict, _ = go(run, engine, split="dev", mode="strict", name="strict")
+    one, other = conll["result"]["models"]["finetune"], strict["result"]["models"]["finetune"]
+    assert conll["result"]["sentences"] == 1 and strict["result"]["mode"] == "strict"
+    assert one["other_mode"] == {"mode": "strict", "f1": other["f1"]}
+    assert other["other_mode"] == {"mode": "conll", "f1": one["f1"]}
+
+
+def test_a_finished_evaluation_is_not_done_again(run, engine, add_stage):
+    add_stage()
+    first, _ = go(run, engine)
+    second, said = go(run, engine)
+    assert first == second and "already done" in said[0]
+    with pytest.raises(CrossNERError, match=r"split: 'test' -> 'dev'"):
+        go(run, engine, split="dev")
+
+
+def test_without_a_name_the_end_of_the_only_chain_is_taken(run, engine, add_stage):
+    add_stage("pretrain-source")
+    add_stage("finetune", start_from="pretrain-source")
+    assert [tagger.label for tagger in find_taggers(run, [], wanted_by="evaluate")] == ["finetune"]
+    add_stage("other")
+    with pytest.raises(CrossNERError, match="several taggers to choose from: finetune, other"):
+        find_taggers(run, [], wanted_by="evaluate")
+
+
+def test_what_is_no_tagger_is_refused_with_the_way_out(run, tmp_path):
+    with pytest.raises(CrossNERError, match=r"holds none \(finished stages: prepare-data\)"):
+        find_taggers(run, [], wanted_by="predict")
+    with pytest.raises(CrossNERError, match="'prepare-data' .* holds no tagger"):
+        find_taggers(run, ["prepare-data"], wanted_by="predict")
+    with pytest.raises(CrossNERError, match=r"neither a finished stage of .* nor a folder"):
+        find_taggers(run, ["nothing"], wanted_by="predict")
+    with pytest.raises(CrossNERError, match="holds neither a finished stage"):
+        find_taggers(run, [str(tmp_path)], wanted_by="predict")
+
+
+def test_a_stage_of_other_data_is_refused_in_its_own_run_only(run, add_stage, tmp_path):
+    add_stage(data_digest="0" * 64)
+    with pytest.raises(CrossNERError, match="was trained before the data .* were prepared anew") as caught:
+        find_taggers(run, ["finetune"], wanted_by="evaluate")
+    assert "--force" in caught.value.hint
+    with pytest.raises(CrossNERError, match="prepared anew"):
+        find_taggers(run, [str(run.folder("finetune"))], wanted_by="evaluate")
+    elsewhere = RunDirectory(tmp_path / "elsewhere")
+    assert find_taggers(elsewhere, [str(run.folder("finetune"))], wanted_by="evaluate")[0].seed == 1
+
+
+def test_a_missing_seed_folder_is_told(run, add_stage):
+    add_stage()
+    (run.folder("finetune") / "tagger" / "tagger.json").unlink()
+    with pytest.raises(CrossNERError, match="names the tagger .*, which is not there"):
+        find_taggers(run, ["finetune"], wanted_by="evaluate")
+
+
+def test_prediction_takes_the_seed_that_is_best_on_dev(run, add_stage):
+    add_stage(seeds=(4, 5, 6), dev_f1=[10.0, 30.0, 20.0])
+    assert best_on_dev(find_taggers(run, ["finetune"], wanted_by="predict")).seed == 5
+    add_stage("unscored", seeds=(4, 5))
+    assert best_on_dev(find_taggers(run, ["unscored"], wanted_by="predict")).seed == 4
+
+
+def files(tmp_path: Path, gold: str, predictions: str, endings=("conll", "conll")) -> tuple[Path, Path]:
+    paths = tmp_path / f"gold.{endings[0]}", tmp_path / f"predictions.{endings[1]}"
+    for path, text in zip(paths, (gold, predictions), strict=True):
+        path.write_text(text)
+    return paths
+
+
+def columns(*sentences: str) -> str:
+    """Columns with the words w0, w1, … and the tags given."""
+    return "\n".join("".join(f"w{place}\t{tag}\n" for place, tag in enumerate(tags.split())) for tags in sentences)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "conll", "strict"),
+    [
+        (["O B-x I-x"], ["O I-x I-x"], 100, 0),
+        (["O B-x", "B-x O"], ["O B-x", "I-x O"], 100, 200 / 3),
+        (["B-x O O"], ["B-x O I-x"], 200 / 3, 100),
+        (["B-x E-x S-y"], ["B-x I-x B-y"], 100, 100),  # whole entities, each file in its own scheme
+        (["I-x I-x B-x O I-y"], ["B-x I-x B-x O B-y"], 100, 100),  # IOB1 against BIO
+        (["B-x L-x U-y"], ["B-x E-x S-y"], 100, 100),
+    ],
+)
+def test_files_of_any_scheme_are_scored(tmp_path, gold, predicted, conll, strict):
+    paths = files(tmp_path, columns(*gold), columns(*predicted))
+    found = score_files(*paths, mode="conll")
+    assert (found.scores.f1, found.other.f1) == (pytest.approx(conll), pytest.approx(strict))
+    swapped = score_files(*paths, mode="strict")
+    assert (swapped.scores, swapped.other) == (found.other, found.scores)
+
+
+def test_two_files_need_no_run_and_no_engine(tmp_path):
+    gold, predictions = files(tmp_path, columns("B-x I-x", "O"), columns("B-x I-x", "I-x"))
+    manifest, _ = go(RunDirectory(tmp_path / "none"), None, gold=gold, predictions=predictions)
+    result = manifest["result"]
+    model = result["models"][str(predictions)]
+    assert model["f1"]["mean"] == pytest.approx(200 / 3) and model["repaired"] == 1
+    assert (result["sentences"], result["words"], result["gold_scheme"]) == (2, 3, "bio")
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(CrossNERError, match="takes --gold and --predictions, both"):
+        go(RunDirectory(tmp_path / "none"), None, gold=gold)
+
+
+def test_predictions_of_a_run_can_be_scored_as_a_file(run, engine, add_stage, tmp_path):
+    add_stage()
+    manifest, _ = go(run, engine)
+    gold, predictions = tmp_path / "news" / "test.conll", run.folder("evaluate") / "predictions.jsonl"
+    found = score_files(gold, predictions, mode="conll")
+    assert found.scores.f1 == manifest["result"]["models"]["finetune"]["f1"]["mean"]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "message"),
+    [
+        ("a\tO\nx\tO\n\nc\tO\n", r"predictions\.conll:2: found the word 'x', .*gold\.conll:2 has 'b'"),
+        ("a\tO\n\nc\tO\n", r"predictions\.conll:1: sentence 1 has 1 words, and 2 in .*gold\.conll:1"),
+        ("a\tO\nb\tO\n", r"gold\.conll:4: sentence 2 is in this file alone"),
+        ("a\tO\nb\tO\n\nc\tO\n\nd\tO\n", r"predictions\.conll:6: sentence 3 is in this file alone"),
+        ("", "holds no sentence"),
+        ("a\nb\n", r"predictions\.conll:1: found one column"),
+    ],
+)
+def test_files_of_other_words_are_refused_with_the_place(tmp_path, predicted, message):
+    paths = files(tmp_path, "a\tO\nb\tO\n\nc\tO\n", predicted)
+    with pytest.raises(CrossNERError, match=message):
+        score_files(*paths, mode="conll")
+
+
+def test_real_gold_against_itself_scores_hundred(mirror):
+    for name in ("politics", "bionlp13cg"):
+        path = next((mirror / name).glob("test.*"))
+        found = score_files(path, path, mode="strict")
+        assert found.other.f1 == 100
+        sentences: list[Sentence] = [located.sentence for located in read_labelled(path, Repairs())]
+        assert found.scores.sentences == len(sentences)

@@ -1,0 +1,315 @@
+"""Prediction: any text in, words, tags and spans out; order, offsets and lines are those of the input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.data import Sentence
+from crossner_cli.documents import Document, document_of_words, read_documents
+from crossner_cli.encoders import load_encoder
+from crossner_cli.engine import start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.options import Predict
+from crossner_cli.prediction import CHUNK_SENTENCES, Totals, _tagged_document, chunks, to_conll, to_jsonl
+from crossner_cli.progress import Progress, exhaust
+from crossner_cli.readers import Repairs, read_labelled
+from crossner_cli.run_directory import RunDirectory
+from crossner_cli.stages.predict import run as predict
+from crossner_cli.tagger_folder import save_tagger
+from crossner_cli.tagging import Tagged, tag
+from crossner_cli.tags import TagSet, illegal_positions
+from crossner_cli.text import segment
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return start_engine(Predict(device="cpu", precision="fp32", threads=1))
+
+
+@pytest.fixture(scope="module")
+def tagger(tiny_encoder_folder):
+    torch.manual_seed(5)
+    encoder, _ = load_encoder(str(tiny_encoder_folder))
+    tag_set = TagSet({"source": ("thing",), "politics": ("person", "place-name")})
+    return LinearTagger(encoder, tag_set, LinearTagger.Hyperparameters()).eval()
+
+
+@pytest.fixture(scope="module")
+def folder(tagger, tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "tagger"
+    save_tagger(tagger, path)
+    return path
+
+
+@pytest.fixture
+def predicted(folder, engine, tmp_path):
+    """Run the command on bytes from stdin; give its record and the lines on stdout."""
+
+    def run(data: bytes = b"", **options):
+        stdout = io.BytesIO()
+        work = predict(
+            RunDirectory(tmp_path / "no-run"), Predict(model=str(folder), **options), engine,
+            stdin=io.BytesIO(data), stdout=stdout,
+        )  # fmt: skip
+        manifest = exhaust(work)
+        return manifest["result"], stdout.getvalue().decode().splitlines()
+
+    return run
+
+
+def check_object(record: dict) -> None:
+    """What holds of every object: lists of one length, offsets that point to the words, legal tags."""
+    words, tags, text = record["words"], record["tags"], record["text"]
+    assert len(words) == len(tags)
+    assert not illegal_positions(tags, "bio") or len(record["sentences"]) > 1
+    for first, end in record["sentences"]:
+        assert first < end and not illegal_positions(tags[first:end], "bio")
+    assert [0, *(end for _, end in record["sentences"])][:-1] == [first for first, _ in record["sentences"]]
+    assert len(words) == (record["sentences"][-1][1] if record["sentences"] else 0)
+    assert len(record["entities"]) == sum(name.startswith("B-") for name in tags)
+    for entity in record["entities"]:
+        assert text[entity["start"] : entity["end"]] == entity["text"] != ""
+        assert 0 < entity["score"] <= 1 and entity["type"] in ("person", "place-name")
+
+
+def test_a_line_of_text_becomes_an_object_and_blank_lines_too(predicted):
+    data = "Anna met Peter. They visited London.\n\n  Zoë’s naïve 東京 👍🏽 text  \r\nlast line without end".encode()
+    result, lines = predicted(data)
+    records = [json.loads(line) for line in lines]
+    assert [record["text"] for record in records] == [
+        "Anna met Peter. They visited London.", "", "  Zoë’s naïve 東京 👍🏽 text  ", "last line without end",
+    ]  # fmt: skip
+    for record in records:
+        check_object(record)
+        assert record["words"] == [word.text for words in segment(record["text"]) for word in words]
+    assert records[1]["words"] == records[1]["entities"] == records[1]["sentences"] == []
+    assert len(records[0]["sentences"]) == 2
+    assert (result["documents"], result["blank_documents"]) == (4, 1)
+    assert result["words"] == sum(len(record["words"]) for record in records)
+    assert sum(result["entities"].values()) == sum(len(record["entities"]) for record in records)
+    assert "thing" not in result["entities"]
+
+
+def test_tags_are_those_of_the_tagger_whatever_the_chunks(predicted, tagger, engine):
+    lines = [f"Anna {number} met Peter in London" + " and Paris" * (number % 17) for number in range(1100)]
+    result, out = predicted("\n".join(lines).encode())
+    assert [json.loads(line)["text"] for line in out] == lines
+    assert result["sentences"] > 2 * CHUNK_SENTENCES
+    sentences = [Sentence(tuple(line.split()), None, "politics") for line in lines]
+    expected = tag(tagger, sentences, engine, batch_subwords=4096)
+    for line, each in zip(out, expected, strict=True):
+        assert [name[2:] for name in json.loads(line)["tags"]] == [name[2:] for name in each.tags]
+
+
+def test_objects_pass_other_keys_through_and_ours_win(predicted):
+    given_objects = [
+        {"id": 7, "words": ["Anna", "met", "New York"], "tags": ["O", "O", "O"], "note": {"a": [1.5, None]}},
+        {"text": "Anna met Peter.", "entities": "mine", "ok": "\ud83d"},
+        {"text": "Anna  met", "words": ["Anna", "met"]},
+        {"words": []},
+        {"text": ""},
+    ]
+    _, lines = predicted("\n".join(map(json.dumps, given_objects)).encode(), input_format="jsonl")
+    first, second, third, fourth, fifth = map(json.loads, lines)
+    for record in (first, second, third, fourth, fifth):
+        check_object(record)
+    assert (first["id"], first["note"], first["text"]) == (7, {"a": [1.5, None]}, "Anna met New York")
+    assert first["words"] == ["Anna", "met", "New York"]
+    assert second["entities"] != "mine" and second["ok"] == "\ud83d"
+    assert third["text"] == "Anna  met" and third["words"] == ["Anna", "met"]
+    assert fourth["tags"] == fifth["tags"] == []
+
+
+def test_blank_lines_between_objects_keep_lines_in_step(predicted):
+    _, lines = predicted(b'{"text": "a"}\n\n{"text": "b"}\n\n', input_format="jsonl")
+    assert [json.loads(line)["text"] for line in lines] == ["a", "", "b"]
+
+
+def test_what_predict_wrote_can_be_predicted_again(predicted):
+    _, once = predicted(b"Anna met Peter in London\nParis of the x-ray")
+    _, twice = predicted("\n".join(once).encode(), input_format="jsonl")
+    assert once == twice
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "a"', "stdin:2: .* no JSON"),
+        ("[1]", "stdin:2: .*expected a JSON object"),
+        ('{"id": 1}', "stdin:2: found neither text nor words, only 'id'"),
+        ('{"words": "Anna"}', "stdin:2: words is no list"),
+        ('{"words": ["a", 1]}', "stdin:2: words holds a value of type int"),
+        ('{"words": ["a", null]}', "stdin:2: words holds a value of type NoneType"),
+        ('{"text": 5}', "stdin:2: text holds a value of type int"),
+        ('{"text": "\\ud83d"}', "stdin:2: text holds half a surrogate pair"),
+        ('{"text": "a b", "words": ["b", "a"]}', "stdin:2: word 2, 'a', is not in the text"),
+    ],
+)
+def test_a_broken_line_is_told_with_its_number(predicted, line, message):
+    with pytest.raises(CrossNERError, match=message):
+        predicted(('{"text": "fine"}\n' + line + "\n").encode(), input_format="jsonl")
+
+
+def test_text_that_is_no_utf8_is_told_with_its_number(predicted):
+    with pytest.raises(CrossNERError, match="stdin:2: byte 0xe9"):
+        predicted(b"fine\ncaf\xe9\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [(b"Anna B-person\nmet O\nPeter B-person\n", "conll"), (b"Anna\tO\nmet\tO\n\nhim\tO", "conll"),
+     (b'{"text": "a"}\n{"words": ["b"]}\n', "jsonl")],
+)  # fmt: skip
+def test_other_formats_are_not_taken_for_text_unless_told(predicted, data, found):
+    with pytest.raises(CrossNERError, match=f"look like {found}"):
+        predicted(data)
+    assert predicted(data, input_format="text")[0]["documents"] == len(data.splitlines())
+    assert predicted(data, input_format=found)[0]["documents"] >= 1
+    assert predicted(b"Blood of type O\nVitamin O")[0]["documents"] == 2
+
+
+def test_columns_go_in_and_out_word_by_word(predicted, tmp_path):
+    path, output = tmp_path / "in.conll", tmp_path / "out.conll"
+    path.write_text("Anna\tO\nmet\tO\n\nNew York\tO\nis\nbig\n", encoding="utf-8")
+    result, _ = predicted(input=[path], output=output, format="conll")
+    sentences = [located.sentence for located in read_labelled(output, Repairs())]
+    assert [sentence.words for sentence in sentences] == [("Anna", "met"), ("New York", "is", "big")]
+    assert all(not illegal_positions(sentence.tags, "bio") for sentence in sentences)
+    assert (result["documents"], result["sentences"], result["words"]) == (2, 2, 5)
+
+
+def test_words_that_would_break_columns_are_replaced_and_counted(predicted, tmp_path):
+    output = tmp_path / "out.conll"
+    words = json.dumps({"words": ["a\tb", " ", "c\nd", "fine"]}).encode()
+    result, _ = predicted(words, input_format="jsonl", output=output, format="conll")
+    (located,) = read_labelled(output, Repairs())
+    assert located.sentence.words == ("a b", "\ufffd", "c d", "fine")
+    assert result["rewritten_words"] == 3
+
+
+def test_files_and_stdin_are_read_in_the_order_given(predicted, tmp_path):
+    (tmp_path / "one.txt").write_text("first\n")
+    (tmp_path / "two.jsonl").write_text('{"text": "third"}\n')
+    _, lines = predicted(b"second\n", input=[tmp_path / "one.txt", Path("-"), tmp_path / "two.jsonl"])
+    assert [json.loads(line)["text"] for line in lines] == ["first", "second", "third"]
+
+
+def test_a_sentence_longer_than_the_encoder_is_tagged_whole(predicted):
+    words = ["anna", "met", "london"] * 1667
+    _, lines = predicted(json.dumps({"words": words}).encode(), input_format="jsonl", batch_subwords=512)
+    assert len(json.loads(lines[0])["tags"]) == 5001
+
+
+def test_an_existing_output_is_kept_unless_forced(predicted, tmp_path):
+    output = tmp_path / "out.jsonl"
+    predicted(b"one\n", output=output)
+    before = output.read_bytes()
+    with pytest.raises(CrossNERError, match=r"out\.jsonl exists"):
+        predicted(b"two\n", output=output)
+    assert output.read_bytes() == before
+    predicted(b"two\n", output=output, force=True)
+    assert b"two" in output.read_bytes() and [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+@pytest.mark.parametrize("how", ["error", "interrupt", "close"])
+def test_an_interrupted_predict_leaves_no_file(folder, engine, tmp_path, how):
+    output = tmp_path / "out.jsonl"
+    source = tmp_path / "in.jsonl"
+    broken = "" if how != "error" else "broken\n"
+    source.write_text('{"text": "Anna met Peter"}\n' * 2 * CHUNK_SENTENCES + broken)
+    options = Predict(model=str(folder), input=[source], output=output)
+    work = predict(RunDirectory(tmp_path / "run"), options, engine)
+    while not isinstance(next(work), Progress):
+        pass
+    assert not output.exists()
+    if how == "error":
+        with pytest.raises(CrossNERError, match=r"in\.jsonl:1025"):
+            exhaust(work)
+    elif how == "interrupt":
+        with pytest.raises(KeyboardInterrupt):
+            work.throw(KeyboardInterrupt())
+    else:
+        work.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_a_reader_that_goes_away_ends_the_work_quietly(folder, engine, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as stdout:
+        work = predict(
+            RunDirectory(tmp_path), Predict(model=str(folder)), engine,
+            stdin=io.BytesIO(b"Anna met Peter\n" * 3 * CHUNK_SENTENCES), stdout=stdout,
+        )  # fmt: skip
+        result = exhaust(work)["result"]
+    assert not result["is_complete"] and result["documents"] == CHUNK_SENTENCES
+
+
+def test_places_that_cannot_be_read_or_written_are_told(predicted, tmp_path):
+    with pytest.raises(CrossNERError, match="nothing.txt cannot be read"):
+        predicted(input=[tmp_path / "nothing.txt"])
+    with pytest.raises(CrossNERError, match="cannot be read"):
+        predicted(input=[tmp_path])
+    with pytest.raises(CrossNERError, match="is a folder"):
+        predicted(output=tmp_path)
+    with pytest.raises(CrossNERError, match="There is no folder"):
+        predicted(output=tmp_path / "there" / "out.jsonl")
+    with pytest.raises(CrossNERError, match="more than once"):
+        predicted(input=[Path("-"), Path("-")])
+
+
+def test_no_input_gives_no_output(predicted, tmp_path):
+    result, lines = predicted(b"", output=tmp_path / "out.jsonl")
+    assert lines == [] and result["documents"] == 0 and (tmp_path / "out.jsonl").read_bytes() == b""
+
+
+def test_tags_that_cannot_follow_are_repaired_and_counted():
+    document = document_of_words(["a", "bc", "d", "e"])
+    found = Tagged(("I-x", "I-x", "I-y", "O"), (0.9, 0.5, 0.75, 1.0))
+    tagged = _tagged_document(document, [found], "bio")
+    assert tagged.tags == [["B-x", "I-x", "B-y", "O"]]
+    assert tagged.repaired == 2
+    assert tagged.entities == [
+        {"start": 0, "end": 4, "type": "x", "text": "a bc", "score": 0.5},
+        {"start": 5, "end": 6, "type": "y", "text": "d", "score": 0.75},
+    ]
+    bioes = _tagged_document(document, [Tagged(("S-x", "B-x", "I-x", "E-x"), (1.0, 0.9, 0.8, 0.7))], "bioes")
+    assert bioes.tags == [["B-x", "B-x", "I-x", "I-x"]] and bioes.repaired == 0
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=8))
+def test_offsets_point_to_the_words_of_any_document(words):
+    document = document_of_words(words)
+    assert document.text == " ".join(words)
+    for sentence in document.sentences:
+        assert [document.text[word.start : word.end] for word in sentence] == words
+        tagged = _tagged_document(document, [Tagged(("B-x",) * len(words), (0.5,) * len(words))], "bio")
+        record = json.loads(to_jsonl(tagged))
+        assert [entity["text"] for entity in record["entities"]] == words
+        assert to_conll(tagged, Totals()).count("\n") == len(words) + 1
+
+
+@given(st.lists(st.integers(0, 300), max_size=8))
+def test_chunks_keep_every_document_whole_and_in_order(sizes):
+    documents = [Document(str(number), segment("a. B " * size)) for number, size in enumerate(sizes)]
+    found = list(chunks(documents))
+    assert [document for chunk in found for document in chunk] == documents
+    assert all(sum(len(document.sentences) for document in chunk[:-1]) < CHUNK_SENTENCES for chunk in found)
+
+
+def test_reading_goes_line_by_line():
+    def endless():
+        while True:
+            yield b"Anna met Peter.\n"
+
+    documents = read_documents(endless(), "stdin", Repairs())
+    assert [next(documents).text for _ in range(100)] == ["Anna met Peter."] * 100

@@ -1,0 +1,61 @@
+"""Every recipe runs with the real options, on the bundled sample and a tiny encoder, with few updates a stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.sh"))
+SHORT = "dapt|pretrain-source|finetune|joint-train"
+VARIABLES = {
+    "SOURCE": "sample-source", "TARGET": "sample-target", "CORPUS": "sample-target", "SEEDS": "1,2",
+    "ADAPTATIONS": "none span", "OMP_NUM_THREADS": "1",
+}  # fmt: skip
+
+
+def test_all_recipes_are_found() -> None:
+    assert {path.name for path in RECIPES} == {"quickstart.sh", "crossner_table2.sh"}
+
+
+@pytest.fixture(scope="module")
+def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ``crossner`` on the PATH that passes everything on and stops training stages after two updates."""
+    folder = tmp_path_factory.mktemp("bin")
+    script = folder / "crossner"
+    script.write_text(
+        "#!/usr/bin/env bash\n"
+        f'case "$1" in {SHORT}) more=(--max-steps 2) ;; *) more=() ;; esac\n'
+        f'exec "{sys.executable}" -m crossner_cli "$@" "${{more[@]}}"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return folder
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
+def test_a_recipe_runs_from_top_to_bottom(
+    recipe: Path, short_crossner: Path, tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    environment = {
+        **os.environ, **VARIABLES, "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
+        "ENCODER": str(tiny_encoder_folder), "CROSSNER_RUN": str(tmp_path / "run"), "BLOCK_SIZE": "32",
+    }  # fmt: skip
+    done = subprocess.run(["bash", str(recipe)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    scores = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
+    assert scores
+    assert (tmp_path / "run" / "evaluate" / "per_type.csv").is_file()
+
+
+def test_recipes_begin_with_source_and_can_be_run() -> None:
+    for recipe in RECIPES:
+        text = recipe.read_text()
+        assert text.startswith("#!/usr/bin/env bash\n# ")
+        assert "set -euo pipefail" in text
+        assert recipe.stat().st_mode & stat.S_IXUSR
+        assert recipe.name in (recipe.parent / "README.md").read_text(), f"{recipe.name} is not in recipes/README.md"

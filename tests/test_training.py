@@ -1,0 +1,321 @@
+"""The training loop: exact gradients whatever the cut, exact resumption, honest selection."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import make_encoder
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from crossner_cli import checkpoints as checkpoints_module
+from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.engine import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Finetune
+from crossner_cli.progress import exhaust
+from crossner_cli.subwords import EncodedSentence
+from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
+
+
+class Numbers:
+    """A batch of numbers, as ``fit`` sees batches."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values, self.words = values, len(values)
+
+    def to(self, device: torch.device) -> Numbers:
+        return Numbers(self.values.to(device))
+
+
+class NumberStream:
+    """Numbers 0..n-1 in batches, the same every epoch."""
+
+    def __init__(self, count: int, batch_size: int) -> None:
+        self.items = [list(range(first, min(first + batch_size, count))) for first in range(0, count, batch_size)]
+
+    def epoch(self, number: int) -> list[list[int]]:
+        return self.items
+
+    def batch(self, items: Any, epoch: int) -> Numbers:
+        return Numbers(torch.tensor(items, dtype=torch.float32)[:, None] / 10)
+
+
+class Regression(nn.Module):
+    """Two loss terms with different units: one over all numbers, one over the large ones only."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer, self.dropout = nn.Linear(1, 1), nn.Dropout(dropout)
+
+    def units(self, batch: Numbers) -> dict[str, int]:
+        return {"all": len(batch.values), "large": int((batch.values > 0.4).sum())}
+
+    def forward(self, batch: Numbers) -> dict[str, Tensor]:
+        errors = (self.layer(self.dropout(batch.values)) - 2 * batch.values - 1) ** 2
+        return {"all": errors.sum(), "large": errors[batch.values > 0.4].sum()}
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+def train(engine: Engine, *, score: Any = None, checkpoints: Checkpoints | None = None, dropout: float = 0.0,
+          stop_after: int | None = None, **plan: Any) -> tuple[Regression, FitResult | None]:  # fmt: skip
+    model = Regression(dropout)
+    groups = [ParameterGroup(list(model.parameters()), 0.05, 0.0)]
+    work = fit(model, groups, [NumberStream(10, 4)], Plan(**{"epochs": 4, **plan}), engine, score=score,
+               checkpoints=checkpoints)  # fmt: skip
+    if stop_after is None:
+        return model, exhaust(work)
+    for _ in range(stop_after):
+        next(work)
+    work.close()
+    return model, None
+
+
+def weights(model: nn.Module) -> list[float]:
+    return [value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()]
+
+
+def test_a_batch_cut_into_parts_gives_the_gradient_of_the_whole_batch(engine: Engine) -> None:
+    whole, _ = train(engine)
+    cut, _ = train(engine, accumulate=3)
+    assert weights(cut) == pytest.approx(weights(whole), abs=1e-6)
+    assert weights(whole) != pytest.approx(weights(Regression()), abs=1e-3)
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 8, 11])
+def test_an_interrupted_loop_goes_on_to_the_very_same_weights(
+    engine: Engine, tmp_path: Path, stop_after: int
+) -> None:
+    def scores() -> Any:
+        values = iter([1.0, 3.0, 2.0, 2.5])
+        return lambda: {"dev_f1": next(values)}
+
+    torch.manual_seed(5)
+    whole, expected = train(engine, dropout=0.5, score=scores(), checkpoint_every=2)
+    torch.manual_seed(5)
+    remaining = scores()
+    train(engine, dropout=0.5, score=remaining, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2,
+          stop_after=stop_after)  # fmt: skip
+    torch.manual_seed(99)  # whatever the next process draws first
+    found = sorted(path.name for path in (tmp_path / "c").glob("step-*")) if (tmp_path / "c").exists() else []
+    done_epochs = 0 if not found else _finished_epochs(tmp_path / "c" / found[-1])
+    fresh = iter([1.0, 3.0, 2.0, 2.5][done_epochs:])
+    if not found:
+        torch.manual_seed(5)
+    resumed, result = train(engine, dropout=0.5, score=lambda: {"dev_f1": next(fresh)},
+                            checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)  # fmt: skip
+    assert weights(resumed) == weights(whole)
+    assert result is not None and expected is not None
+    assert result.history == expected.history
+    assert (result.best, result.best_epoch) == (3.0, 2)
+
+
+def _finished_epochs(folder: Path) -> int:
+    import json
+
+    return len(json.loads((folder / "state.json").read_text())["history"])
+
+
+def test_the_best_epoch_is_kept_and_patience_stops(engine: Engine) -> None:
+    values, seen = iter([10.0, 30.0, 20.0, 30.0, 5.0, 99.0]), []
+    model = Regression()
+
+    def score() -> dict[str, float]:
+        seen.append(weights(model))
+        return {"dev_f1": next(values)}
+
+    work = fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [NumberStream(10, 4)],
+               Plan(epochs=9, patience=3), engine, score=score)  # fmt: skip
+    result = exhaust(work)
+    assert len(seen) == 5, "an equal score is no gain, so the third epoch without one is the fifth"
+    assert weights(model) == seen[1]
+    assert (result.best, result.best_epoch) == (30.0, 2)
+
+
+def test_the_last_epoch_is_kept_on_request(engine: Engine) -> None:
+    values = iter([30.0, 10.0])
+    best, _ = train(engine, epochs=2, score=lambda: {"dev_f1": next(values)}, keep="last")
+    plain, _ = train(engine, epochs=2)
+    assert weights(best) == weights(plain)
+
+
+def test_the_learning_rate_rises_and_falls_linearly() -> None:
+    plan = Plan(epochs=1, warmup=0.2)
+    rates = [plan.factor(step, 10) for step in range(10)]
+    assert rates[:2] == pytest.approx([1 / 3, 2 / 3])
+    assert rates[2:] == pytest.approx([(10 - step) / 8 for step in range(2, 10)])
+    assert {Plan(epochs=1, schedule="constant").factor(step, 10) for step in range(10)} == {1.0}
+
+
+def test_a_group_that_starts_later_stays_as_it_is_until_then(engine: Engine) -> None:
+    model = Regression()
+    before = float(model.layer.weight)
+    groups = [ParameterGroup([model.layer.weight], 0.05, 0.0, starts_at=0.5), ParameterGroup([model.layer.bias], 0.05, 0)]
+    work = fit(model, groups, [NumberStream(10, 4)], Plan(epochs=2), engine)
+    for _ in range(3):
+        next(work)
+    assert float(model.layer.weight) == before
+    exhaust(work)
+    assert float(model.layer.weight) != before
+
+
+def test_a_loss_that_is_no_number_is_a_known_problem(engine: Engine) -> None:
+    model = Regression()
+    with torch.no_grad():
+        model.layer.weight.fill_(float("inf"))
+    with pytest.raises(CrossNERError, match="update 1") as problem:
+        exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.1, 0.0)], [NumberStream(10, 4)], Plan(epochs=1),
+                    engine))  # fmt: skip
+    assert "--learning-rate" in problem.value.hint
+
+
+def test_no_sentences_are_a_known_problem(engine: Engine) -> None:
+    with pytest.raises(CrossNERError, match="nothing to train on"):
+        model = Regression()
+        exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.1, 0.0)], [NumberStream(0, 4)], Plan(epochs=1),
+                    engine))  # fmt: skip
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Checkpoints(tmp_path / "c")
+    train(engine, checkpoints=kept, checkpoint_every=2, stop_after=4)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-2"]
+    monkeypatch.setattr(checkpoints_module, "save_file", _disk_full)
+    with pytest.raises(CrossNERError, match="step 4 cannot be written.*No space left"):
+        train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-2"]
+
+
+def _disk_full(*arguments: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def sentences(lengths: list[int]) -> list[EncodedSentence]:
+    return [
+        EncodedSentence((np.zeros(length, np.int64),), np.zeros((length, 2), np.int64), None, "") for length in lengths
+    ]
+
+
+class NoReader:
+    pass
+
+
+def test_each_sentence_counts_as_often_as_it_should_in_every_epoch() -> None:
+    stream = SentenceStream(sentences([3] * 7), NoReader(), 4, 1, [5, 5, 1, 1, 1, 1, 1])  # type: ignore[arg-type]
+    for epoch in range(3):
+        counts = np.bincount([item for batch in stream.epoch(epoch) for item in batch])
+        assert counts.tolist() == [5, 5, 1, 1, 1, 1, 1]
+        assert all(len(batch) <= 4 for batch in stream.epoch(epoch))
+
+
+def test_the_order_follows_from_seed_and_epoch_alone() -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, 300).tolist()
+    first, again, other = (SentenceStream(sentences(lengths), NoReader(), 16, seed, None) for seed in (1, 1, 2))  # type: ignore[arg-type]
+    assert first.epoch(4) == again.epoch(4)
+    assert first.epoch(4) != first.epoch(5)
+    assert first.epoch(4) != other.epoch(4)
+
+
+def test_batches_hold_sentences_of_about_one_length() -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, 1000).tolist()
+    stream = SentenceStream(sentences(lengths), NoReader(), 16, 1, None)  # type: ignore[arg-type]
+    padded = sum(max(lengths[item] for item in batch) * len(batch) for batch in stream.epoch(0))
+    assert padded < 1.5 * sum(lengths)
+    # ... and no two epochs make the same batches.
+    assert not {frozenset(batch) for batch in stream.epoch(0)} & {frozenset(batch) for batch in stream.epoch(1)}
+
+
+# Real command lines ---------------------------------------------------------------------------------------------
+
+
+def crossner(*arguments: str | Path, launcher: tuple[str, ...] = ()) -> list[str]:
+    module = ("crossner_cli",) if launcher else ("-m", "crossner_cli")
+    return [sys.executable, *launcher, *module, *map(str, arguments)]
+
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def prepared_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    command = crossner("prepare-data", "--source", "sample-source", "--target", "sample-target", "--run", folder)
+    subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without dropout, so that one and two processes compute the same."""
+    return make_encoder(
+        tmp_path_factory.mktemp("plain-encoder"), hidden_dropout_prob=0, attention_probs_dropout_prob=0
+    )
+
+
+def finetune(run: Path, name: str, encoder: Path, *more: str, launcher: tuple[str, ...] = ()) -> list[str]:
+    return crossner(
+        "finetune", "--run", run, "--name", name, "--encoder", encoder, "--device", "cpu", "--epochs", "2",
+        "--threads", "1", *more, launcher=launcher,
+    )  # fmt: skip
+
+
+def tagger_weights(run: Path, name: str, folder: str = "tagger") -> dict[str, Tensor]:
+    return load_file(run / name / folder / "model.safetensors")
+
+
+def test_two_processes_train_the_weights_of_one(prepared_run: Path, plain_encoder: Path) -> None:
+    settings = ("--precision", "fp32", "--set", "dropout=0", "--batch-size", "8")
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "--")
+    one = finetune(prepared_run, "one", plain_encoder, *settings)
+    two = finetune(prepared_run, "two", plain_encoder, *settings, launcher=launcher)
+    for command in (one, two):
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    single, double = tagger_weights(prepared_run, "one"), tagger_weights(prepared_run, "two")
+    assert single.keys() == double.keys()
+    moved = 0.0
+    start = load_file(plain_encoder / "model.safetensors")
+    for name, value in single.items():
+        assert torch.allclose(value, double[name], atol=2e-6), name
+        moved += float((value - start.get(name.removeprefix("bert."), value)).abs().sum())
+    assert moved > 1, "training must have moved the weights for the comparison to mean anything"
+
+
+def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, tiny_encoder_folder: Path) -> None:
+    settings = ("--seeds", "1,2", "--checkpoint-every", "3", "--epochs", "5")
+    whole = finetune(prepared_run, "whole", tiny_encoder_folder, *settings)
+    subprocess.run(whole, env=ENVIRONMENT, capture_output=True, check=True)
+    killed = finetune(prepared_run, "killed", tiny_encoder_folder, *settings)
+    draft = prepared_run / ".draft-killed"
+    for moment in ("checkpoint-1/step-9", "tagger-seed-1", "checkpoint-2/step-6"):
+        process = subprocess.Popen(killed, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 120
+        while not (draft / moment).exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert not (prepared_run / "killed").exists()
+    resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
+    assert resumed.returncode == 0, resumed.stderr
+    for folder in ("tagger-seed-1", "tagger-seed-2"):
+        expected = tagger_weights(prepared_run, "whole", folder)
+        found = tagger_weights(prepared_run, "killed", folder)
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+    assert not list((prepared_run / "killed").rglob("checkpoint*"))
