@@ -115,7 +115,7 @@ def train_with_product(task: Adaptation, seed: int) -> Measured:
     """Train with the product's loop."""
     options = task.options(seed)
     engine = start_engine(options)
-    model = dapt._load(BASE, options, engine)
+    model = dapt.load_masked_lm(BASE, options, engine)
     stopwatch = Stopwatch()
     with stopwatch.running():
         adapt(model, task.blocks, options, engine)
@@ -128,7 +128,7 @@ def adapt(model: MaskedLanguageModel, blocks: TokenBlocks, options: Dapt, engine
         epochs=MANY_EPOCHS, max_steps=options.max_steps, warmup=options.warmup, clip_norm=options.clip_norm, keep="last"
     )
     stream = dapt.BlockStream(blocks, model, options)
-    exhaust(fit(dapt.MaskedTask(model), dapt._groups(model, options), [stream], plan, engine, unit="subwords"))
+    exhaust(fit(dapt.MaskedTask(model), dapt.parameter_groups(model, options), [stream], plan, engine, unit="subwords"))
 
 
 def _subwords(task: Adaptation) -> int:

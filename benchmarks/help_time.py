@@ -1,6 +1,6 @@
 """Seconds that ``crossner --help`` and ``crossner finetune --help`` take, the best of a few runs.
 
-    python benchmarks/help_time.py [--runs 5]
+python benchmarks/help_time.py [--runs 5]
 """
 
 from __future__ import annotations

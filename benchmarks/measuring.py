@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
+
+WIDEST = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -69,25 +72,25 @@ def ratios(of: Sequence[Measured], to: Sequence[Measured]) -> list[float]:
     return [mine.rate / other.rate for mine, other in zip(of, to, strict=True)]
 
 
-def tabulate(title: str, unit: str, found: Mapping[str, Sequence[Measured]], references: Sequence[str]) -> Table:
-    """Medians over the rounds with the lowest and highest round.
+def tabulate(unit: str, found: Mapping[str, Sequence[Measured]], references: Sequence[str]) -> Table:
+    """Medians over the rounds with the lowest and highest round, as a table that can be put into Markdown.
 
     Args:
-        title: Above the table.
         unit: What was counted.
         found: The rounds of each side.
-        references: Sides that the others are compared with.
+        references: Sides that the others are compared with, round by round.
     """
-    table = Table("side", f"{unit}/s", "lowest-highest", *(f"times {name}" for name in references), title=title)
+    table = Table("side", f"{unit}/s", "lowest-highest", *(f"times {name}" for name in references), box=MARKDOWN)
     has_f1 = any(each.f1 is not None for measured in found.values() for each in measured)
     if has_f1:
         table.add_column("F1")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    for column in table.columns:
+        column.no_wrap = True
+        column.justify = "left" if column is table.columns[0] else "right"
     for name, measured in found.items():
         rates = [each.rate for each in measured]
         row = [name, f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}-{max(rates):,.0f}"]
-        row += [_shown_ratio(ratios(measured, found[reference])) for reference in references]
+        row += ["1" if name == other else _shown_ratio(ratios(measured, found[other])) for other in references]
         scores = [each.f1 for each in measured if each.f1 is not None]
         table.add_row(*row, *([_shown_f1(scores)] if has_f1 else []))
     return table
@@ -104,8 +107,8 @@ def _shown_f1(scores: Sequence[float]) -> str:
     return f"{statistics.mean(scores):.1f}{deviation}"
 
 
-def show(table: Table) -> None:
-    """Print a table; a pipe gets it uncut."""
-    console = Console(highlight=False)
-    console.width = max(console.width, console.measure(table).maximum) if not console.is_terminal else console.width
+def show(title: str, table: Table) -> None:
+    """Print a table below its title, uncut however narrow the terminal."""
+    console = Console(highlight=False, width=WIDEST)
+    console.print(f"\n{title}\n", soft_wrap=True)
     console.print(table)

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import adaptation
 import numpy as np
-import psutil
-from adaptation import BASE, Adaptation
+import psutil  # type: ignore[import-untyped]
+from adaptation import Adaptation
+from fine_tuning import BASE
 
 from crossner_cli.domains import find_domain
 from crossner_cli.engine import start_engine
@@ -110,7 +111,7 @@ def measure(corpus: Path, folder: Path, wanted: argparse.Namespace) -> list[Memo
     note(f"token stream, {len(blocks):,} blocks")
     options = Adaptation(blocks, wanted.encoder, wanted.updates, wanted.batch_size, threads=wanted.threads).options(1)
     engine = start_engine(options)
-    model = dapt._load(BASE, options, engine)
+    model = dapt.load_masked_lm(BASE, options, engine)
     note("encoder loaded")
     adaptation.adapt(model, blocks, options, engine)
     note(f"{wanted.updates} updates")

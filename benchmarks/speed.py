@@ -1,6 +1,6 @@
 """Speed of crossner beside what a user would run instead, in one command; see README.md beside this file.
 
-    python benchmarks/speed.py [finetune|dapt|predict|all] [--data DIR] [--sentences 1600] [--rounds 3]
+python benchmarks/speed.py [finetune|dapt|predict|all] [--data DIR] [--sentences 1600] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def compare_fine_tuning(wanted: argparse.Namespace) -> None:
         f"{task.batch_size}; F1 on {len(task.dev)} dev sentences"
     )
     found = compare(fine_tuning.sides, task, wanted.rounds)
-    show(tabulate(title, "words", found, TRAINERS))
+    show(title, tabulate("words", found, TRAINERS))
     if wanted.ablation:
         found = compare(fine_tuning.ablations, task, wanted.rounds)
-        show(tabulate("finetune: one acceleration switched off", "words", found, ["crossner"]))
+        show("finetune: one acceleration switched off", tabulate("words", found, ["crossner"]))
 
 
 def compare_adaptation(wanted: argparse.Namespace) -> None:
@@ -105,7 +105,7 @@ def compare_adaptation(wanted: argparse.Namespace) -> None:
         blocks = adaptation.read_blocks(corpus, wanted.encoder, wanted.block_size, Path(name) / "blocks")
         task = Adaptation(blocks, wanted.encoder, wanted.updates, wanted.batch_size, threads=wanted.threads)
         title = f"dapt: {task.updates} updates of {task.batch_size} blocks of {blocks.block_size} subwords"
-        show(tabulate(title, "subwords", compare(adaptation.sides, task, wanted.rounds), TRAINERS))
+        show(title, tabulate("subwords", compare(adaptation.sides, task, wanted.rounds), TRAINERS))
 
 
 def compare_tagging(wanted: argparse.Namespace) -> None:
@@ -116,7 +116,8 @@ def compare_tagging(wanted: argparse.Namespace) -> None:
         save_tagger(tagger, Path(name))
         tagging = TextTagging(task.train, Path(name), wanted.batch_size, wanted.threads)
         found = compare(text_tagging.sides, tagging, wanted.rounds)
-        show(tabulate(f"predict: {len(task.train)} sentences, {tagging.words:,} words", "words", found, ["pipeline"]))
+        title = f"predict: {len(task.train)} sentences, {tagging.words:,} words"
+        show(title, tabulate("words", found, ["pipeline"]))
 
 
 def compare(sides: Callable[[Task], Mapping[str, Side]], task: Task, rounds: int) -> dict[str, list[Measured]]:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from measuring import Measured, Side, Stopwatch
 from transformers import pipeline
@@ -52,7 +53,7 @@ class TextTagging:
         """A few sentences, to warm up."""
         return TextTagging(self.sentences[: 2 * self.batch_size], self.folder, self.batch_size, self.threads)
 
-    def options(self, seed: int, **changes: object) -> Predict:
+    def options(self, seed: int, **changes: Any) -> Predict:
         """The product's options: its defaults but for the number of threads."""
         return Predict(threads=self.threads, seed=seed, device="cpu", model=str(self.folder), **changes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -29,8 +28,6 @@ def train(
     model: Any, rows: Sequence[Any], collator: Any, *, batch_size: int, seed: int, bf16: bool, **arguments: Any
 ) -> tuple[Trainer, float]:
     """Train on a CPU; nothing is saved, reported or scored. Returns the trainer and the seconds of its loop."""
-    # Left behind by an earlier trainer or engine of this Python process, it would decide the precision of this one.
-    os.environ.pop("ACCELERATE_MIXED_PRECISION", None)
     timer = LoopTimer()
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
@@ -40,6 +37,7 @@ def train(
         )  # fmt: skip
         trainer = Trainer(model, settings, data_collator=collator, train_dataset=rows, callbacks=[timer])
         trainer.remove_callback(PrinterCallback)
+        # The engine of the other side lives in this Python process too; its precision must not reach this one.
         assert trainer.accelerator.mixed_precision == ("bf16" if bf16 else "no")
         trainer.train()
     return trainer, timer.seconds

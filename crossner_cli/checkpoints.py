@@ -29,7 +29,7 @@ class TrainingState:
         step: Updates done.
         epoch: Number of the epoch at work, from 0.
         place: Updates of this epoch done.
-        sums: Sum of each loss term's value over the updates of this epoch.
+        sums: Sum of each loss term's value over the updates of this epoch, one record a process.
         words: Words read in this epoch.
         best: Best score so far; None before the first.
         best_epoch: Epoch it came from, from 1.
@@ -40,7 +40,7 @@ class TrainingState:
     step: int = 0
     epoch: int = 0
     place: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
+    sums: list[dict[str, float]] = field(default_factory=list)
     words: int = 0
     best: float | None = None
     best_epoch: int = 0

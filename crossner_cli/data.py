@@ -103,10 +103,15 @@ class PreparedData:
         """Find the prepared data of a run.
 
         Raises:
-            CrossNERError: ``prepare-data`` has not been run.
+            CrossNERError: ``prepare-data`` has not been run, or another stage has its name.
         """
         manifest: Manifest = run.manifest("prepare-data", wanted_by=wanted_by)
         folder = run.folder("prepare-data")
+        if manifest["stage"] != "prepare-data":
+            raise CrossNERError(
+                f"{folder} was made by {manifest['stage']}, not by prepare-data.",
+                hint="Rename that folder and prepare the data again.",
+            )
         domains = {
             role: PreparedDomain(record["name"], role, folder / role, tuple(record["types"]))
             for role, record in manifest["result"]["domains"].items()

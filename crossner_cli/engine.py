@@ -6,7 +6,7 @@ The engine is Accelerate: CPU, one GPU, several GPUs, several machines, the same
 choice                CPU                             GPU
 ====================  ==============================  ===================================
 bf16                  where AMX or AVX512-BF16 is     where the GPU has it
-attention kernel      eager: the fused kernel's       fused (sdpa)
+attention kernel      eager: the fused kernel's       fused where the encoder has it
                       backward pass is slow in bf16
 attention dropout     0 while training                the encoder's own rate
 dropout layers        eight decisions a random draw   PyTorch's
@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ from crossner_cli.options import Compute
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 
 Value = TypeVar("Value")
+SECONDS_TO_STOP = 10
 MIXED = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 
 
@@ -75,9 +78,9 @@ class Engine:
         return self.rank == 0
 
     @property
-    def attention(self) -> str:
-        """The attention kernel that is fast here."""
-        return "eager" if self.on_cpu else "sdpa"
+    def attention(self) -> str | None:
+        """The attention kernel that is fast here; None is transformers' choice for the architecture."""
+        return "eager" if self.on_cpu else None
 
     def describe(self) -> str:
         """One line for the log."""
@@ -226,7 +229,7 @@ def choose_device(options: Compute) -> str:
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
     kind, _, number = wanted.partition(":")
-    if kind not in ("cpu", "cuda", "mps") or (number and (kind != "cuda" or not number.isdigit())):
+    if kind not in ("cpu", "cuda", "mps") or (number and (kind != "cuda" or not number.isdecimal())):
         raise CrossNERError(f"--device {wanted!r} is unknown.", hint="Use auto, cpu, cuda, cuda:0 or mps.")
     available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[kind]
     if int(number or 0) >= available:
@@ -268,7 +271,7 @@ def parse_gpus(gpus: str) -> list[int]:
         CrossNERError: Not a list of distinct numbers, or a GPU this machine lacks.
     """
     parts = [part.strip() for part in gpus.split(",")]
-    if not all(part.isdigit() for part in parts) or len(set(parts)) != len(parts):
+    if not all(part.isdecimal() for part in parts) or len(set(parts)) != len(parts):
         raise CrossNERError(f"--gpus {gpus!r} is not a list of GPU numbers.", hint="Write --gpus 0,2,3.")
     numbers = [int(part) for part in parts]
     available = torch.cuda.device_count()
@@ -292,13 +295,39 @@ def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
     numbers = parse_gpus(options.gpus)
     if len(numbers) < 2:
         return None
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, numbers))}
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(numbers)}",
-        # The dashes keep the launcher from reading our options as its own (--run as --run-path).
-        "-m", "--", "crossner_cli", *argv,
-    ]  # fmt: skip
-    return subprocess.run(command, env=environment, check=False).returncode
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    count = len(numbers)
+    shared = {
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, numbers)), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "crossner_cli", *argv]
+    return wait_for_all([
+        subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(count)
+    ])  # fmt: skip
+
+
+def wait_for_all(processes: list[subprocess.Popen[bytes]]) -> int:
+    """Wait for processes that work together; where one fails, stop the others and return its exit status."""
+    failed = 0
+    while any(process.poll() is None for process in processes):
+        failed = next((process.returncode for process in processes if process.returncode), 0)
+        if failed:
+            break
+        try:
+            time.sleep(0.2)
+        except KeyboardInterrupt:  # the terminal has told the processes too
+            failed = 130
+            break
+    for process in processes:
+        try:
+            process.wait(timeout=None if not failed else SECONDS_TO_STOP)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return failed or next((process.returncode for process in processes if process.returncode), 0)
 
 
 def read_slurm_variables() -> None:

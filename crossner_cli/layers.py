@@ -5,6 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from crossner_cli.errors import CrossNERError
+
+
+def check_rate(rate: float) -> None:
+    """Refuse what is no dropout rate.
+
+    Raises:
+        CrossNERError: The rate is not in [0, 1).
+    """
+    if not 0 <= rate < 1:
+        raise CrossNERError(f"A dropout rate of {rate} is not in [0, 1).", hint="Give a share, as --set dropout=0.1.")
+
 
 class Dropout(nn.Module):
     """Inverted dropout that draws eight decisions from one 64-bit random number on CPU.
@@ -15,10 +27,14 @@ class Dropout(nn.Module):
 
     Args:
         rate: Share of values set to zero, in [0, 1).
+
+    Raises:
+        CrossNERError: The rate is not in [0, 1).
     """
 
     def __init__(self, rate: float) -> None:
         super().__init__()
+        check_rate(rate)
         self.p = rate
 
     def forward(self, values: Tensor) -> Tensor:
@@ -27,7 +43,7 @@ class Dropout(nn.Module):
             return values
         if values.device.type != "cpu":
             return nn.functional.dropout(values, self.p)
-        dropped = round(self.p * 256)  # of 256 byte values
+        dropped = min(255, round(self.p * 256))  # of 256 byte values
         count = values.numel()
         words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
         keep = (words.view(torch.uint8)[:count] >= dropped).view(values.shape)
@@ -50,6 +66,8 @@ class LinearChainCRF(nn.Module):
 
     # Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.
     impossible = -1e4
+    # Spread of the transitions up to which sums of their exponentials lose nothing in float32.
+    mild = 60.0
 
     def __init__(self, tags: int) -> None:
         super().__init__()
@@ -79,18 +97,27 @@ class LinearChainCRF(nn.Module):
         return self.start[tags[:, 0]] + inside + self.stop[last]
 
     def _log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Forward algorithm; the sums over previous tags are matrix products of exponentials.
+        """Forward algorithm over scores kept near zero, so that a thousand words are as exact as two.
 
-        Subtracting the row maximum first keeps every exponent at or below zero, so nothing overflows.
+        Where transitions differ little, the sums over previous tags are matrix products of exponentials. That is exact
+        whatever the emissions: the likeliest previous tag alone adds exp(transition - highest transition) to a sum
+        whose other terms are at most one, so no sum is too small for float32.
         """
-        spread = self.transitions.max()
-        weights = (self.transitions - spread).exp()  # (K, K)
-        alpha = self.start + emissions[:, 0]  # (B, K)
-        for word in range(1, emissions.shape[1]):
-            highest = alpha.amax(dim=1, keepdim=True).detach()
-            reached = ((alpha - highest).exp() @ weights).clamp_min(1e-37).log() + highest + spread
-            alpha = torch.where(mask[:, word, None], reached + emissions[:, word], alpha)
-        return torch.logsumexp(alpha + self.stop, dim=1)
+        with torch.autocast(emissions.device.type, enabled=False):
+            highest = self.transitions.detach().max()
+            is_mild = bool(highest - self.transitions.detach().min() < self.mild)
+            weights = (self.transitions - highest).exp()  # (K, K)
+            alpha = self.start + emissions[:, 0]  # (B, K)
+            total = torch.zeros_like(alpha[:, 0])  # (B,)
+            for word in range(1, emissions.shape[1]):
+                peak = alpha.detach().amax(dim=1, keepdim=True)
+                alpha, total = alpha - peak, total + peak[:, 0]
+                if is_mild:
+                    reached = (alpha.exp() @ weights).log() + highest
+                else:
+                    reached = torch.logsumexp(alpha[:, :, None] + self.transitions, dim=1)
+                alpha = torch.where(mask[:, word, None], reached + emissions[:, word], alpha)
+            return torch.logsumexp(alpha + self.stop, dim=1) + total
 
     @torch.no_grad()
     def viterbi(self, emissions: Tensor, mask: Tensor) -> Tensor:
@@ -99,6 +126,7 @@ class LinearChainCRF(nn.Module):
         best = self.start + emissions[:, 0]  # (B, K)
         came_from = []
         for word in range(1, words):
+            best = best - best.amax(dim=1, keepdim=True)  # small numbers are exact, however many words there are
             values, previous = (best[:, :, None] + self.transitions).max(dim=1)  # over the tag before: (B, K)
             best = torch.where(mask[:, word, None], values + emissions[:, word], best)
             came_from.append(previous)
@@ -117,4 +145,4 @@ class LinearChainCRF(nn.Module):
         """Probability of each tag at each word given the sentence, (B, W, K): the gradient of the log-partition."""
         emissions = emissions.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(self._log_partition(emissions, mask).sum(), emissions)
-        return gradient
+        return gradient.clamp(0, 1)  # rounding errors of long sentences lead out of it

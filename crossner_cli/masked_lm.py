@@ -7,14 +7,13 @@ Differs: a checkpoint without a masked-LM head gets one tied to its word embeddi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
@@ -22,8 +21,10 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from crossner_cli.encoders import quiet_transformers, read_config, resolve_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.masking import NOT_CHOSEN, Level, mask_block
-from crossner_cli.subwords import position_limit, read_tokenizer
+from crossner_cli.subwords import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
 from crossner_cli.token_stream import TokenBlocks
+
+MOST_HELD_OUT_BLOCKS = 512
 
 
 class MaskedLanguageModel(nn.Module):
@@ -172,9 +173,9 @@ def _load(folder: str, config: Any, attention: str | None) -> tuple[PreTrainedMo
                 output_loading_info=True,
                 dtype=torch.float32,
             )
-        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        except UNREADABLE as error:
             raise CrossNERError(
-                f"{folder}: no masked language model can be loaded ({(str(error) or repr(error)).splitlines()[0]}).",
+                f"{folder}: no masked language model can be loaded ({first_line(error)}).",
                 hint="It must be a bidirectional Hugging Face encoder with safetensors weights, as bert-base-cased.",
             ) from None
     return model, report
@@ -199,16 +200,7 @@ def _check_encoder(name: str, model: PreTrainedModel, missing: set[str]) -> None
 def _check_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     embeddings: Any = model.get_input_embeddings()
     rows = embeddings.weight.shape[0]
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without a vocabulary
-        raise CrossNERError(
-            f"{tokenizer.name_or_path}: the tokenizer has no vocabulary.",
-            hint="Put the tokenizer.json that belongs to the model into its folder.",
-        )
-    if len(tokenizer) > rows:
-        raise CrossNERError(
-            f"{tokenizer.name_or_path}: the tokenizer has {len(tokenizer)} subwords, the model {rows} embeddings.",
-            hint="Put the tokenizer that belongs to the model into its folder.",
-        )
+    check_vocabulary(tokenizer, rows)
     if tokenizer.mask_token_id is None:
         raise CrossNERError(
             f"{tokenizer.name_or_path}: the tokenizer has no mask subword.",
@@ -233,8 +225,11 @@ def held_out_loss(
     seed: int = 0,
     batch_size: int = 32,
     device: str | torch.device = "cpu",
+    most_blocks: int = MOST_HELD_OUT_BLOCKS,
 ) -> float:
-    """Mean cross-entropy of a masked subword over all blocks, without dropout.
+    """Mean cross-entropy of a masked subword over held-out blocks, without dropout.
+
+    Of more than ``most_blocks`` blocks, that many spread evenly over the stream are read, the same at every call.
 
     The masks of a block depend on the seed and the block's number only, so that losses before and after training, or
     of two batch sizes, are comparable. Those of two levels are not: measure both with ``token``.
@@ -246,8 +241,9 @@ def held_out_loss(
     was_training = model.training
     model.eval()
     try:
-        for start in range(0, len(blocks), batch_size):
-            numbers = range(start, min(start + batch_size, len(blocks)))
+        spread = np.linspace(0, len(blocks) - 1, min(len(blocks), most_blocks)).astype(int).tolist()
+        for start in range(0, len(spread), batch_size):
+            numbers = spread[start : start + batch_size]
             input_ids, labels = _mask_by_number(model, blocks, numbers, masking, rate, seed)
             with torch.inference_mode():
                 loss, masked = model(input_ids.to(device), labels.to(device))
@@ -268,7 +264,7 @@ def perplexity(mean_cross_entropy: float) -> float:
 
 
 def _mask_by_number(
-    model: MaskedLanguageModel, blocks: TokenBlocks, numbers: range, masking: Level, rate: float, seed: int
+    model: MaskedLanguageModel, blocks: TokenBlocks, numbers: Sequence[int], masking: Level, rate: float, seed: int
 ) -> tuple[Tensor, Tensor]:
     generator = torch.Generator()
     masked = []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 NOT_PUBLISHED: Any = object()
+LARGEST_SEED = 2**32 - 1
 EVERY_COMMAND, DEVICE, OPTIMISATION = "Every command", "Device", "Optimisation"
 
 
@@ -53,9 +54,7 @@ def option(
 class Command:
     """What every command takes."""
 
-    run: Path = option(
-        Path("run"), "The run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False
-    )
+    run: Path = option(Path("run"), "The run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
     name: str | None = option(
         None, "Folder of this stage in the run; default: the command's name.", panel=EVERY_COMMAND, counts=False
     )
@@ -90,14 +89,12 @@ class Compute(Command):
     """What every command that computes takes."""
 
     device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", panel=DEVICE, counts=False)
-    gpus: str | None = option(
-        None, "GPUs of this machine, one process each, as 0,2,3.", panel=DEVICE, counts=False
-    )
+    gpus: str | None = option(None, "GPUs of this machine, one process each, as 0,2,3.", panel=DEVICE, counts=False)
     precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
         "auto", "Number format; auto takes bf16 where the device has it in hardware.", panel=DEVICE
     )
     threads: int | None = option(None, "CPU threads; default: all cores.", minimum=1, panel=DEVICE, counts=False)
-    seed: int = option(1, "Seed of every random choice.", minimum=0, panel=DEVICE)
+    seed: int = option(1, "Seed of every random choice.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +137,9 @@ class Dapt(Compute):
     max_steps: int | None = option(None, "Stop after this many updates.", minimum=1)
     block_size: int = option(128, "Subwords of a block, special ones included.", minimum=8, paper=512)
     batch_size: int = option(32, "Blocks of an update, over all processes.", minimum=1, paper=8)
-    accumulate: int = option(1, "Parts a batch is cut into to save memory; the result is the same.", minimum=1)
+    accumulate: int = option(
+        1, "Parts a batch is cut into to save memory; the result is the same.", minimum=1, counts=False
+    )
     learning_rate: float = option(1e-4, "Peak learning rate.", minimum=0.0, paper=5e-5, panel=OPTIMISATION)
     weight_decay: float = option(0.01, "Weight decay.", minimum=0.0, paper=0.0, panel=OPTIMISATION)
     warmup: float = option(0.06, "Share of the updates that warm up.", minimum=0.0, maximum=1.0, paper=0.0,
@@ -165,20 +164,23 @@ class Optimisation(Compute):
     start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
     settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
     seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
-    epochs: int = option(30, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
+    epochs: int = option(25, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
     max_steps: int | None = option(None, "Stop after this many updates.", minimum=1, panel=OPTIMISATION)
     patience: int | None = option(
         8, "Stop after this many epochs without a gain on dev.", minimum=1, paper=8, panel=OPTIMISATION
     )
-    batch_size: int = option(
-        16, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION
-    )
+    batch_size: int = option(16, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
     accumulate: int = option(
-        1, "Parts a batch is cut into to save memory; the result is the same.", minimum=1, panel=OPTIMISATION
+        1,
+        "Parts a batch is cut into to save memory; the result is the same.",
+        minimum=1,
+        panel=OPTIMISATION,
+        counts=False,
     )
-    learning_rate: float = option(
-        1e-4, "Peak learning rate of the encoder.", minimum=0.0, paper=5e-5, panel=OPTIMISATION
-    )
+    learning_rate: float | None = option(
+        None, "Peak learning rate of the encoder; default: by its width, 2.8e-4 at 384, 5e-5 at 768.", minimum=0.0,
+        paper=5e-5, panel=OPTIMISATION,
+    )  # fmt: skip
     head_learning_rate: float | None = option(
         1e-3, "Peak learning rate of the layers above the encoder.", minimum=0.0, paper=5e-5, panel=OPTIMISATION
     )
@@ -192,9 +194,7 @@ class Optimisation(Compute):
     clip_norm: float = option(
         1.0, "Largest gradient norm; 0 is no clipping.", minimum=0.0, paper=0.0, panel=OPTIMISATION
     )
-    train_embeddings: bool = option(
-        False, "Train the encoder's word embeddings too.", paper=True, panel=OPTIMISATION
-    )
+    train_embeddings: bool = option(False, "Train the encoder's word embeddings too.", paper=True, panel=OPTIMISATION)
     select_on: Literal["target", "source"] = option("target", "Whose dev sentences choose the best epoch.")
     keep: Literal["best", "last"] = option("best", "Keep the best epoch on dev, or the last one.")
     checkpoint_every: int = option(200, "Updates between checkpoints.", minimum=1, counts=False, panel=OPTIMISATION)
@@ -205,10 +205,8 @@ class Optimisation(Compute):
 class PretrainSource(Optimisation):
     """Train a tagger on the labelled sentences of the source domain."""
 
-    epochs: int = option(3, "Passes over the training sentences.", minimum=1, paper=2, panel=OPTIMISATION)
-    batch_size: int = option(
-        32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION
-    )
+    epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=2, panel=OPTIMISATION)
+    batch_size: int = option(32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
     select_on: Literal["target", "source"] = option("source", "Whose dev sentences choose the best epoch.")
     keep: Literal["best", "last"] = option("best", "Keep the best epoch on dev, or the last one.", paper="last")
 
@@ -222,10 +220,8 @@ class Finetune(Optimisation):
 class JointTrain(Optimisation):
     """Train a tagger on the labelled sentences of both domains at once."""
 
-    epochs: int = option(5, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
-    batch_size: int = option(
-        32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION
-    )
+    epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
+    batch_size: int = option(32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
     upsample: int = option(50, "Times each target sentence counts in a pass.", minimum=1, paper=50)
 
 
@@ -240,7 +236,7 @@ class Evaluate(Compute):
     )
     gold: Path | None = option(None, "Score two files: the gold tags.")
     predictions: Path | None = option(None, "Score two files: the predicted tags.")
-    batch_subwords: int = option(4096, "Subwords read at once.", minimum=64, counts=False)
+    batch_subwords: int = option(2048, "Subwords read at once.", minimum=64, counts=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,4 +248,4 @@ class Predict(Compute):
     output: Path | None = option(None, "Where to write; default: stdout.")
     format: Literal["jsonl", "conll"] = option("jsonl", "Output format.")
     input_format: Literal["auto", "text", "conll", "jsonl"] = option("auto", "Input format; auto goes by file ending.")
-    batch_subwords: int = option(4096, "Subwords read at once.", minimum=64, counts=False)
+    batch_subwords: int = option(2048, "Subwords read at once.", minimum=64, counts=False)

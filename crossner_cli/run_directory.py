@@ -6,6 +6,7 @@ finished, whatever happened; a draft is what an interrupted stage continues from
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -41,7 +42,7 @@ def digest_folder(folder: Path) -> str:
     """SHA-256 over the names and digests of every file below a folder."""
     total = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        total.update(f"{path.relative_to(folder).as_posix()} {digest_file(path)}\n".encode())
+        total.update(os.fsencode(f"{path.relative_to(folder).as_posix()} {digest_file(path)}\n"))
     return total.hexdigest()
 
 
@@ -52,12 +53,47 @@ def digest_path(path: Path) -> str:
 
 def write_json(path: Path, record: Any) -> None:
     """Write a JSON file that is either the old one or the new one, whenever the power goes."""
-    write_atomically(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    # File names may hold bytes that are not UTF-8; written with a backslash they are what JSON calls them.
+    write_atomically(path, text.encode("utf-8", "backslashreplace").decode())
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a JSON object that ``write_json`` wrote.
+
+    Raises:
+        CrossNERError: It cannot be read, or is no JSON object.
+    """
+    hint = "Move its folder away, or make it again with --force."
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CrossNERError(f"{path} cannot be read: {error}.", hint=hint) from None
+    if not isinstance(record, dict):
+        raise CrossNERError(f"{path} is broken: it holds no JSON object.", hint=hint)
+    return record
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest in the folder of a finished stage.
+
+    Raises:
+        CrossNERError: It cannot be read, or is no manifest.
+    """
+    manifest = read_record(folder / MANIFEST)
+    kinds = {"stage": str, "name": str, "options": dict, "inputs": dict, "result": dict}
+    broken = [key for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
+    if broken:
+        raise CrossNERError(
+            f"{folder / MANIFEST} is no manifest of a stage: {', '.join(broken)} missing or of another kind.",
+            hint="Move its folder away, or make it again with --force.",
+        )
+    return manifest
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file under another name, flush it to disk, rename."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.draft")  # always the same, so that what a crash leaves is overwritten
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -94,8 +130,7 @@ def flush_tree(folder: Path) -> None:
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Name what differs between two records, value by value."""
-    keys = [key for key in (*before, *(key for key in after if key not in before))]
-    changed = [key for key in keys if before.get(key) != after.get(key)]
+    changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
     return [f"{key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed]
 
 
@@ -117,7 +152,7 @@ class RunDirectory:
         """Read the manifest of a finished stage.
 
         Raises:
-            CrossNERError: There is none; says who wanted it and which command makes it.
+            CrossNERError: There is none, and then it says who wanted it and which command makes it; or it is broken.
         """
         path = self.folder(name) / MANIFEST
         if not path.is_file():
@@ -127,8 +162,7 @@ class RunDirectory:
                 hint=f"Make it first: {COMMAND_THAT_MAKES.get(name, f'crossner COMMAND --name {name}')}"
                 f" --run {self.path}",
             )
-        manifest: Manifest = json.loads(path.read_text(encoding="utf-8"))
-        return manifest
+        return read_manifest(path.parent)
 
     def stages(self) -> list[str]:
         """Names of the finished stages."""
@@ -148,7 +182,8 @@ class RunDirectory:
             inputs: Digest of everything the result depends on, by name.
 
         Raises:
-            CrossNERError: Another process is at work on it, or what is there was made with other options or inputs.
+            CrossNERError: Another process is at work on it, what is there was made with other options or inputs, or
+                the run directory cannot be written.
         """
         stage = Stage(self, command, options, dict(inputs))
         stage.open()
@@ -178,7 +213,10 @@ class Stage:
 
     def open(self) -> None:
         """Lock, tidy what a crash left, compare, and make the draft folder."""
-        self.run.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.run.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._not_writable(error) from None
         self._take_lock()
         try:
             self._recover()
@@ -205,7 +243,8 @@ class Stage:
         """Write the manifest last, flush everything, and rename the draft to the stage's folder."""
         from crossner_cli.versions import versions
 
-        (self.draft / DRAFT).unlink(missing_ok=True)
+        for path in self.draft.rglob(".*.draft"):  # what a crash left of ``write_atomically``
+            path.unlink()
         flush_tree(self.draft)
         manifest: Manifest = {
             "stage": self.command,
@@ -217,35 +256,58 @@ class Stage:
             "outputs": {
                 path.relative_to(self.draft).as_posix(): digest_file(path)
                 for path in sorted(self.draft.rglob("*"))
-                if path.is_file()
+                if path.is_file() and path != self.draft / DRAFT
             },
             "versions": versions(),
             "seconds": round(time.time() - self._started, 1),
             "continued": self.is_continued,
         }
         write_json(self.draft / MANIFEST, manifest)
+        self._move_in()
+        shutil.rmtree(self.replaced, ignore_errors=True)
+        self.finished = manifest
+        return manifest
+
+    def _move_in(self) -> None:
+        """Make a draft that has its manifest the stage's folder."""
+        # Until the manifest is there, the record lets the same command continue.
+        (self.draft / DRAFT).unlink(missing_ok=True)
         if self.folder.exists():
             self.folder.replace(self.replaced)
         self.draft.replace(self.folder)
         flush_folder(self.run.path)
-        shutil.rmtree(self.replaced, ignore_errors=True)
-        self.finished = manifest
-        return manifest
+
+    def _discard_draft(self) -> None:
+        # The record goes first, so that nobody continues from a draft that was half removed.
+        (self.draft / DRAFT).unlink(missing_ok=True)
+        shutil.rmtree(self.draft, ignore_errors=True)
+
+    def _not_writable(self, error: OSError) -> CrossNERError:
+        return CrossNERError(
+            f"The run directory {self.run.path} cannot be written: {error.strerror}.",
+            hint="Give another one with --run DIR, on a disk that is yours.",
+        )
 
     def _take_lock(self) -> None:
         import fcntl
 
         path = self.run.path / f".lock-{self.name}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise self._not_writable(error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
             os.close(descriptor)
             raise CrossNERError(
                 f"{holder} is at work on the stage {self.name!r} of {self.run.path}.",
                 hint="Wait for it, or give this one another folder with --name.",
             ) from None
+        except OSError as error:  # a file system without locks
+            os.close(descriptor)
+            raise self._not_writable(error) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         self._lock = descriptor
@@ -253,9 +315,7 @@ class Stage:
     def _recover(self) -> None:
         """Finish or undo the renames of ``finish`` that a crash cut short."""
         if (self.draft / MANIFEST).is_file():
-            if self.folder.exists():
-                self.folder.replace(self.replaced)
-            self.draft.replace(self.folder)
+            self._move_in()
         elif self.replaced.exists() and not self.folder.exists():
             self.replaced.replace(self.folder)
         shutil.rmtree(self.replaced, ignore_errors=True)
@@ -264,17 +324,16 @@ class Stage:
         """Tell a finished or interrupted stage of the same options and inputs from any other."""
         now = {"command": self.command, "options": self.options.record(), "inputs": self.inputs}
         if self.options.force:
-            shutil.rmtree(self.draft, ignore_errors=True)
+            if self._is_forced_draft(now):
+                self.is_continued = True
+                return
         elif self.run.has(self.name):
             manifest = self.run.manifest(self.name, wanted_by=self.command)
             before = {"command": manifest["stage"], "options": manifest["options"], "inputs": manifest["inputs"]}
             self._refuse_differences(before, now, "finished")
             self.finished = manifest
             return
-        elif (self.draft / DRAFT).is_file():
-            self._refuse_differences(
-                json.loads((self.draft / DRAFT).read_text(encoding="utf-8")), now, "interrupted"
-            )
+        elif (self.draft / DRAFT).is_file() and self._may_continue(now):
             self.is_continued = True
             return
         elif self.folder.exists():
@@ -282,14 +341,34 @@ class Stage:
                 f"{self.folder} exists and is no finished stage (it has no {MANIFEST}).",
                 hint="Move it away, or give this stage another folder with --name.",
             )
-        shutil.rmtree(self.draft, ignore_errors=True)
+        self._discard_draft()
         self.draft.mkdir(parents=True)
-        write_json(self.draft / DRAFT, now)
+        write_json(self.draft / DRAFT, {**now, "forced": self.options.force})
+
+    def _may_continue(self, now: dict[str, Any]) -> bool:
+        """Whether the draft is of this very command; one of another is refused unless it holds no work to lose."""
+        before = read_record(self.draft / DRAFT)
+        if self._has_work():
+            self._refuse_differences(before, now, "interrupted")
+            return True
+        return all(before.get(key) == value for key, value in now.items())
+
+    def _has_work(self) -> bool:
+        """Whether the draft holds more than its record; where it does not, there is nothing to lose."""
+        return any(path.name != DRAFT for path in self.draft.iterdir())
+
+    def _is_forced_draft(self, now: dict[str, Any]) -> bool:
+        """Whether the draft is of this very command with ``--force``, interrupted: then ``--force`` continues it."""
+        path = self.draft / DRAFT
+        with contextlib.suppress(CrossNERError):
+            return path.is_file() and self._has_work() and read_record(path) == {**now, "forced": True}
+        return False
 
     def _refuse_differences(self, before: dict[str, Any], now: dict[str, Any], state: str) -> None:
-        found = [f"command: {before['command']} -> {now['command']}"] if before["command"] != now["command"] else []
-        found += differences(before["options"], now["options"])
-        found += [f"input {line}" for line in differences(before["inputs"], now["inputs"])]
+        command = before.get("command")
+        found = [f"command: {command} -> {now['command']}"] if command != now["command"] else []
+        found += differences(before.get("options", {}), now["options"])
+        found += [f"input {line}" for line in differences(before.get("inputs", {}), now["inputs"])]
         if found:
             raise CrossNERError(
                 f"The stage {self.name!r} of {self.run.path} is {state} with other options or inputs:\n  "

@@ -1,8 +1,7 @@
-"""Which weights a stage starts from, and what of them carries over. Nothing is chosen by "latest": the start is named."""
+"""Which weights a stage starts from, by name and never by "latest", and what of them carries over."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Dapt, Optimisation
-from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder
-from crossner_cli.tagger_folder import is_tagger_folder, read_description, read_tensors
+from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder, read_manifest
+from crossner_cli.tagger_folder import is_tagger_folder, read_tag_set, read_tensors
 from crossner_cli.tags import TagSet, split_tag
 
 
@@ -75,13 +74,13 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
 
 
 def _start_from_stage(name: str, folder: Path) -> Start:
-    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest = read_manifest(folder)
     digest = digest_file(folder / MANIFEST)
     lineage = [*manifest.get("lineage", []), {"stage": manifest["stage"], "name": manifest["name"], "digest": digest}]
     if (folder / "encoder").is_dir():
         return Start(name, folder / "encoder", digest, lineage=lineage)
-    seeds = manifest["result"].get("seeds", {}) if isinstance(manifest["result"], dict) else {}
-    if not seeds:
+    seeds = manifest["result"].get("seeds")
+    if not isinstance(seeds, dict) or not seeds:
         raise CrossNERError(
             f"The stage {manifest['name']!r} ({manifest['stage']}) in {folder} holds no weights to start from.",
             hint="Start from base, or from a dapt, pretrain-source, finetune or joint-train stage.",
@@ -144,15 +143,16 @@ def start_tagger(
     hyper = read_settings(method, options.settings)
     folder = start.folder_for(seed)
     encoder, counts = load_encoder(
-        options.encoder if folder is None else str(folder),
+        options.encoder if folder is None else str(folder.absolute()),
         attention=engine.attention,
     )
     encoder.prepare_for_training(on_cpu=engine.on_cpu)
     tagger = method(encoder, tag_set, hyper)
-    carried = Carried(start.name, counts["loaded"], counts["new"], counts["left"])
+    carried = Carried(start.name, counts["loaded"], counts["new"])
     if folder is not None and is_tagger_folder(folder):
-        carry_over(tagger, folder, carried)
+        carry_over(tagger, folder, carried)  # what the encoder's file has besides is a copy of the classifier
     else:
+        carried.left = counts["left"]
         carried.new += len(tagger.above_encoder())
         carried.fresh_types = list(tag_set.types)
     return tagger, carried
@@ -160,39 +160,45 @@ def start_tagger(
 
 def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are."""
-    old_set = TagSet.from_json(read_description(folder)["tag_set"])
+    old_set = read_tag_set(folder)
     old = read_tensors(folder)
     new = tagger.above_encoder()
     shared = [tag for tag in tagger.tag_set.tags if tag in old_set.tags]
     into = torch.tensor(tagger.tag_set.to_ids(shared))
     out_of = torch.tensor(old_set.to_ids(shared))
+    taken = []
     for name, value in new.items():
         dimensions = type(tagger).tag_dimensions.get(name, ())
         if name not in old or not _fits(value, old[name], dimensions):
             carried.new += 1
             continue
-        rows = old[name]
-        for dimension in dimensions:
-            rows = rows.index_select(dimension, out_of)
-        places = torch.meshgrid(
-            *(into if size in dimensions else torch.arange(value.shape[size]) for size in range(value.dim())),
-            indexing="ij",
-        )
-        value[places] = rows  # the state dict shares memory with the parameters
-        carried.loaded += 1
-    carried.left += sum(name not in new for name in old)
+        _copy_rows(value, old[name], dimensions, into, out_of)  # the state dict shares memory with the parameters
+        taken.append(name)
+    carried.loaded += len(taken)
+    carried.left += len(old) - len(taken)
     types = {split_tag(tag)[1] for tag in shared}
     carried.carried_types = [entity_type for entity_type in tagger.tag_set.types if entity_type in types]
     carried.fresh_types = [entity_type for entity_type in tagger.tag_set.types if entity_type not in types]
+
+
+def _copy_rows(
+    new: torch.Tensor, old: torch.Tensor, tag_dimensions: tuple[int, ...], into: torch.Tensor, out_of: torch.Tensor
+) -> None:
+    """Copy what belongs to shared tags, in each dimension that counts tags; without such a dimension, everything."""
+    if not tag_dimensions:
+        new.copy_(old)
+        return
+    for dimension in tag_dimensions:
+        old = old.index_select(dimension, out_of)
+    places = (into if size in tag_dimensions else torch.arange(new.shape[size]) for size in range(new.dim()))
+    new[torch.meshgrid(*places, indexing="ij")] = old
 
 
 def _fits(new: torch.Tensor, old: torch.Tensor, tag_dimensions: tuple[int, ...]) -> bool:
     """Whether two tensors agree in every dimension that does not count tags."""
     if new.dim() != old.dim():
         return False
-    return all(
-        new.shape[place] == old.shape[place] for place in range(new.dim()) if place not in tag_dimensions
-    )
+    return all(new.shape[place] == old.shape[place] for place in range(new.dim()) if place not in tag_dimensions)
 
 
 def encoder_of(tagger: Tagger) -> TransformerEncoder:

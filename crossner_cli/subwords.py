@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from torch import Tensor
 
 from crossner_cli.data import Sentence
@@ -17,8 +19,17 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.tags import TagSet
 
 Ids = NDArray[np.int64]
+MOST_WORDS = 500_000
 # Encoders whose positions start behind the padding id lose that many places.
-OFFSET_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "xmod", "data2vec-text")
+OFFSET_POSITIONS = (
+    "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "mpnet", "longformer", "xmod",
+    "data2vec-text", "ibert", "esm",
+)  # fmt: skip
+# What transformers raises for a model folder that is damaged or of another kind: it checks little itself.
+UNREADABLE = (
+    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, ImportError,
+    RuntimeError, SafetensorError, StrictDataclassError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,13 @@ class SubwordReader:
     Args:
         tokenizer: A fast Hugging Face tokenizer.
         max_length: Positions of the encoder, special subwords included.
+
+    Attributes:
+        unreadable_words: Distinct words that have no subword and are read as an unknown one.
+        shortened_words: Distinct words longer than a window, of which the beginning is read.
+
+    Raises:
+        CrossNERError: The tokenizer marks no start, end or padding, or a window has no room for a word.
     """
 
     def __init__(self, tokenizer: Any, max_length: int) -> None:
@@ -108,6 +126,11 @@ class SubwordReader:
             raise CrossNERError(
                 "The encoder's tokenizer lacks a start, end or padding token.",
                 hint="Use a bidirectional encoder such as BERT, RoBERTa, DeBERTa or minilm.",
+            )
+        if self.room < 1:
+            raise CrossNERError(
+                f"The encoder reads {max_length} subwords at once: no word fits between start and end.",
+                hint="Check max_position_embeddings in config.json and model_max_length in tokenizer_config.json.",
             )
         self.unreadable_words = 0
         self.shortened_words = 0
@@ -132,6 +155,8 @@ class SubwordReader:
 
     def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
         """Encode sentences; tags are numbered where both the sentence and ``tag_set`` have them."""
+        if len(self._subwords) > MOST_WORDS:
+            self._subwords.clear()  # a stream of any length is read in constant memory
         new = dict.fromkeys(word for sentence in sentences for word in sentence.words if word not in self._subwords)
         if new:
             self._learn(list(new))
@@ -228,24 +253,69 @@ def read_tokenizer(folder: str | Path) -> Any:
     """Load a fast tokenizer from a folder or by name; remote code is never run.
 
     Raises:
-        CrossNERError: There is none, or it has no fast form.
+        CrossNERError: There is none, it has no fast form or no vocabulary.
     """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(folder), use_fast=True, trust_remote_code=False, add_prefix_space=True
-        )
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-        raise CrossNERError(
-            f"No tokenizer can be read from {str(folder)!r}: {str(error).splitlines()[0] if str(error) else error!r}",
-            hint="Give a folder or name that holds a tokenizer.json, or minilm.",
-        ) from None
+    tokenizer = _load_tokenizer(str(folder))
     if not tokenizer.is_fast:
         raise CrossNERError(
             f"The tokenizer of {str(folder)!r} has no fast form.", hint="Use an encoder with a tokenizer.json."
         )
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of a folder without a vocabulary
+        raise CrossNERError(
+            f"The tokenizer of {str(folder)!r} has no vocabulary.",
+            hint="Put the tokenizer.json that belongs to the model into its folder.",
+        )
+    _mark_word_starts(tokenizer)
     return tokenizer
+
+
+def _load_tokenizer(folder: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False, add_prefix_space=True)
+    except Exception as error:
+        # The tokenizers library raises Exception itself for a file it cannot read.
+        if type(error) is not Exception and not isinstance(error, UNREADABLE):
+            raise
+        raise CrossNERError(
+            f"No tokenizer can be read from {folder!r}: {first_line(error)}",
+            hint="Give a folder or name that holds a tokenizer.json, or minilm.",
+        ) from None
+
+
+def _mark_word_starts(tokenizer: Any) -> None:
+    """Read a word alone as in a text, where byte-level vocabularies hold words with the space before them."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    cutter = tokenizer.backend_tokenizer.pre_tokenizer
+    if isinstance(cutter, ByteLevel):
+        cutter.add_prefix_space = True
+
+
+def check_vocabulary(tokenizer: Any, embeddings: int) -> None:
+    """Refuse a tokenizer whose subwords a model has no vectors for.
+
+    Args:
+        tokenizer: From ``read_tokenizer``.
+        embeddings: Rows of the model's table of subword vectors.
+
+    Raises:
+        CrossNERError: A subword, or the start, end or padding, has a number beyond the table.
+    """
+    special = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+    largest = max(*tokenizer.get_vocab().values(), *(number for number in special if number is not None))
+    if largest >= embeddings:
+        raise CrossNERError(
+            f"{tokenizer.name_or_path}: the tokenizer has {len(tokenizer)} subwords, the model {embeddings} embeddings"
+            f" (largest subword number: {largest}).",
+            hint="Put the tokenizer that belongs to the model into its folder.",
+        )
+
+
+def first_line(error: Exception) -> str:
+    """What an error of another library says, in one line."""
+    return (str(error).strip() or repr(error)).splitlines()[0]
 
 
 def position_limit(config: Any, tokenizer: Any) -> int:
@@ -253,11 +323,12 @@ def position_limit(config: Any, tokenizer: Any) -> int:
     limit = getattr(config, "max_position_embeddings", None) or 512
     if getattr(config, "model_type", "") in OFFSET_POSITIONS:
         limit -= (getattr(config, "pad_token_id", None) or 0) + 1
-    return int(min(limit, tokenizer.model_max_length))
+    own = tokenizer.model_max_length
+    return min(int(limit), int(own)) if isinstance(own, (int, float)) else int(limit)
 
 
 def batches_by_length(encoded: Sequence[EncodedSentence], batch_subwords: int) -> Iterator[list[int]]:
-    """Group sentences of like length for reading, the longest first, at most ``batch_subwords`` padded subwords each."""
+    """Group sentences of like length, the longest first, at most ``batch_subwords`` padded subwords each."""
     order = sorted(range(len(encoded)), key=lambda number: -encoded[number].longest_window)
     group: list[int] = []
     rows, width = 0, 0

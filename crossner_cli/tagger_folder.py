@@ -36,16 +36,38 @@ def read_description(folder: Path) -> dict[str, Any]:
     """Read ``tagger.json``.
 
     Raises:
-        CrossNERError: It is missing or broken.
+        CrossNERError: It is missing or broken, or describes no tagger.
     """
     path = folder / DESCRIPTION
     if not path.is_file():
         raise CrossNERError(f"{folder} holds no tagger ({DESCRIPTION} is missing).", hint="Give a tagger's folder.")
     try:
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CrossNERError(f"{path} is broken: {error}.", hint="Train the tagger again.") from None
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CrossNERError(f"{path} cannot be read: {error}.", hint="Train the tagger again.") from None
+    kinds = {"method": str, "hyperparameters": dict, "tag_set": dict}
+    if not isinstance(description, dict) or not all(
+        isinstance(description.get(key), kind) for key, kind in kinds.items()
+    ):
+        raise CrossNERError(
+            f"{path} describes no tagger: it must hold {', '.join(kinds)}.", hint="Train the tagger again."
+        )
     return description
+
+
+def read_tag_set(folder: Path) -> TagSet:
+    """Read the tag set of a tagger's folder.
+
+    Raises:
+        CrossNERError: ``tagger.json`` is missing or broken.
+    """
+    record = read_description(folder)["tag_set"]
+    try:
+        return TagSet.from_json(record)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CrossNERError(
+            f"{folder / DESCRIPTION} holds no tag set: {error!r}.", hint="Train the tagger again."
+        ) from None
 
 
 def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
@@ -83,9 +105,7 @@ def hugging_face_form(tagger: Tagger) -> Any:
     config.id2label = dict(enumerate(tagger.tag_set.tags))
     config.label2id = {tag: number for number, tag in enumerate(tagger.tag_set.tags)}
     classifier = getattr(tagger, "classifier", None)
-    if not isinstance(classifier, nn.Linear) or list(tagger.above_encoder()) != list(type(tagger).tag_dimensions):
-        return encoder.model
-    if set(tagger.above_encoder()) != {"classifier.weight", "classifier.bias"}:
+    if not isinstance(classifier, nn.Linear) or set(tagger.above_encoder()) != {"classifier.weight", "classifier.bias"}:
         return encoder.model
     try:
         with torch.device("meta"):
@@ -107,16 +127,26 @@ def load_tagger(folder: Path, engine: Engine) -> Tagger:
         CrossNERError: The folder is no tagger's, or its parts do not belong together.
     """
     tagger, _ = build_tagger(folder, engine)
+    encoder = tagger.encoder
+    if isinstance(encoder, TransformerEncoder):
+        encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
     return tagger.to(engine.device).eval()
 
 
 def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:
     """Load a tagger and tell how many tensors of the encoder were loaded, new and left."""
     description = read_description(folder)
-    encoder, counts = load_encoder(str(folder), attention=engine.attention)
+    tag_set = read_tag_set(folder)
     method = find_method(description["method"])
-    hyper = method.Hyperparameters(**description["hyperparameters"])
-    tagger = method(encoder, TagSet.from_json(description["tag_set"]), hyper)
+    try:
+        hyper = method.Hyperparameters(**description["hyperparameters"])
+    except TypeError as error:
+        raise CrossNERError(
+            f"{folder / DESCRIPTION} does not fit the method {description['method']!r}: {error}.",
+            hint="Train the tagger again.",
+        ) from None
+    encoder, counts = load_encoder(str(folder), attention=engine.attention)
+    tagger = method(encoder, tag_set, hyper)
     fill(tagger, read_tensors(folder), folder)
     return tagger, counts
 

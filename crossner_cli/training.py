@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.checkpoints import Checkpoints, TrainingState, Weights, load_weights, trained_weights
+from crossner_cli.checkpoints import Checkpoints, TrainingState, load_weights, trained_weights
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.progress import Progress
@@ -185,20 +185,24 @@ class _Loop:
         if not self.steps_an_epoch:
             raise CrossNERError("There is nothing to train on: no sentence was left.", hint="Check the training data.")
         self.total = min(plan.max_steps or math.inf, plan.epochs * self.steps_an_epoch)
-        self.state, self.best = TrainingState(), None  # type: TrainingState, Weights | None
+        self.state = TrainingState()
+        self.best: dict[str, Tensor] | None = None
         self.seconds, self.all_words = 0.0, 0
         self.running: dict[str, Tensor] = {}
 
     def run(self) -> Generator[Progress, None, None]:
         """All epochs, from the last checkpoint if there is one."""
-        if self.checkpoints and (restored := self.checkpoints.restore(self.plain_model, self.plain_optimiser, self.engine)):
+        checkpoints = self.checkpoints
+        restored = checkpoints and checkpoints.restore(self.plain_model, self.plain_optimiser, self.engine)
+        if restored:
             self.state, self.best = restored
             kind = torch.float64 if self.engine.on_cpu else torch.float32
             self.running = {
                 name: torch.tensor(value, dtype=kind, device=self.engine.device)
-                for name, value in self.state.sums.items()
+                for name, value in self.state.sums[self.engine.rank].items()
             }
-        while self.state.epoch < self.plan.epochs and not self._is_over():
+        # A checkpoint of the very last update lies before that epoch's scoring, which is still to be done.
+        while self.state.epoch < self.plan.epochs and (self.state.place or not self._is_over()):
             yield from self._epoch()
             yield self._end_epoch()
             self.state.epoch, self.state.place, self.state.words = self.state.epoch + 1, 0, 0
@@ -233,7 +237,7 @@ class _Loop:
             self.state.place += 1
             yield self._progress()
             if self.checkpoints and self.state.step % self.plan.checkpoint_every == 0:
-                self.state.sums = {name: float(value) for name, value in self.running.items()}
+                self.state.sums = self.engine.gather([{name: float(value) for name, value in self.running.items()}])
                 self.checkpoints.save(self.state, self.plain_model, self.plain_optimiser, self.best, self.engine)
 
     def _update(self, items: list[list[int]]) -> int:
@@ -270,18 +274,19 @@ class _Loop:
     def _parts(self, stream: Stream, items: list[int], epoch: int) -> list[tuple[Any, float]]:
         """This process's share of an update, cut into ``accumulate`` parts; an empty part weighs nothing."""
         mine = self.engine.share(items)
+        count = min(self.plan.accumulate, math.ceil(len(items) / self.engine.world))  # the same on every process
         parts = []
-        for number in range(self.plan.accumulate):
-            part = mine[number :: self.plan.accumulate]
+        for number in range(count):
+            part = mine[number::count]
             # Every process must take part in every backward pass, so one without items reads one for nothing.
             parts.append((stream.batch(part or items[:1], epoch), 1.0 if part else 0.0))
         return parts
 
-    def _mean_losses(self, *, of_all: bool = False) -> dict[str, float]:
-        """Mean of each term over the updates of this epoch: this process's share, or that of all."""
+    def _mean_losses(self) -> dict[str, float]:
+        """Mean of each term over the updates of this epoch; every process is told the sum of all shares."""
         done = max(1, self.state.place)
-        mine = [float(value) / done for value in self.running.values()]
-        losses = dict(zip(self.running, self.engine.sum(mine) if of_all else mine, strict=True))
+        shares = [float(value) / done for value in self.running.values()]
+        losses = dict(zip(self.running, self.engine.sum(shares), strict=True))
         if not all(math.isfinite(value) for value in losses.values()):
             raise CrossNERError(
                 f"The loss of {self.task} is {losses} at update {self.state.step}.",
@@ -295,13 +300,13 @@ class _Loop:
             losses = self._mean_losses()
             values["loss"] = sum(losses.values())
         if self.state.history:
-            values |= {name: value for name, value in self.state.history[-1]["scores"].items()}
+            values |= self.state.history[-1]["scores"]
         values[f"{self.unit}/s"] = self.all_words / max(self.seconds, 1e-9)
         return Progress(self.task, self.state.step, float(self.total), "updates", values)
 
     def _end_epoch(self) -> Progress:
         """Score, remember the best weights, write the history."""
-        losses = self._mean_losses(of_all=True)
+        losses = self._mean_losses()
         scores = self.score() if self.score else {}
         score = next(iter(scores.values()), None)
         state = self.state

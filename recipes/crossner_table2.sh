@@ -2,19 +2,24 @@
 # CrossNER, table 2: three training regimes (directly fine-tune; pre-train then fine-tune; jointly train), each without
 # domain-adaptive pre-training and after it with token-level and with span-level masks.
 # Source: Liu et al. (2021), table 2. Published and measured test F1: recipes/README.md
-# Needs: CORPUS, raw text of the target domain; CROSSNER_MIRROR or a network for the data sets.
+# Needs: CORPUS, raw text of the target domain, unless ADAPTATIONS=none; CROSSNER_MIRROR or a network for the data sets.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}
-CORPUS=${CORPUS:?give a text file or folder of the target domain, as CORPUS=ai_abstracts.txt}
+CORPUS=${CORPUS:-}
 CORPUS_LEVEL=${CORPUS_LEVEL:-domain}
 ENCODER=${ENCODER:-minilm}
 METHOD=${METHOD:-linear}
 SEEDS=${SEEDS:-1,2,3}
 ADAPTATIONS=${ADAPTATIONS:-none token span}
+REGIMES=${REGIMES:-direct transfer joint}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/table2-$TARGET}
 
-crossner prepare-data --source "$SOURCE" --target "$TARGET" --corpus "$CORPUS" --corpus-level "$CORPUS_LEVEL"
+data=(--source "$SOURCE" --target "$TARGET")
+if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level "$CORPUS_LEVEL"); fi
+train=(--method "$METHOD" --encoder "$ENCODER" --seeds "$SEEDS")
+
+crossner prepare-data "${data[@]}"
 models=()
 for adaptation in $ADAPTATIONS; do
   start=base
@@ -22,11 +27,17 @@ for adaptation in $ADAPTATIONS; do
     start=dapt-$adaptation
     crossner dapt --name "$start" --encoder "$ENCODER" --masking "$adaptation" --corpus-level "$CORPUS_LEVEL"
   fi
-  train=(--method "$METHOD" --encoder "$ENCODER" --seeds "$SEEDS")
-  crossner finetune "${train[@]}" --name "direct-$adaptation" --start-from "$start"
-  crossner pretrain-source "${train[@]}" --name "source-$adaptation" --start-from "$start"
-  crossner finetune "${train[@]}" --name "transfer-$adaptation" --start-from "source-$adaptation"
-  crossner joint-train "${train[@]}" --name "joint-$adaptation" --start-from "$start"
-  for regime in direct transfer joint; do models+=(--model "$regime-$adaptation"); done
+  for regime in $REGIMES; do
+    model=$regime-$adaptation
+    case $regime in
+      direct) crossner finetune "${train[@]}" --name "$model" --start-from "$start" ;;
+      transfer)
+        crossner pretrain-source "${train[@]}" --name "source-$adaptation" --start-from "$start"
+        crossner finetune "${train[@]}" --name "$model" --start-from "source-$adaptation"
+        ;;
+      joint) crossner joint-train "${train[@]}" --name "$model" --start-from "$start" ;;
+    esac
+    models+=(--model "$model")
+  done
 done
 crossner evaluate "${models[@]}"

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,12 +189,13 @@ def test_importing_the_command_line_does_not_import_rich() -> None:
 
 def test_help_answers_at_once() -> None:
     def seconds() -> float:
-        started = time.perf_counter()
+        before = os.times()
         assert crossner("finetune", "--help").returncode == 0
-        return time.perf_counter() - started
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # The best of several: other work on the machine says nothing about this program. Importing torch takes seconds.
-    assert min(seconds() for _ in range(4)) < 1.0
+    # Processor time, and the best of several: other work on the machine says nothing about this program.
+    assert min(seconds() for _ in range(4)) < 0.8
 
 
 def test_version_is_printed() -> None:

@@ -342,6 +342,15 @@ def test_the_held_out_loss_is_the_same_at_every_call_and_batch_size(headless, bl
     assert held_out_loss(headless, blocks, seed=6) != first
 
 
+def test_of_many_held_out_blocks_some_are_read_spread_evenly(headless, blocks):
+    numbers = []
+    batch = blocks.batch
+    blocks.batch = lambda chosen: (numbers.extend(chosen), batch(chosen))[1]
+    held_out_loss(headless, blocks, most_blocks=3)
+    blocks.batch = batch
+    assert numbers == [0, (len(blocks) - 1) // 2, len(blocks) - 1]
+
+
 @pytest.mark.parametrize("is_training", [True, False])
 def test_the_held_out_loss_changes_neither_the_model_nor_its_mode(headless, blocks, is_training):
     headless.train(is_training)

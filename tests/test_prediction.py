@@ -39,7 +39,7 @@ def engine():
 def tagger(tiny_encoder_folder):
     torch.manual_seed(5)
     encoder, _ = load_encoder(str(tiny_encoder_folder))
-    tag_set = TagSet({"source": ("thing",), "politics": ("person", "place-name")})
+    tag_set = TagSet({"politics": ("person", "place-name"), "source": ("thing",)})
     return LinearTagger(encoder, tag_set, LinearTagger.Hyperparameters()).eval()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from crossner_cli.encoders import Encoder
-from crossner_cli.layers import Dropout, LinearChainCRF
+from crossner_cli.layers import Dropout, LinearChainCRF, check_rate
 from crossner_cli.methods import Decoded, Tagger, unpad
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
@@ -26,6 +26,9 @@ class CRFTagger(Tagger):
         """dropout: share of each word vector's values dropped before the scores."""
 
         dropout: float = 0.1
+
+        def __post_init__(self) -> None:
+            check_rate(self.dropout)
 
     tag_dimensions = {
         "classifier.weight": (0,),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.encoders import Encoder
-from crossner_cli.layers import Dropout
+from crossner_cli.layers import Dropout, check_rate
 from crossner_cli.methods import Decoded, Tagger, unpad
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
@@ -28,6 +28,9 @@ class LinearTagger(Tagger):
         """dropout: share of each word vector's values dropped before the classifier."""
 
         dropout: float = 0.1
+
+        def __post_init__(self) -> None:
+            check_rate(self.dropout)
 
     tag_dimensions = {"classifier.weight": (0,), "classifier.bias": (0,)}
 

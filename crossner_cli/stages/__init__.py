@@ -1,1 +1,1 @@
-"""One module per command: ``run(run_directory, options, engine)`` is a generator of progress that returns a manifest."""
+"""One module per command: ``run(run, options, engine)`` is a generator of progress that returns a manifest."""

@@ -1,8 +1,9 @@
-"""``crossner dapt``: continue masked-language-model training of an encoder on the run's raw text (Liu et al. 2021, 3)."""
+"""``crossner dapt``: continue masked-LM training of an encoder on the run's raw text (Liu et al. 2021, 3)."""
 
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,6 @@ from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, 
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
 
 HELD_OUT_SEED = 0
-MOST_HELD_OUT_BLOCKS = 512
 
 
 @dataclass
@@ -117,25 +117,29 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
-        model = _load(start, options, engine)
+        model = load_masked_lm(start, options, engine)
         yield Notice(_describe(stage, start, model))
         counts, train, held_out = yield from _blocks(stage, corpus, model, options, engine)
         result = yield from _adapt(stage, model, train, held_out, options, engine)
-        result["corpus"] = {"level": options.corpus_level, **counts, "blocks": len(train), "block_size": train.block_size}
+        size = {"blocks": len(train), "block_size": train.block_size}
+        result["corpus"] = {"level": options.corpus_level, **counts, **size}
         result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
 
         def finish() -> Manifest:
             model.save(stage.draft / "encoder")
+            shutil.rmtree(stage.draft / "blocks")
             Checkpoints(stage.draft / "checkpoint").remove()
-            for path in (stage.draft / "blocks").iterdir():
-                path.unlink()
-            (stage.draft / "blocks").rmdir()
             return stage.finish(result, lineage=start.lineage, device=engine.describe())
 
         return engine.first(finish)
 
 
-def _load(start: Start, options: Dapt, engine: Engine) -> MaskedLanguageModel:
+def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguageModel:
+    """The encoder with its masked-LM head, ready to train on the engine's device.
+
+    Raises:
+        CrossNERError: Blocks are longer than the encoder can read.
+    """
     torch.manual_seed(options.seed)
     encoder = str(start.folder_for(options.seed)) if start.folder else options.encoder
     model = MaskedLanguageModel.from_pretrained(encoder, attention=engine.attention)
@@ -161,9 +165,7 @@ def _blocks(
 ) -> Work[tuple[dict[str, Any], TokenBlocks, TokenBlocks]]:
     """Tokenise the corpus once, on the main process, and map it."""
     folder = stage.draft / "blocks"
-    work = write_token_stream(
-        corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size
-    )
+    work = write_token_stream(corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size)
     counts = (yield from work) if engine.world == 1 else engine.first(lambda: exhaust(work))
     first, last = border_ids(model.tokenizer)
     train, held_out = (
@@ -200,7 +202,7 @@ def _adapt(
         accumulate=options.accumulate, keep="last", checkpoint_every=options.checkpoint_every,
     )  # fmt: skip
     fitted: FitResult = yield from fit(
-        MaskedTask(model), _groups(model, options), [BlockStream(train, model, options)], plan, engine,
+        MaskedTask(model), parameter_groups(model, options), [BlockStream(train, model, options)], plan, engine,
         checkpoints=Checkpoints(stage.draft / "checkpoint"), task=stage.name, unit="subwords",
     )  # fmt: skip
     after = measure()
@@ -216,7 +218,7 @@ def _adapt(
     }
 
 
-def _groups(model: MaskedLanguageModel, options: Dapt) -> list[ParameterGroup]:
+def parameter_groups(model: MaskedLanguageModel, options: Dapt) -> list[ParameterGroup]:
     """Encoder and head, each with and without weight decay; a new head learns alone first."""
     starts_at = options.head_warmup if model.has_new_head else 0.0
     groups = []

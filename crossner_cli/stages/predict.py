@@ -135,8 +135,8 @@ def _tag_all(
 
 
 def _domain(tagger: Tagger) -> str:
-    """Whose types are looked for: the target's, which stands last."""
-    return list(tagger.tag_set.domains)[-1]
+    """Whose types are looked for: the target's, which stands first."""
+    return next(iter(tagger.tag_set.domains))
 
 
 def _check(options: Predict) -> None:

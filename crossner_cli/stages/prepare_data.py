@@ -69,6 +69,8 @@ def _check(options: PrepareData) -> None:
         raise CrossNERError("--train-limit limits the target, and there is none.", hint="Add --target DATASET.")
     if options.train_limit_seed is not None and not options.train_limit:
         raise CrossNERError("--train-limit-seed draws a sample of no size.", hint="Add --train-limit N.")
+    if options.corpus_level is not None and not options.corpus:
+        raise CrossNERError("--corpus-level selects from a corpus, and there is none.", hint="Add --corpus PATH.")
     if options.entities and not options.corpus:
         raise CrossNERError("--entities select sentences of a corpus, and there is none.", hint="Add --corpus PATH.")
 
@@ -114,9 +116,7 @@ def _prepare(
     labelled: Labelled = {}
     for role, domain in domains.items():
         yield Progress(f"read the {role} {domain.name}", len(labelled), len(domains), unit="domains")
-        found = read_domain(
-            domain.files, name=domain.name, scheme=options.scheme, keep_docstart=options.keep_docstart
-        )
+        found = read_domain(domain.files, name=domain.name, scheme=options.scheme, keep_docstart=options.keep_docstart)
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
         _write_splits(folder / role, labelled[role].splits)
         for kind, count in found.repairs.counts.items():
@@ -139,9 +139,7 @@ def _prepare(
     }
 
 
-def _choose_sentences(
-    splits: dict[str, list[Sentence]], role: str, options: PrepareData
-) -> dict[str, list[Sentence]]:
+def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:
     """The splits after ``--dev-from-train`` and, for the target, ``--train-limit``."""
     chosen = dict(splits)
     if options.dev_from_train and "train" in splits and "dev" not in splits:
@@ -264,9 +262,7 @@ def _describe(domain: Domain, labelled: LabelledDomain, statistics: dict[str, An
     }
 
 
-def _warnings(
-    domains: Domains, labelled: Labelled, statistics: dict[str, Any], options: PrepareData
-) -> list[str]:
+def _warnings(domains: Domains, labelled: Labelled, statistics: dict[str, Any], options: PrepareData) -> list[str]:
     """What a person should know before training on these data."""
     found = [
         warning

@@ -1,0 +1,88 @@
+"""Prepared data: what a stage finds in a run, and what it says where something is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.data import PreparedData, Sentence, read_sentences, write_sentences
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Finetune, PrepareData
+from crossner_cli.run_directory import RunDirectory
+
+TYPES = {"source": ("person", "place"), "target": ("song", "person")}
+WORDS = st.text(min_size=1, max_size=5).filter(lambda word: word.isprintable() or "\u2028" in word)
+
+
+def prepare(path: Path, roles: tuple[str, ...] = ("source", "target"), **changes: Any) -> RunDirectory:
+    run = RunDirectory(path)
+    with run.open_stage("prepare-data", PrepareData(**changes), {}) as stage:
+        for role in roles:
+            (stage.draft / role).mkdir()
+            write_sentences(stage.draft / role / "train.jsonl", [Sentence(("anna", role), ("B-person", "O"))])
+        (stage.draft / "corpus").mkdir()
+        (stage.draft / "corpus/domain.txt").write_text("some text\n")
+        domains = {role: {"name": f"{role}-set", "role": role, "types": list(TYPES[role])} for role in roles}
+        stage.finish({"domains": domains})
+    return run
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(WORDS, min_size=1, max_size=4), st.booleans()).map(
+            lambda pair: Sentence(tuple(pair[0]), ("O",) * len(pair[0]) if pair[1] else None, "news")
+        ),
+        max_size=4,
+    )
+)
+def test_sentences_survive_being_written(tmp_path_factory, sentences):
+    path = tmp_path_factory.mktemp("sentences") / "train.jsonl"
+    assert write_sentences(path, sentences) == len(sentences)
+    assert list(read_sentences(path, "news")) == sentences
+
+
+def test_prepared_domains_are_found_by_role(tmp_path):
+    run = prepare(tmp_path)
+    prepared = PreparedData.load(run, wanted_by="finetune")
+    assert prepared.digest == run.digest("prepare-data")
+    target = prepared.domain("target", wanted_by="finetune")
+    assert (target.name, target.role, target.types) == ("target-set", "target", ("song", "person"))
+    assert target.sentences("train") == [Sentence(("anna", "target"), ("B-person", "O"), "target-set")]
+    assert target.has("train") and not target.has("test")
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_the_tag_set_is_that_of_the_roles_in_the_scheme_of_the_run(tmp_path, scheme):
+    prepared = PreparedData.load(prepare(tmp_path, scheme=scheme), wanted_by="finetune")
+    assert prepared.tag_set("target").types == ("song", "person")
+    both = prepared.tag_set("source", "target")
+    assert both.types == ("person", "place", "song") and both.scheme == scheme
+    assert list(both.domains) == ["source-set", "target-set"]
+
+
+def test_what_is_missing_is_told_with_the_way_to_get_it(tmp_path):
+    with pytest.raises(CrossNERError, match="finetune needs the stage 'prepare-data'"):
+        PreparedData.load(RunDirectory(tmp_path), wanted_by="finetune")
+    prepared = PreparedData.load(prepare(tmp_path, ("target",)), wanted_by="finetune")
+    with pytest.raises(CrossNERError, match="joint-train needs a source domain") as caught:
+        prepared.domain("source", wanted_by="joint-train")
+    assert "prepare-data --source DATASET" in caught.value.hint
+    target = prepared.domain("target", wanted_by="finetune")
+    for split, hint in (("dev", "--dev-from-train"), ("test", "Add a test file")):
+        with pytest.raises(CrossNERError, match=f"The target 'target-set' has no {split} sentences") as caught:
+            target.sentences(split)
+        assert hint in caught.value.hint
+    assert prepared.corpus("domain").read_text() == "some text\n"
+    with pytest.raises(CrossNERError, match=r"no corpus of level 'entity' \(prepared levels: domain\)"):
+        prepared.corpus("entity")
+
+
+def test_another_stage_under_that_name_is_not_read_as_data(tmp_path):
+    with RunDirectory(tmp_path).open_stage("finetune", Finetune(name="prepare-data"), {}) as stage:
+        stage.finish({})
+    with pytest.raises(CrossNERError, match="was made by finetune, not by prepare-data"):
+        PreparedData.load(RunDirectory(tmp_path), wanted_by="finetune")

@@ -1,0 +1,340 @@
+"""Layers: the CRF against every sequence there is, dropout against what it promises."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import Dropout, LinearChainCRF
+
+SPREADS = (0.1, 3.0, 100.0)  # of the transitions; the last one is far beyond what float32 exponentials hold
+
+
+def random_crf(tags: int, spread: float = 1.0, seed: int = 0) -> LinearChainCRF:
+    generator = torch.Generator().manual_seed(seed)
+    crf = LinearChainCRF(tags)
+    with torch.no_grad():
+        for parameter in crf.parameters():
+            parameter.copy_((torch.rand(parameter.shape, generator=generator) * 2 - 1) * spread)
+    return crf
+
+
+def random_scores(batch: int, words: int, tags: int, *, scale: float = 3.0, seed: int = 1) -> Tensor:
+    return torch.randn(batch, words, tags, generator=torch.Generator().manual_seed(seed)) * scale
+
+
+def full(batch: int, words: int) -> Tensor:
+    return torch.ones(batch, words, dtype=torch.bool)
+
+
+def every_sequence(crf: LinearChainCRF, emissions: Tensor) -> dict[tuple[int, ...], float]:
+    """Score of every tag sequence of one sentence (W, K), in double precision, by the formula of the paper."""
+    words, tags = emissions.shape
+    start, stop, moves = crf.start.tolist(), crf.stop.tolist(), crf.transitions.tolist()
+    scores = {}
+    for path in itertools.product(range(tags), repeat=words):
+        emitted = sum(float(emissions[word, tag]) for word, tag in enumerate(path))
+        moved = sum(moves[before][after] for before, after in itertools.pairwise(path))
+        scores[path] = start[path[0]] + emitted + moved + stop[path[-1]]
+    return scores
+
+
+def log_sum(scores: list[float]) -> float:
+    highest = max(scores)
+    return highest + math.log(sum(math.exp(score - highest) for score in scores))
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize(("words", "tags"), [(1, 1), (1, 4), (2, 3), (3, 4), (5, 2), (5, 4)])
+def test_the_crf_agrees_with_enumeration(words, tags, spread):
+    crf = random_crf(tags, spread)
+    emissions = random_scores(2, words, tags)
+    mask = full(2, words)
+    marginals, best = crf.marginals(emissions, mask), crf.viterbi(emissions, mask)
+    for row in range(2):
+        scores = every_sequence(crf, emissions[row])
+        total = log_sum(list(scores.values()))
+        paths = torch.tensor(list(scores))
+        repeated = emissions[row].expand(len(scores), -1, -1)
+        found = crf.log_likelihood(repeated, paths, full(len(scores), words)).detach()
+        expected = torch.tensor([score - total for score in scores.values()])
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+        assert float(found.exp().sum()) == pytest.approx(1, abs=1e-4)
+        assert scores[tuple(best[row].tolist())] == pytest.approx(max(scores.values()), abs=1e-4)
+        for word, tag in itertools.product(range(words), range(tags)):
+            share = sum(math.exp(score - total) for path, score in scores.items() if path[word] == tag)
+            assert float(marginals[row, word, tag]) == pytest.approx(share, abs=1e-5)
+
+
+@settings(max_examples=30)
+@given(
+    words=st.integers(1, 6),
+    spread=st.sampled_from(SPREADS),
+    scale=st.sampled_from([0.0, 1.0, 300.0, 1e4]),
+    seed=st.integers(0, 99),
+)
+def test_float32_is_as_good_as_float64(words, spread, scale, seed):
+    crf, emissions = random_crf(5, spread, seed), random_scores(3, words, 5, scale=scale, seed=seed)
+    tags = torch.randint(0, 5, (3, words), generator=torch.Generator().manual_seed(seed))
+    mask = full(3, words)
+    found = crf.log_likelihood(emissions, tags, mask), crf.marginals(emissions, mask)
+    crf.double()
+    wanted = crf.log_likelihood(emissions.double(), tags, mask), crf.marginals(emissions.double(), mask)
+    torch.testing.assert_close(found[0].double(), wanted[0], rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(found[1].double(), wanted[1], rtol=0, atol=1e-2 if scale > 1000 else 1e-3)
+
+
+def test_both_ways_to_sum_over_previous_tags_agree():
+    emissions, mask = random_scores(4, 12, 7), full(4, 12)
+    mild, exact = random_crf(7, 5.0), random_crf(7, 5.0)
+    exact.mild = -1.0
+    for crf in (mild, exact):
+        crf._log_partition(emissions, mask).sum().backward()
+    torch.testing.assert_close(mild._log_partition(emissions, mask), exact._log_partition(emissions, mask))
+    for name, parameter in mild.named_parameters():
+        torch.testing.assert_close(parameter.grad, exact.get_parameter(name).grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_adding_a_constant_to_all_scores_of_a_word_changes_nothing(spread):
+    crf, emissions = random_crf(4, spread), random_scores(2, 6, 4)
+    tags, mask = torch.randint(0, 4, (2, 6), generator=torch.Generator().manual_seed(3)), full(2, 6)
+    shifted = emissions.clone()
+    shifted[:, 2] += 7.5
+    shifted[:, 5] -= 100.0
+    torch.testing.assert_close(
+        crf.log_likelihood(shifted, tags, mask), crf.log_likelihood(emissions, tags, mask), rtol=1e-4, atol=1e-3
+    )
+    torch.testing.assert_close(crf.marginals(shifted, mask), crf.marginals(emissions, mask), rtol=0, atol=1e-4)
+    assert torch.equal(crf.viterbi(shifted, mask), crf.viterbi(emissions, mask))
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("junk", [0.0, 1e4, -1e4, float("inf")])
+def test_padding_changes_neither_loss_nor_tags_nor_marginals(spread, junk):
+    crf, lengths = random_crf(4, spread), [3, 7, 1, 5]
+    emissions = random_scores(4, 9, 4)
+    mask = torch.arange(9) < torch.tensor(lengths)[:, None]
+    emissions[~mask] = junk
+    emissions.requires_grad_()
+    tags = torch.randint(0, 4, (4, 9), generator=torch.Generator().manual_seed(3))
+    together = crf.log_likelihood(emissions, tags, mask)
+    (gradient,) = torch.autograd.grad(together.sum(), emissions)
+    assert not gradient[~mask].any() and gradient.isfinite().all()
+    best, marginals = crf.viterbi(emissions.detach(), mask), crf.marginals(emissions.detach(), mask)
+    assert not best[~mask].any() and not marginals[~mask].any()
+    for row, length in enumerate(lengths):
+        alone = emissions.detach()[row : row + 1, :length]
+        torch.testing.assert_close(
+            crf.log_likelihood(alone, tags[row : row + 1, :length], full(1, length))[0], together[row]
+        )
+        assert torch.equal(crf.viterbi(alone, full(1, length))[0], best[row, :length])
+        torch.testing.assert_close(crf.marginals(alone, full(1, length))[0], marginals[row, :length])
+
+
+def test_without_transitions_it_is_a_softmax_a_word():
+    crf, emissions, mask = LinearChainCRF(5), random_scores(3, 8, 5), full(3, 8)
+    tags = torch.randint(0, 5, (3, 8))
+    expected = torch.log_softmax(emissions, dim=-1).gather(2, tags[..., None])[..., 0].sum(dim=1)
+    torch.testing.assert_close(crf.log_likelihood(emissions, tags, mask), expected)
+    torch.testing.assert_close(crf.marginals(emissions, mask), torch.softmax(emissions, dim=-1))
+    assert torch.equal(crf.viterbi(emissions, mask), emissions.argmax(dim=-1))
+
+
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+def test_gradients_are_right(spread):
+    crf = random_crf(3, spread).double()
+    mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
+    tags = torch.tensor([[0, 2, 1, 1], [2, 0, 0, 0]])
+    names = [name for name, _ in crf.named_parameters()]
+
+    def likelihood(emissions: Tensor, *parameters: Tensor) -> Tensor:
+        return torch.func.functional_call(
+            _Likelihood(crf), {f"crf.{n}": p for n, p in zip(names, parameters, strict=True)}, (emissions, tags, mask)
+        )
+
+    inputs = [random_scores(2, 4, 3).double(), *crf.parameters()]
+    assert torch.autograd.gradcheck(likelihood, [value.detach().requires_grad_() for value in inputs])
+
+
+class _Likelihood(nn.Module):
+    def __init__(self, crf: LinearChainCRF) -> None:
+        super().__init__()
+        self.crf = crf
+
+    def forward(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        return self.crf.log_likelihood(emissions, tags, mask)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_tags_marked_impossible_are_never_chosen_and_the_rest_is_as_without_them(spread):
+    crf, emissions, mask = random_crf(6, spread), random_scores(3, 30, 6), full(3, 30)
+    possible = [0, 2, 5]
+    masked = torch.full_like(emissions, crf.impossible)
+    masked[..., possible] = emissions[..., possible]
+    small = LinearChainCRF(3)
+    with torch.no_grad():
+        small.start.copy_(crf.start[possible])
+        small.stop.copy_(crf.stop[possible])
+        small.transitions.copy_(crf.transitions[possible][:, possible])
+    best = crf.viterbi(masked, mask)
+    assert torch.equal(best, torch.tensor(possible)[small.viterbi(emissions[..., possible], mask)])
+    marginals = crf.marginals(masked, mask)
+    assert marginals[..., [1, 3, 4]].max() == 0
+    torch.testing.assert_close(
+        marginals[..., possible], small.marginals(emissions[..., possible], mask), rtol=0, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_a_thousand_words_are_finite_and_right(spread):
+    crf, emissions, mask = random_crf(5, spread), random_scores(2, 1000, 5, scale=20.0), full(2, 1000)
+    best = crf.viterbi(emissions, mask)
+    likelihood = crf.log_likelihood(emissions, best, mask)
+    likelihood.sum().backward()
+    assert likelihood.isfinite().all() and likelihood.max() <= 0.05
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in crf.parameters())
+    marginals = crf.marginals(emissions, mask)
+    assert marginals.min() >= 0 and marginals.max() <= 1
+    torch.testing.assert_close(marginals.sum(dim=-1), torch.ones(2, 1000), rtol=0, atol=1e-3)
+    crf.double()
+    assert torch.equal(best, crf.viterbi(emissions.double(), mask))
+    torch.testing.assert_close(
+        likelihood.double(), crf.log_likelihood(emissions.double(), best, mask), rtol=1e-4, atol=0.05
+    )
+    torch.testing.assert_close(marginals.double(), crf.marginals(emissions.double(), mask), rtol=0, atol=1e-3)
+
+
+def test_small_differences_count_in_a_long_sentence_of_large_scores():
+    crf, mask = random_crf(5, 0.1), full(2, 1000)
+    emissions = random_scores(2, 1000, 5, scale=0.1) + 1000
+    best, marginals = crf.viterbi(emissions, mask), crf.marginals(emissions, mask)
+    crf.double()
+    scores = [crf._score(emissions.double(), tags, mask) for tags in (best, crf.viterbi(emissions.double(), mask))]
+    torch.testing.assert_close(*scores, rtol=0, atol=1e-3)
+    torch.testing.assert_close(marginals.double(), crf.marginals(emissions.double(), mask), rtol=0, atol=1e-3)
+
+
+def test_a_wide_gap_of_scores_keeps_its_gradient():
+    crf = LinearChainCRF(2)
+    emissions = torch.tensor([[[0.0, -1e6], [-1e6, 0.0]]], requires_grad=True)
+    loss = -crf.log_likelihood(emissions, torch.tensor([[1, 0]]), full(1, 2)).sum()
+    loss.backward()
+    assert loss.item() == pytest.approx(2e6)
+    assert emissions.grad is not None
+    torch.testing.assert_close(emissions.grad, torch.tensor([[[1.0, -1.0], [-1.0, 1.0]]]))
+
+
+def test_mixed_precision_leaves_the_crf_in_full_precision():
+    crf, emissions, mask = random_crf(7, 5.0), random_scores(4, 40, 7), full(4, 40)
+    tags = crf.viterbi(emissions, mask)
+    plain = crf.log_likelihood(emissions, tags, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = crf.log_likelihood(emissions, tags, mask)
+        assert torch.equal(crf.viterbi(emissions, mask), tags)
+    assert torch.equal(mixed, plain)
+
+
+def test_a_crf_learns_a_rule_about_neighbours():
+    torch.manual_seed(0)
+    crf = LinearChainCRF(3)
+    tags, mask = torch.tensor([[0, 1, 2, 0, 1, 2]]), full(1, 6)
+    optimiser = torch.optim.Adam(crf.parameters(), 0.3)
+    for _ in range(60):
+        optimiser.zero_grad()
+        (-crf.log_likelihood(torch.zeros(1, 6, 3), tags, mask).sum()).backward()
+        optimiser.step()
+    assert torch.equal(crf.viterbi(torch.zeros(1, 6, 3), mask), tags)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
+def test_dropout_keeps_the_expected_value_and_drops_its_share(rate):
+    torch.manual_seed(5)
+    layer, values = Dropout(rate), torch.full((1000, 401), 2.0)
+    dropped = layer(values)
+    rounded = round(rate * 256) / 256
+    assert float(dropped.mean()) == pytest.approx(2.0, rel=0.02)
+    assert float((dropped == 0).float().mean()) == pytest.approx(rounded, abs=0.003)
+    kept = dropped[dropped != 0]
+    assert torch.allclose(kept, torch.tensor(2.0 / (1 - rounded)))
+    # Each row and each column has its share: nothing repeats with the eight bytes of a random number.
+    assert (dropped == 0).float().mean(dim=0).sub(rounded).abs().max() < 0.1
+    flat = (dropped == 0).flatten()[: 401000 // 8 * 8].view(-1, 8).float()
+    assert flat.mean(dim=0).sub(rounded).abs().max() < 0.01
+    assert torch.corrcoef(flat.T).fill_diagonal_(0).abs().max() < 0.03
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.001])
+def test_a_rate_that_rounds_to_nothing_drops_nothing(rate):
+    values = torch.randn(50, 3)
+    assert torch.equal(Dropout(rate)(values), values)
+
+
+@pytest.mark.parametrize("rate", [0.997, 0.999, 0.99999])
+def test_a_rate_just_below_one_still_keeps_something(rate):
+    torch.manual_seed(1)
+    dropped = Dropout(rate)(torch.ones(100_000))
+    assert dropped.isfinite().all()
+    assert 0 < float((dropped != 0).float().mean()) < 0.01
+    assert float(dropped.mean()) == pytest.approx(1, rel=0.2)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan"), float("inf")])
+def test_what_is_no_rate_is_refused(rate):
+    with pytest.raises(CrossNERError, match=r"is not in \[0, 1\)"):
+        Dropout(rate)
+
+
+def test_dropout_is_the_identity_in_evaluation():
+    values = torch.randn(7, 5)
+    assert Dropout(0.5).eval()(values) is values
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (9,), (3, 5, 7), (2, 0, 4), (64, 3)])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+def test_dropout_takes_any_shape_and_number_format(shape, kind):
+    torch.manual_seed(2)
+    values = torch.ones(shape, dtype=kind)
+    dropped = Dropout(0.5)(values)
+    assert dropped.shape == values.shape and dropped.dtype == kind
+    assert set(dropped.flatten().tolist()) <= {0.0, 2.0}
+
+
+def test_dropout_takes_what_is_not_contiguous():
+    torch.manual_seed(2)
+    values = torch.arange(1.0, 36.0).view(5, 7).T
+    dropped = Dropout(0.5)(values)
+    assert torch.equal(dropped[dropped != 0], (values * 2)[dropped != 0])
+
+
+def test_gradients_flow_through_kept_values_only():
+    torch.manual_seed(3)
+    values = torch.randn(13, 11, requires_grad=True)
+    dropped = Dropout(0.25)(values)
+    dropped.sum().backward()
+    assert values.grad is not None
+    assert torch.equal(values.grad == 0, dropped == 0)
+    assert torch.allclose(values.grad[values.grad != 0], torch.tensor(1 / 0.75))
+
+
+def test_dropout_follows_the_seed():
+    layer, values = Dropout(0.3), torch.ones(999)
+
+    def draw(seed: int) -> list[Tensor]:
+        torch.manual_seed(seed)
+        return [layer(values), layer(values)]
+
+    first, again, other = draw(1), draw(1), draw(2)
+    assert all(torch.equal(before, after) for before, after in zip(first, again, strict=True))
+    assert not torch.equal(first[0], first[1]) and not torch.equal(first[0], other[0])
+
+
+def test_dropout_shows_its_rate():
+    assert repr(Dropout(0.25)) == "Dropout(p=0.25)"

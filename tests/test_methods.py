@@ -1,0 +1,317 @@
+"""The contract of every method: a new file in ``methods/`` is held to it without a word here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+
+from crossner_cli.data import Sentence
+from crossner_cli.encoders import load_encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation import score
+from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet
+
+TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
+WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "paris"]
+
+every_method = pytest.mark.parametrize("method", method_names())
+
+
+def make_tagger(folder: Path, method: str, tag_set: TagSet = TAG_SET, *settings: str) -> Tagger:
+    """A random tagger whose transitions, if it has any, are no longer zero."""
+    torch.manual_seed(5)
+    encoder, _ = load_encoder(str(folder), attention="eager")
+    kind = find_method(method)
+    tagger = kind(encoder, tag_set, read_settings(kind, settings))
+    with torch.no_grad():
+        for name, value in tagger.named_parameters():
+            if not name.startswith("encoder."):
+                value.add_(torch.randn_like(value) * 0.5)
+    return tagger.eval()
+
+
+def some_sentences(count: int, *, longest: int = 30, seed: int = 1) -> list[Sentence]:
+    generator = np.random.default_rng(seed)
+    sentences = []
+    for number in range(count):
+        words = int(generator.integers(1, longest + 1))
+        domain = ("news", "songs")[number % 2]
+        allowed = [tag for tag, used in zip(TAG_SET.tags, TAG_SET.of(domain), strict=True) if used]
+        sentences.append(
+            Sentence(tuple(generator.choice(WORDS, words)), tuple(generator.choice(allowed, words)), domain)
+        )
+    return sentences
+
+
+def batch_of(tagger: Tagger, sentences: list[Sentence], *, with_tags: bool = True) -> Batch:
+    reader: Any = tagger.encoder.reader
+    batch: Batch = reader.collate(reader.encode(sentences, tagger.tag_set if with_tags else None))
+    return batch
+
+
+def decode(tagger: Tagger, sentences: list[Sentence]) -> Decoded:
+    with torch.no_grad():
+        return tagger.decode(batch_of(tagger, sentences, with_tags=False))
+
+
+def loss_of(tagger: Tagger, sentences: list[Sentence]) -> dict[str, float]:
+    with torch.no_grad():
+        return {name: float(value) for name, value in tagger.loss(batch_of(tagger, sentences)).items()}
+
+
+def with_more_padding(batch: Batch, pad_id: int, places: int = 5) -> Batch:
+    """The same batch with more columns, filled with what must not be read."""
+    rows, subwords = batch.input_ids.shape
+    attention = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    row, column = batch.word_places // subwords, batch.word_places % subwords
+    pad = torch.nn.functional.pad
+    return Batch(
+        input_ids=pad(batch.input_ids, (0, places), value=pad_id),
+        attention_mask=pad(attention, (0, places)),
+        word_places=pad(row * (subwords + places) + column, (0, places)),
+        word_mask=pad(batch.word_mask, (0, places)),
+        tags=None if batch.tags is None else pad(batch.tags, (0, places), value=1),
+        domains=batch.domains,
+        words=batch.words,
+    )
+
+
+@every_method
+def test_padding_changes_nothing(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    batch = batch_of(tagger, some_sentences(5))
+    padded = with_more_padding(batch, tagger.encoder.reader.pad_id)
+    with torch.no_grad():
+        plain, more = tagger.decode(batch), tagger.decode(padded)
+        losses, more_losses = tagger.loss(batch), tagger.loss(padded)
+    assert plain.tags == more.tags
+    for first, second in zip(plain.probabilities, more.probabilities, strict=True):
+        assert first == pytest.approx(second, abs=1e-5)
+    assert {name: float(value) for name, value in losses.items()} == pytest.approx(
+        {name: float(value) for name, value in more_losses.items()}, rel=1e-5
+    )
+    assert tagger.units(batch) == tagger.units(padded)
+
+
+@every_method
+def test_neither_the_order_nor_the_company_of_a_sentence_matters(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(6)
+    together, backwards = decode(tagger, sentences), decode(tagger, sentences[::-1])
+    assert together.tags == backwards.tags[::-1]
+    for number, sentence in enumerate(sentences):
+        alone = decode(tagger, [sentence])
+        assert alone.tags[0] == together.tags[number]
+        assert alone.probabilities[0] == pytest.approx(together.probabilities[number], abs=1e-5)
+    apart = [loss_of(tagger, [sentence]) for sentence in sentences]
+    for name, value in loss_of(tagger, sentences).items():
+        assert value == pytest.approx(sum(losses[name] for losses in apart), rel=1e-4)
+
+
+@every_method
+def test_decoding_never_reads_gold_tags(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(4)
+    batch = batch_of(tagger, sentences)
+    assert batch.tags is not None
+    others = dataclasses.replace(batch, tags=(batch.tags + 1) % len(TAG_SET))
+    with torch.no_grad():
+        assert tagger.decode(batch) == tagger.decode(others) == tagger.decode(dataclasses.replace(batch, tags=None))
+
+
+@every_method
+def test_a_tiny_batch_is_learnt_by_heart(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method).train()
+    gold = [
+        Sentence(("anna", "visited", "london", "of", "paris"), ("B-person", "O", "B-place", "O", "B-place"), "news"),
+        Sentence(("acme", "x-ray", "anna", "anna"), ("B-artist", "I-artist", "B-artist", "O"), "songs"),
+        Sentence(("the",) * 5, ("O", "B-person", "B-person", "I-person", "O"), "news"),
+    ]  # fmt: skip
+    batch = batch_of(tagger, gold)
+    optimiser = torch.optim.AdamW(tagger.parameters(), lr=5e-3)
+    for _ in range(150):
+        terms, units = tagger(batch), tagger.units(batch)
+        loss = torch.stack([value / units[name] for name, value in terms.items()]).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if loss.item() < 0.01:
+            break
+    found = [TAG_SET.from_ids(ids) for ids in decode(tagger.eval(), gold).tags]
+    assert score([sentence.tags or () for sentence in gold], found, mode="conll").f1 == 100
+    assert found == [list(sentence.tags or ()) for sentence in gold]
+
+
+@every_method
+def test_every_word_gets_one_tag_and_a_probability(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    odd = Sentence(("the", "\u200b", "x" * 100, ""), None, "news")
+    sentences = [*some_sentences(6), odd, *some_sentences(1, longest=1)]
+    decoded = decode(tagger, sentences)
+    for sentence, tags, probabilities in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
+        assert len(tags) == len(probabilities) == len(sentence.words)
+        assert all(isinstance(tag, int) and 0 <= tag < len(TAG_SET) for tag in tags)
+        assert all(0 < probability <= 1 for probability in probabilities)
+
+
+@every_method
+def test_five_thousand_words_get_five_thousand_tags(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    sentence = Sentence(tuple(np.random.default_rng(2).choice(WORDS, 5000)), ("O",) * 5000, "news")
+    decoded = decode(tagger, [sentence, *some_sentences(2)])
+    assert len(decoded.tags[0]) == len(decoded.probabilities[0]) == 5000
+    assert min(decoded.probabilities[0]) > 0 and max(decoded.probabilities[0]) <= 1
+    loss = tagger.loss(batch_of(tagger, [sentence]))
+    assert all(value.isfinite() and value > 0 for value in loss.values())
+
+
+@every_method
+def test_the_loss_reaches_every_trainable_parameter(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method).train()
+    losses = tagger.loss(batch_of(tagger, some_sentences(4)))
+    torch.stack(list(losses.values())).sum().backward()
+    unreached = [name for name, value in tagger.named_parameters() if value.grad is None or not value.grad.any()]
+    # Keys see their bias only as a constant, which a softmax does not change.
+    assert [name for name in unreached if not name.endswith("key.bias")] == []
+
+
+@every_method
+def test_each_loss_term_has_its_units_and_is_a_sum_over_them(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(3)
+    once, twice = batch_of(tagger, sentences), batch_of(tagger, sentences * 2)
+    losses, doubled = tagger.loss(once), tagger.loss(twice)
+    assert list(losses) == list(doubled) == list(tagger.units(once))
+    for name, value in losses.items():
+        assert value.dim() == 0 and value > 0
+        assert float(doubled[name].detach()) == pytest.approx(2 * float(value.detach()), rel=1e-4)
+        assert tagger.units(twice)[name] == 2 * tagger.units(once)[name] > 0
+    assert tagger(once).keys() == losses.keys()
+
+
+@every_method
+def test_only_tags_of_the_domain_are_decoded(tiny_encoder_folder, method):
+    tagger, found = make_tagger(tiny_encoder_folder, method), set()
+    sentences = [dataclasses.replace(sentence, domain=domain) for sentence in some_sentences(20)
+                 for domain in ("news", "songs", "elsewhere")]  # fmt: skip
+    decoded = decode(tagger, sentences)
+    for sentence, tags, probabilities in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
+        allowed = TAG_SET.of(sentence.domain)
+        assert all(allowed[tag] for tag in tags)
+        assert all(probability > 0 for probability in probabilities)
+        found |= {(sentence.domain, TAG_SET.tags[tag]) for tag in tags}
+    assert {tag for domain, tag in found if domain == "elsewhere"} >= {"B-artist", "B-person"}
+
+
+@every_method
+def test_probabilities_are_those_of_the_best_of_all_tags_of_the_domain(tiny_encoder_folder, method):
+    """One word alone: whatever the method, the probabilities of the domain's tags sum to one."""
+    tagger = make_tagger(tiny_encoder_folder, method, TagSet({"news": ()}))
+    decoded = decode(tagger, [Sentence(("anna", "of"), None, "news")])
+    assert decoded.tags == [[0, 0]]
+    assert decoded.probabilities[0] == pytest.approx([1, 1], abs=1e-5)
+
+
+@every_method
+def test_every_method_tells_its_paper_and_its_settings(method):
+    kind = find_method(method)
+    text = str(__import__(kind.__module__, fromlist=["_"]).__doc__)
+    assert "Paper:" in text and "Differs:" in text
+    assert read_settings(kind, []) == kind.Hyperparameters()
+    assert set(kind.tag_dimensions), "no rows of tags would carry over to another tag set"
+
+
+def test_a_crf_tagger_gives_marginals_that_sum_to_one(tiny_encoder_folder):
+    tagger = make_tagger(tiny_encoder_folder, "crf", TagSet({"news": ("person",)}))
+    batch = batch_of(tagger, [Sentence(("anna",), None, "news")], with_tags=False)
+    with torch.no_grad():
+        decoded = tagger.decode(batch)
+        scores = tagger.classifier(tagger.encoder(batch))[0, 0] + tagger.crf.start + tagger.crf.stop
+    assert decoded.tags[0][0] == int(scores.argmax())
+    assert decoded.probabilities[0][0] == pytest.approx(float(torch.softmax(scores, 0).max()), abs=1e-5)
+
+
+class Configurable(LinearTagger):
+    """A method with a setting of each kind."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters:
+        """One of each."""
+
+        dropout: float = 0.1
+        layers: int = 2
+        use_memory: bool = False
+        reading: Literal["first", "mean"] = "first"
+        note: str = ""
+
+
+def test_settings_are_converted_by_the_types_of_their_fields():
+    given = ["dropout=0.5", "layers = 3", "use-memory=Yes", "reading=mean", "note=a=b"]
+    assert read_settings(Configurable, given) == Configurable.Hyperparameters(0.5, 3, True, "mean", "a=b")
+    assert read_settings(Configurable, ["use_memory=0", "dropout=1e-1"]) == Configurable.Hyperparameters()
+    assert read_settings(Configurable, ["layers=3", "layers=4"]).layers == 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted", "found"),
+    [
+        ("dropout=much", "float", "much"), ("layers=2.5", "int", "2.5"), ("use_memory=maybe", "bool", "maybe"),
+        ("reading=last", "first or mean", "last"), ("dropout", "float", ""), ("layers=", "int", ""),
+    ],
+)  # fmt: skip
+def test_a_setting_of_another_type_is_refused(setting, wanted, found):
+    with pytest.raises(CrossNERError) as caught:
+        read_settings(Configurable, [setting])
+    assert caught.value.problem == f"--set {setting!r}: expected {wanted}, got {found!r}."
+    assert "key=value" in caught.value.hint
+
+
+@pytest.mark.parametrize("setting", ["heads=2", "=1", "", "Dropout=1"])
+def test_an_unknown_setting_is_answered_with_the_list(setting):
+    with pytest.raises(CrossNERError, match="this method has no setting") as caught:
+        read_settings(Configurable, [setting])
+    assert "dropout=0.1, layers=2, use_memory=False" in caught.value.hint
+
+
+@every_method
+@pytest.mark.parametrize("rate", ["-0.1", "1", "1.5", "nan"])
+def test_a_dropout_rate_that_is_none_is_refused_before_any_work(method, rate):
+    if "dropout" not in {field.name for field in dataclasses.fields(find_method(method).Hyperparameters)}:
+        pytest.skip("this method has no dropout")
+    with pytest.raises(CrossNERError, match=r"is not in \[0, 1\)"):
+        read_settings(find_method(method), [f"dropout={rate}"])
+
+
+def test_methods_are_found_by_file_name():
+    assert {"linear", "crf"} <= set(method_names())
+    assert method_names() == sorted(method_names())
+    assert find_method("linear") is LinearTagger
+    for name in ("nope", "", "Linear", "__init__", "../linear", "linear.py"):
+        with pytest.raises(CrossNERError, match="There is no method") as caught:
+            find_method(name)
+        assert "crf, linear" in caught.value.hint
+
+
+def test_unpad_cuts_each_row_at_its_length():
+    values = torch.arange(6).view(2, 3)
+    assert unpad(values, torch.tensor([[True, True, True], [True, False, False]])) == [[0, 1, 2], [3]]
+
+
+def test_mixed_precision_gives_nearly_the_same_tags(tiny_encoder_folder):
+    for method in method_names():
+        tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(10)
+        plain = decode(tagger, sentences)
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = decode(tagger, sentences)
+            losses = tagger.loss(batch_of(tagger, sentences))
+        assert all(value.dtype == torch.float32 for value in losses.values())
+        pairs = [pair for rows in zip(plain.tags, mixed.tags, strict=True) for pair in zip(*rows, strict=True)]
+        assert sum(first == second for first, second in pairs) / len(pairs) > 0.9
+        assert all(math.isfinite(value) and value <= 1 for row in mixed.probabilities for value in row)

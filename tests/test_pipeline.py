@@ -1,0 +1,179 @@
+"""The whole chain through the real command line, on the bundled sample and a tiny encoder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from crossner_cli.cli import app
+
+MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
+QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
+
+
+def crossner(*arguments: str | Path) -> dict[str, Any]:
+    """Run a command with ``--json`` and return its result."""
+    done = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert done.exit_code == 0, done.stderr
+    record: dict[str, Any] = json.loads(done.stdout)
+    return record
+
+
+def files_of(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_folder: Path) -> Path:
+    """A run with every stage."""
+    run = tmp_path_factory.mktemp("chain") / "run"
+    here = ("--run", run)
+    crossner(
+        "prepare-data", *here, "--source", "sample-source", "--target", "sample-target", "--corpus", "sample-target",
+        "--entities", "sample-target",
+    )  # fmt: skip
+    crossner(
+        "dapt", *here, *QUICK, "--encoder", tiny_encoder_folder, "--corpus-level", "integrated", "--block-size", "32",
+        "--max-steps", "20",
+    )  # fmt: skip
+    crossner("pretrain-source", *here, *QUICK, "--start-from", "dapt", "--epochs", "1")
+    crossner("finetune", *here, *QUICK, "--start-from", "pretrain-source", "--seeds", "1,2", "--epochs", "1")
+    crossner("joint-train", *here, *QUICK, "--start-from", "dapt", "--method", "crf", "--max-steps", "5")
+    crossner("evaluate", *here, *QUICK, "--model", "finetune", "--model", "joint-train")
+    return run
+
+
+def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
+    assert files_of(chain / "prepare-data") == {
+        "manifest.json", "statistics.json", "repairs.json", "source/train.jsonl", "source/dev.jsonl",
+        "target/train.jsonl", "target/dev.jsonl", "target/test.jsonl", "corpus/domain.txt", "corpus/entity.txt",
+        "corpus/task.txt", "corpus/integrated.txt",
+    }  # fmt: skip
+    assert files_of(chain / "dapt") == {"manifest.json", *(f"encoder/{name}" for name in MODEL_FILES)}
+    assert files_of(chain / "pretrain-source") == {"manifest.json", *(f"tagger/{name}" for name in TAGGER_FILES)}
+    assert files_of(chain / "finetune") == {
+        "manifest.json", *(f"tagger-seed-{seed}/{name}" for seed in (1, 2) for name in TAGGER_FILES),
+    }  # fmt: skip
+    assert {path.name for path in chain.iterdir() if not path.name.startswith(".lock-")} == {
+        "prepare-data", "dapt", "pretrain-source", "finetune", "joint-train", "evaluate",
+    }  # fmt: skip
+
+
+def test_the_manifest_tells_the_line_of_the_weights_and_what_carried_over(chain: Path) -> None:
+    manifest = json.loads((chain / "finetune" / "manifest.json").read_text())
+    assert [step.get("stage", "base") for step in manifest["lineage"]] == ["base", "dapt", "pretrain-source"]
+    start = manifest["result"]["start"]
+    assert set(start["carried_types"]) == {"person", "organisation", "location", "misc"}
+    assert set(start["fresh_types"]) == {"astronomicalobject", "spacecraft", "telescope"}
+    assert start["left"] == 0
+    assert manifest["outputs"].keys() == files_of(chain / "finetune") - {"manifest.json"}
+
+
+def test_a_stage_of_several_seeds_reports_mean_and_deviation(chain: Path) -> None:
+    result = json.loads((chain / "finetune" / "manifest.json").read_text())["result"]
+    first, second = (record["dev_f1"] for record in result["seeds"].values())
+    assert result["dev_f1"] == pytest.approx((first + second) / 2)
+    assert result["dev_f1_deviation"] == pytest.approx(abs(first - second) / 2**0.5)
+
+
+def test_the_same_command_again_is_already_done_and_other_options_say_what_differs(chain: Path) -> None:
+    before = (chain / "finetune" / "manifest.json").read_bytes()
+    same = ("finetune", "--run", str(chain), *QUICK, "--start-from", "pretrain-source", "--seeds", "1,2")
+    again = CliRunner().invoke(app, [*same, "--epochs", "1"])
+    assert again.exit_code == 0
+    assert "already done" in again.stderr
+    other = CliRunner().invoke(app, [*same, "--epochs", "2"])
+    assert other.exit_code == 1
+    assert "epochs: 1 -> 2" in other.stderr
+    assert "--force" in other.stderr
+    assert (chain / "finetune" / "manifest.json").read_bytes() == before
+
+
+def test_the_same_seed_gives_the_same_losses_and_another_seed_others(chain: Path, tiny_encoder_folder: Path) -> None:
+    def losses(name: str, seed: int) -> list[float]:
+        result = crossner(
+            "finetune", "--run", chain, "--name", name, *QUICK, "--encoder", tiny_encoder_folder, "--epochs", "2",
+            "--seed", str(seed),
+        )["result"]  # fmt: skip
+        return [epoch["losses"]["tags"] for epoch in result["seeds"][str(seed)]["history"]]
+
+    assert losses("a", 3) == losses("b", 3)
+    assert losses("a", 3) != losses("c", 4)
+    for name in "abc":
+        shutil.rmtree(chain / name)
+
+
+def test_training_never_opens_the_test_split_and_finetune_never_the_source(
+    chain: Path, tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    (run / "prepare-data" / "target" / "test.jsonl").unlink()
+    quick = ("--run", run, *QUICK, "--encoder", tiny_encoder_folder, "--max-steps", "2")
+    crossner("pretrain-source", *quick)
+    crossner("joint-train", *quick)
+    shutil.rmtree(run / "prepare-data" / "source")
+    crossner("finetune", *quick)
+
+
+def test_a_jointly_trained_tagger_looks_for_the_types_of_the_target(chain: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("Anna visited Berlin.\n")
+    output = ("--output", tmp_path / "out.jsonl")
+    result = crossner("predict", tmp_path / "text.txt", "--run", chain, *QUICK, "--model", "joint-train", *output)
+    assert result["result"]["domain"] == "sample-target"
+
+
+def test_a_stage_that_needs_another_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["finetune", "--run", str(tmp_path / "empty"), *QUICK])
+    assert done.exit_code == 1
+    assert "crossner prepare-data" in done.stderr
+
+
+def test_unknown_start_method_setting_and_level_are_known_problems(chain: Path) -> None:
+    for arguments, text in (
+        (("finetune", "--name", "x", "--start-from", "nowhere"), "neither base, a finished stage"),
+        (("finetune", "--name", "x", "--start-from", "prepare-data"), "holds no weights"),
+        (("finetune", "--name", "x", "--method", "nomethod"), "There is no method"),
+        (("finetune", "--name", "x", "--set", "nokey=1"), "no setting 'nokey'"),
+        (("finetune", "--name", "x", "--seeds", "1,1"), "distinct numbers"),
+        (("finetune", "--name", "x", "--encoder", "./nothing"), "no encoder folder"),
+        (("finetune", "--name", "x", "--gpus", "0,1"), "0 GPUs"),
+        (("dapt", "--name", "x", "--block-size", "100000"), "reads at most"),
+    ):
+        done = CliRunner().invoke(app, [*arguments, "--run", str(chain), "--device", "cpu"][:99])
+        assert done.exit_code == 1, (arguments, done.stdout, done.stderr)
+        assert text in " ".join(done.stderr.split()), done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (chain / "x").exists()
+
+
+def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_prediction(
+    tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    data.mkdir()
+    words = ["anna" if number % 10 == 0 else "visited" for number in range(5000)]
+    lines = "".join(f"{word}\t{'B-person' if word == 'anna' else 'O'}\n" for word in words)
+    for split in ("train", "dev", "test"):
+        (data / f"{split}.txt").write_text(f"{lines}\npeter\tB-person\nmet\tO\n\n")
+    crossner("prepare-data", "--run", run, "--target", data)
+    tagged = crossner(
+        "finetune", "--run", run, *QUICK, "--encoder", tiny_encoder_folder, "--epochs", "40", "--patience", "40",
+        "--set", "dropout=0", "--learning-rate", "0.005",
+    )  # fmt: skip
+    assert tagged["result"]["dev_f1"] > 99, "the loss must have reached words far behind the encoder's limit of 64"
+    result = crossner("evaluate", "--run", run, *QUICK)
+    assert next(iter(result["result"]["models"].values()))["f1"]["mean"] > 99
+    predicted = [json.loads(line) for line in (run / "evaluate" / "predictions.jsonl").read_text().splitlines()]
+    assert [len(record["tags"]) for record in predicted] == [5000, 2]
+    (tmp_path / "long.txt").write_text(" ".join(words) + "\n")
+    crossner("predict", tmp_path / "long.txt", "--run", run, *QUICK, "--output", tmp_path / "out.jsonl")
+    (record,) = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(record["tags"]) == 5000
+    assert len(record["entities"]) == 500

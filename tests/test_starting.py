@@ -1,0 +1,294 @@
+"""Starting: what carries over is told by name, row by row, and nothing starts from what is not there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import make_encoder
+from safetensors.torch import load_file, save_file
+from test_methods import decode, every_method, make_tagger, some_sentences
+from torch import Tensor
+
+from crossner_cli.engine import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import Tagger, method_names
+from crossner_cli.options import Dapt, Finetune, PrepareData
+from crossner_cli.run_directory import RunDirectory, digest_file, digest_folder
+from crossner_cli.starting import Carried, Start, encoder_of, find_start, start_tagger
+from crossner_cli.tagger_folder import save_tagger
+from crossner_cli.tags import TagSet
+
+OLD = TagSet({"conll": ("person", "misc", "place")})
+NEW = TagSet({"music": ("band", "place", "person", "song")})
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "run")
+
+
+def options_for(folder: Path, **changes: Any) -> Finetune:
+    return dataclasses.replace(Finetune(encoder=str(folder)), **changes)
+
+
+def save_stage(
+    run: RunDirectory, name: str, taggers: dict[int, Tagger], scores: list[float | None], lineage: Any = ()
+) -> Path:
+    """A finished training stage with one tagger a seed."""
+    with run.open_stage("pretrain-source", Finetune(name=name), {}) as stage:
+        records = {}
+        for (seed, tagger), dev_f1 in zip(taggers.items(), scores, strict=True):
+            folder = "tagger" if len(taggers) == 1 else f"tagger-seed-{seed}"
+            save_tagger(tagger, stage.draft / folder)
+            records[str(seed)] = {"folder": folder, "dev_f1": dev_f1}
+        stage.finish({"seeds": records}, lineage=list(lineage))
+    return run.folder(name)
+
+
+def above(tagger: Tagger) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in tagger.above_encoder().items()}
+
+
+def by_tag(tagger: Tagger, name: str) -> dict[Any, Tensor]:
+    """The rows of a tensor by the names of their tags, however many of its dimensions count tags."""
+    value, tags = tagger.above_encoder()[name], tagger.tag_set.tags
+    if len(type(tagger).tag_dimensions[name]) == 2:
+        return {(a, b): value[i, j] for i, a in enumerate(tags) for j, b in enumerate(tags)}
+    return {tag: value[number] for number, tag in enumerate(tags)}
+
+
+@every_method
+def test_rows_of_shared_types_carry_over_exactly_and_others_start_afresh(
+    tiny_encoder_folder, tmp_path, run, engine, method
+):
+    old = make_tagger(tiny_encoder_folder, method, OLD)
+    save_tagger(old, tmp_path / "old")
+    options = options_for(tiny_encoder_folder, method=method, start_from=str(tmp_path / "old"))
+    new, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 3, engine)
+    fresh, _ = start_tagger(
+        find_start(run, options_for(tiny_encoder_folder, method=method), wanted_by="finetune"),
+        options_for(tiny_encoder_folder, method=method), NEW, 3, engine,
+    )  # fmt: skip
+    shared = {"O", "B-person", "I-person", "B-place", "I-place"}
+    for name in type(new).tag_dimensions:
+        before, after, never = by_tag(old, name), by_tag(new, name), by_tag(fresh, name)
+        for key, row in after.items():
+            is_shared = set(key) <= shared if isinstance(key, tuple) else key in shared
+            assert torch.equal(row, before[key] if is_shared else never[key]), (name, key)
+            if is_shared:
+                assert not torch.equal(row, never[key])
+    for name, value in encoder_of(old).state_dict().items():
+        assert torch.equal(encoder_of(new).state_dict()[name], value)
+    size = len(encoder_of(old).state_dict())
+    assert carried == Carried(
+        str(tmp_path / "old"), loaded=size + len(above(old)), new=0, left=0,
+        carried_types=["place", "person"], fresh_types=["band", "song"],
+    )  # fmt: skip
+    assert carried.describe().endswith("types carried over: place, person; types new: band, song")
+    assert carried.to_json()["fresh_types"] == ["band", "song"]
+
+
+@every_method
+def test_the_same_types_in_another_order_predict_the_same(tiny_encoder_folder, tmp_path, run, engine, method):
+    old = make_tagger(tiny_encoder_folder, method, TagSet({"a": ("person", "place")}))
+    save_tagger(old, tmp_path / "old")
+    options = options_for(tiny_encoder_folder, method=method, start_from=str(tmp_path / "old"))
+    tag_set = TagSet({"b": ("place", "person")})
+    new, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, tag_set, 1, engine)
+    sentences = [dataclasses.replace(sentence, domain="") for sentence in some_sentences(6)]
+    before, after = decode(old, sentences), decode(new.eval(), sentences)
+    assert [tag_set.from_ids(ids) for ids in after.tags] == [old.tag_set.from_ids(ids) for ids in before.tags]
+
+
+def test_what_another_method_has_no_place_for_is_left_and_what_it_lacks_is_new(
+    tiny_encoder_folder, tmp_path, run, engine
+):
+    for old, new, fresh, left in (("crf", "linear", 0, 3), ("linear", "crf", 3, 0)):
+        tagger = make_tagger(tiny_encoder_folder, old, OLD)
+        save_tagger(tagger, tmp_path / old)
+        options = options_for(tiny_encoder_folder, method=new, start_from=str(tmp_path / old))
+        started, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, OLD, 1, engine)
+        assert torch.equal(started.classifier.weight, tagger.classifier.weight)
+        assert (carried.loaded, carried.new, carried.left) == (len(encoder_of(tagger).state_dict()) + 2, fresh, left)
+        assert carried.fresh_types == []
+
+
+def test_a_tensor_of_another_size_is_new_and_the_old_one_left(tiny_encoder_folder, tmp_path, run, engine):
+    save_tagger(make_tagger(tiny_encoder_folder, "linear", OLD), tmp_path)
+    tensors = load_file(tmp_path / "tagger.safetensors")
+    tensors["classifier.weight"] = torch.ones(len(OLD), 5)
+    save_file(tensors, tmp_path / "tagger.safetensors")
+    options = options_for(tiny_encoder_folder, start_from=str(tmp_path))
+    tagger, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, OLD, 1, engine)
+    assert (carried.new, carried.left) == (1, 1)
+    assert carried.loaded == len(encoder_of(tagger).state_dict()) + 1
+
+
+def test_tags_of_another_scheme_carry_over_by_name(tiny_encoder_folder, tmp_path, run, engine):
+    old = make_tagger(tiny_encoder_folder, "linear", OLD)
+    save_tagger(old, tmp_path)
+    options = options_for(tiny_encoder_folder, start_from=str(tmp_path))
+    tag_set = TagSet({"music": ("person",)}, "bioes")
+    new, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, tag_set, 1, engine)
+    before, after = by_tag(old, "classifier.weight"), by_tag(new, "classifier.weight")
+    assert all(torch.equal(after[tag], before[tag]) for tag in ("O", "B-person", "I-person"))
+    assert carried.carried_types == ["person"]
+
+
+@every_method
+def test_the_same_seed_makes_the_same_tagger_and_another_seed_another(tiny_encoder_folder, run, engine, method):
+    options = options_for(tiny_encoder_folder, method=method)
+    start = find_start(run, options, wanted_by="finetune")
+    first, again, other = (start_tagger(start, options, NEW, seed, engine)[0] for seed in (1, 1, 2))
+    assert all(torch.equal(value, above(again)[name]) for name, value in above(first).items())
+    assert not torch.equal(first.classifier.weight, other.classifier.weight)
+
+
+def test_base_is_the_untouched_encoder(tiny_encoder_folder, run, engine):
+    options = options_for(tiny_encoder_folder)
+    start = find_start(run, options, wanted_by="finetune")
+    digest = digest_folder(tiny_encoder_folder)
+    assert start == Start("base", None, digest, lineage=[{"encoder": str(tiny_encoder_folder), "digest": digest}])
+    tagger, carried = start_tagger(start, options, NEW, 1, engine)
+    assert carried == Carried(
+        "base", loaded=len(encoder_of(tagger).state_dict()), new=len(above(tagger)), fresh_types=list(NEW.types)
+    )
+    assert "types new: band, place, person, song" in carried.describe()
+    assert start.folder_for(7) is None
+
+
+def test_an_adapted_encoder_starts_a_tagger(tmp_path, tiny_encoder_folder, run, engine):
+    adapted = make_encoder(tmp_path / "adapted", intermediate_size=48)
+    with run.open_stage("dapt", Dapt(), {}) as stage:
+        adapted.rename(stage.draft / "encoder")
+        stage.finish({}, lineage=[{"encoder": "minilm", "digest": "d"}])
+    for name in ("dapt", str(run.folder("dapt")), str(run.folder("dapt") / "encoder")):
+        options = options_for(tiny_encoder_folder, start_from=name)
+        start = find_start(run, options, wanted_by="finetune")
+        assert start.folder_for(1) == run.folder("dapt") / "encoder"
+        tagger, carried = start_tagger(start, options, NEW, 1, engine)
+        expected = load_file(run.folder("dapt") / "encoder/model.safetensors")
+        assert all(torch.equal(value, expected[name]) for name, value in encoder_of(tagger).model.state_dict().items())
+        assert carried.loaded == len(expected) and carried.fresh_types == list(NEW.types)
+    start = find_start(run, options_for(tiny_encoder_folder, start_from="dapt"), wanted_by="finetune")
+    digest = digest_file(run.folder("dapt") / "manifest.json")
+    assert start.digest == digest
+    assert start.lineage == [{"encoder": "minilm", "digest": "d"}, {"stage": "dapt", "name": "dapt", "digest": digest}]
+
+
+def test_a_seed_starts_from_its_own_seed_and_else_from_the_best(tiny_encoder_folder, run, engine):
+    taggers = {}
+    for seed in (1, 2, 10):
+        taggers[seed] = make_tagger(tiny_encoder_folder, "linear", OLD)
+        taggers[seed].classifier.bias.data.fill_(float(seed))
+    folder = save_stage(run, "pretrain-source", taggers, [40.0, 70.0, 55.5])
+    for name in ("pretrain-source", str(folder)):
+        options = options_for(tiny_encoder_folder, start_from=name)
+        start = find_start(run, options, wanted_by="finetune")
+        assert start.best_seed == 2
+        assert start.seeds == {seed: folder / f"tagger-seed-{seed}" for seed in (1, 2, 10)}
+        for seed, source in {1: 1, 2: 2, 10: 10, 3: 2}.items():
+            tagger, _ = start_tagger(start, options, OLD, seed, engine)
+            assert tagger.classifier.bias.tolist() == [float(source)] * len(OLD)
+
+
+def test_without_scores_the_first_seed_stands_for_the_others(tiny_encoder_folder, run):
+    tagger = make_tagger(tiny_encoder_folder, "linear", OLD)
+    save_stage(run, "one", {4: tagger}, [None])
+    start = find_start(run, options_for(tiny_encoder_folder, start_from="one"), wanted_by="finetune")
+    assert start.folder_for(1) == run.folder("one") / "tagger"
+    save_stage(run, "two", {4: tagger, 5: tagger}, [0.0, 0.0])
+    start = find_start(run, options_for(tiny_encoder_folder, start_from="two"), wanted_by="finetune")
+    assert start.folder_for(1) == run.folder("two") / "tagger-seed-4"
+
+
+def test_a_model_folder_with_a_name_of_its_own_is_that_folder(tiny_encoder_folder, run, engine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_encoder(Path("minilm"))
+    options = options_for(tiny_encoder_folder, start_from="minilm")
+    tagger, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
+    assert tagger.encoder.output_dim == 32
+
+
+def test_a_stage_is_preferred_to_a_folder_of_its_name(tiny_encoder_folder, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_encoder(Path("mine"))
+    assert find_start(run, options_for(tiny_encoder_folder, start_from="mine"), wanted_by="dapt").folder == Path("mine")
+    save_stage(run, "mine", {1: make_tagger(tiny_encoder_folder, "linear", OLD)}, [1.0])
+    start = find_start(run, options_for(tiny_encoder_folder, start_from="mine"), wanted_by="finetune")
+    assert start.folder_for(1) == run.folder("mine") / "tagger"
+
+
+@pytest.mark.parametrize("name", ["pretrain-source", "nowhere/tagger", "/nowhere", "BASE", "../run"])
+def test_an_unknown_start_is_told_with_what_there_is(run, tiny_encoder_folder, name):
+    save_stage(run, "mine", {1: make_tagger(tiny_encoder_folder, "linear", OLD)}, [1.0])
+    with pytest.raises(CrossNERError) as caught:
+        find_start(run, options_for(tiny_encoder_folder, start_from=name), wanted_by="finetune")
+    assert f"finetune: --start-from {name!r} is neither base, a finished stage of {run.path} (mine)" in str(
+        caught.value
+    )
+    assert "stage of this run" in caught.value.hint
+
+
+def test_a_folder_that_is_no_model_is_refused(run, tiny_encoder_folder, tmp_path):
+    with pytest.raises(CrossNERError, match="holds neither a finished stage"):
+        find_start(run, options_for(tiny_encoder_folder, start_from=str(tmp_path)), wanted_by="finetune")
+
+
+def test_a_stage_without_weights_is_refused(run, tiny_encoder_folder):
+    with run.open_stage("prepare-data", PrepareData(source="a"), {}) as stage:
+        stage.finish({"domains": {}})
+    with pytest.raises(CrossNERError, match=r"'prepare-data' \(prepare-data\) in .* holds no weights to start from"):
+        find_start(run, options_for(tiny_encoder_folder, start_from="prepare-data"), wanted_by="finetune")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"stage": "dapt"}'])
+def test_a_broken_manifest_is_a_known_problem(run, tiny_encoder_folder, content):
+    folder = save_stage(run, "mine", {1: make_tagger(tiny_encoder_folder, "linear", OLD)}, [1.0])
+    (folder / "manifest.json").write_text(content)
+    with pytest.raises(CrossNERError, match="manifest.json"):
+        find_start(run, options_for(tiny_encoder_folder, start_from="mine"), wanted_by="finetune")
+
+
+def test_a_tagger_that_was_deleted_is_a_known_problem(run, tiny_encoder_folder, engine):
+    folder = save_stage(run, "mine", {1: make_tagger(tiny_encoder_folder, "linear", OLD)}, [1.0])
+    (folder / "tagger").rename(folder / "elsewhere")
+    options = options_for(tiny_encoder_folder, start_from="mine")
+    with pytest.raises(CrossNERError, match="There is no encoder folder"):
+        start_tagger(find_start(run, options, wanted_by="finetune"), options, OLD, 1, engine)
+
+
+def test_a_start_that_gives_no_weight_is_an_error(run, tmp_path, tiny_encoder_folder, engine):
+    folder = make_encoder(tmp_path / "other")
+    save_file({"other": torch.ones(1)}, folder / "model.safetensors", metadata={"format": "pt"})
+    options = options_for(tiny_encoder_folder, start_from=str(folder))
+    with pytest.raises(CrossNERError, match="None of the weights"):
+        start_tagger(find_start(run, options, wanted_by="finetune"), options, OLD, 1, engine)
+
+
+def test_the_digest_of_a_start_follows_its_files(run, tmp_path, tiny_encoder_folder):
+    folder = make_encoder(tmp_path / "other")
+    options = options_for(tiny_encoder_folder, start_from=str(folder))
+    before = find_start(run, options, wanted_by="finetune")
+    assert before.lineage == [{"folder": str(folder), "digest": before.digest}]
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-6}))
+    assert find_start(run, options, wanted_by="finetune").digest != before.digest
+
+
+def test_a_started_tagger_is_ready_to_be_trained(tiny_encoder_folder, run, engine):
+    for method in method_names():
+        options = options_for(tiny_encoder_folder, method=method)
+        tagger, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
+        rates = {type(layer).__module__: layer.p for layer in tagger.modules() if type(layer).__name__ == "Dropout"}
+        assert rates == {"crossner_cli.layers": pytest.approx(0.1), "torch.nn.modules.dropout": 0.0}

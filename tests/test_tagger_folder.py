@@ -1,0 +1,173 @@
+"""A tagger's folder: complete in itself, a Hugging Face folder too, and a known problem where it is damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from conftest import make_tokenizer
+from test_methods import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
+
+from crossner_cli.data import Sentence
+from crossner_cli.engine import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Finetune
+from crossner_cli.tagger_folder import is_tagger_folder, load_tagger, read_description, save_tagger
+from crossner_cli.tags import TagSet
+
+ENCODER_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+TAGGER_FILES = {"tagger.json", "tagger.safetensors"}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+@every_method
+def test_a_saved_tagger_predicts_the_same(tiny_encoder_folder, tmp_path, engine, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method, TAG_SET, "dropout=0.3"), some_sentences(8)
+    save_tagger(tagger, tmp_path / "tagger", dev_f1=12.5)
+    assert {path.name for path in (tmp_path / "tagger").iterdir()} == ENCODER_FILES | TAGGER_FILES
+    assert is_tagger_folder(tmp_path / "tagger") and not is_tagger_folder(tmp_path)
+    again = load_tagger(tmp_path / "tagger", engine)
+    assert type(again) is type(tagger) and not again.training
+    assert again.tag_set == tagger.tag_set and again.hyper == tagger.hyper
+    before, after = tagger.state_dict(), again.state_dict()
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    assert decode(again, sentences) == decode(tagger, sentences)
+    description = read_description(tmp_path / "tagger")
+    assert description["method"] == method and description["dev_f1"] == 12.5
+    save_tagger(again, tmp_path / "again", dev_f1=12.5)
+    for name in ENCODER_FILES | TAGGER_FILES:
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "tagger" / name).read_bytes(), name
+
+
+@every_method
+def test_a_trained_tagger_with_fast_layers_is_saved_as_any_other(tiny_encoder_folder, tmp_path, engine, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(3)
+    tagger.encoder.prepare_for_training(on_cpu=True)
+    tagger.train()
+    save_tagger(tagger, tmp_path)
+    assert tagger.training
+    assert decode(load_tagger(tmp_path, engine), sentences) == decode(tagger.eval(), sentences)
+
+
+@pytest.mark.parametrize("architecture", ["Bert", "DistilBert", "Electra", "Roberta", "MPNet", "Albert"])
+def test_a_linear_tagger_is_a_hugging_face_token_classifier(tmp_path, engine, architecture):
+    tokenizer = make_tokenizer(tmp_path / "encoder")
+    torch.manual_seed(4)
+    config = getattr(transformers, f"{architecture}Config")(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=80, pad_token_id=0,
+    )  # fmt: skip
+    getattr(transformers, f"{architecture}Model")(config).save_pretrained(tmp_path / "encoder")
+    tagger = make_tagger(tmp_path / "encoder", "linear", TagSet({"news": ("person", "place")}))
+    save_tagger(tagger, tmp_path / "tagger")
+    model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "tagger").eval()
+    assert model.config.id2label == dict(enumerate(tagger.tag_set.tags))
+    own = transformers.AutoTokenizer.from_pretrained(tmp_path / "tagger")
+    for sentence in some_sentences(6):
+        read = own(list(sentence.words), is_split_into_words=True, return_tensors="pt")
+        first = [read.word_ids().index(word) for word in range(len(sentence.words))]
+        with torch.no_grad():
+            logits = model(input_ids=read["input_ids"]).logits[0, first]
+        decoded = decode(tagger, [dataclasses.replace(sentence, domain="")])
+        assert logits.argmax(dim=-1).tolist() == decoded.tags[0]
+        assert torch.softmax(logits, -1).amax(-1).tolist() == pytest.approx(decoded.probabilities[0], abs=1e-5)
+    assert decode(load_tagger(tmp_path / "tagger", engine), some_sentences(2)) == decode(tagger, some_sentences(2))
+
+
+def test_a_linear_tagger_works_in_a_pipeline(tiny_encoder_folder, tmp_path):
+    tagger = make_tagger(tiny_encoder_folder, "linear")
+    save_tagger(tagger, tmp_path)
+    pipeline = transformers.pipeline("token-classification", str(tmp_path), device="cpu")
+    words = ("anna", "visited", "london", "of", "acme")
+    ids = decode(tagger, [Sentence(words)]).tags[0]
+    expected = {place: tag for place, tag in enumerate(TAG_SET.from_ids(ids)) if tag != "O"}
+    found = {" ".join(words)[: each["start"]].count(" "): each["entity"] for each in pipeline(" ".join(words))}
+    assert found == expected
+
+
+def test_the_encoder_of_a_crf_tagger_is_a_hugging_face_model(tiny_encoder_folder, tmp_path):
+    tagger = make_tagger(tiny_encoder_folder, "crf")
+    save_tagger(tagger, tmp_path)
+    model = transformers.AutoModel.from_pretrained(tmp_path).eval()
+    batch = batch_of(tagger, some_sentences(1))
+    with torch.no_grad():
+        states = model(input_ids=batch.input_ids).last_hidden_state[0]
+        torch.testing.assert_close(states[batch.word_places[0]], tagger.encoder(batch)[0])
+
+
+def test_an_architecture_without_that_classifier_is_saved_as_an_encoder(tmp_path, engine):
+    tokenizer = make_tokenizer(tmp_path / "encoder")
+    config = transformers.ModernBertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3,
+    )  # fmt: skip
+    transformers.ModernBertModel(config).save_pretrained(tmp_path / "encoder")
+    tagger = make_tagger(tmp_path / "encoder", "linear")
+    save_tagger(tagger, tmp_path / "tagger")
+    assert decode(load_tagger(tmp_path / "tagger", engine), some_sentences(3)) == decode(tagger, some_sentences(3))
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Makes a saved tagger to damage."""
+    tagger = make_tagger(tiny_encoder_folder, "crf")
+
+    def save() -> Path:
+        folder = tmp_path_factory.mktemp("saved")
+        save_tagger(tagger, folder)
+        return folder
+
+    return save
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"{}", b"\xff", b'{"method": "crf", "hyperparameters": {}, "tag_set": {}}',
+     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": 3}, "scheme": "bio"}}'],
+)  # fmt: skip
+def test_a_broken_description_is_a_known_problem(saved, engine, content):
+    folder = saved()
+    (folder / "tagger.json").write_bytes(content)
+    with pytest.raises(CrossNERError, match="tagger.json") as caught:
+        load_tagger(folder, engine)
+    assert caught.value.hint == "Train the tagger again."
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"method": "nope"}, "There is no method 'nope'"),
+        ({"method": "linear"}, "does not fit tagger.json"),
+        ({"hyperparameters": {"colour": 1}}, "does not fit the method 'crf': .*'colour'"),
+        ({"tag_set": {"domains": {"news": ["person"]}, "scheme": "bio"}}, "does not fit tagger.json"),
+    ],
+)
+def test_parts_that_do_not_belong_together_are_a_known_problem(saved, engine, changes, problem):
+    folder = saved()
+    description = json.loads((folder / "tagger.json").read_text())
+    (folder / "tagger.json").write_text(json.dumps({**description, **changes}))
+    with pytest.raises(CrossNERError, match=problem):
+        load_tagger(folder, engine)
+
+
+def test_a_folder_with_a_part_missing_or_cut_is_a_known_problem(saved, engine, tmp_path):
+    with pytest.raises(CrossNERError, match="holds no tagger"):
+        load_tagger(tmp_path, engine)
+    for name in ("tagger.safetensors", "model.safetensors", "config.json", "tagger.json"):
+        folder = saved()
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(CrossNERError):
+            load_tagger(folder, engine)
+        (folder / name).unlink()
+        with pytest.raises(CrossNERError):
+            load_tagger(folder, engine)

@@ -1,0 +1,200 @@
+"""Tags and spans: one rule for every scheme, nothing lost on the way there and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.tags import Span, TagSet, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
+
+TYPES = ("person", "Multi-tissue_structure", "O", "B-I", "é")
+
+
+@st.composite
+def sentences_with_spans(draw: Any) -> tuple[list[Span], int]:
+    """Spans in order that do not overlap, and a length that holds them."""
+    spans, position = [], 0
+    for gap, length, entity_type in draw(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from(TYPES)), max_size=6)
+    ):
+        spans.append(Span(position + gap, position + gap + length, entity_type))
+        position += gap + length
+    return spans, position + draw(st.integers(0, 3))
+
+
+def prefixed(prefixes: str, types: tuple[str, ...] = ("x", "y")) -> st.SearchStrategy[list[str]]:
+    tags = [f"{prefix}-{entity_type}" for prefix in prefixes for entity_type in types]
+    return st.lists(st.sampled_from(["O", *tags]), max_size=8)
+
+
+def conlleval_chunks(tags: list[str]) -> list[tuple[int, int, str]]:
+    """The published rule, word for word: where a chunk ends and where one starts, by prefix and type of neighbours."""
+    pairs = [("O", "")] + [(tag[0], tag[2:]) for tag in tags] + [("O", "")]
+    chunks, start = [], 0
+    is_open = False
+    for place in range(1, len(pairs)):
+        (p, t), (q, u) = pairs[place - 1], pairs[place]
+        ends = p in "ES" or (p in "BI" and q in "BSO") or (p != "O" and t != u)
+        starts = q in "BS" or (p in "ESO" and q in "EI") or (q != "O" and t != u)
+        if ends and is_open:
+            chunks.append((start, place - 1, t))
+            is_open = False
+        if starts:
+            start, is_open = place - 1, True
+    return chunks
+
+
+@given(sentences_with_spans(), st.sampled_from(["bio", "bioes"]))
+def test_spans_survive_being_written_as_tags(case, scheme):
+    spans, length = case
+    tags = to_tags(spans, length, scheme)
+    assert len(tags) == length
+    assert to_spans(tags) == spans
+    assert illegal_positions(tags, scheme) == []
+
+
+@given(prefixed("BIES"))
+def test_any_sequence_is_read_as_conlleval_reads_it(tags):
+    assert to_spans(tags) == conlleval_chunks(tags)
+
+
+@given(prefixed("BI"))
+def test_what_was_read_is_legal_when_written_and_read_the_same_again(tags):
+    spans = to_spans(tags)
+    for scheme in ("bio", "bioes"):
+        written = to_tags(spans, len(tags), scheme)
+        assert illegal_positions(written, scheme) == []
+        assert to_spans(written) == spans
+    if not illegal_positions(tags, "bio"):
+        assert to_tags(spans, len(tags), "bio") == tags
+
+
+def test_an_inside_tag_that_continues_nothing_opens_an_entity():
+    assert to_spans(["I-x", "I-x", "I-y", "O", "I-x"]) == [(0, 2, "x"), (2, 3, "y"), (4, 5, "x")]
+    assert to_spans(["B-x", "B-x", "I-x"]) == [(0, 1, "x"), (1, 3, "x")]
+    assert to_spans(["S-x", "I-x", "E-x", "E-x"]) == [(0, 1, "x"), (1, 3, "x"), (3, 4, "x")]
+    assert to_spans([]) == []
+
+
+def test_a_type_keeps_its_hyphens():
+    assert split_tag("B-Multi-tissue_structure") == ("B", "Multi-tissue_structure")
+    assert to_spans(["B-a-b", "I-a-b", "I-a-c"]) == [(0, 2, "a-b"), (2, 3, "a-c")]
+    assert TagSet({"d": ("a-b",)}).of("d") == [True, True, True]
+
+
+def test_bilou_and_bmes_are_read_as_bioes():
+    expected = [Span(0, 3, "x"), Span(4, 5, "y")]
+    assert to_spans(["B-x", "I-x", "L-x", "O", "U-y"]) == expected
+    assert to_spans(["B-x", "M-x", "E-x", "O", "S-y"]) == expected
+    assert to_spans(["B-x", "I-x", "E-x", "O", "S-y"]) == expected
+
+
+@pytest.mark.parametrize("text", ["", "B", "B-", "-x", "X-x", "o", "b-x", "person", "BI-x", "O-x", " O"])
+def test_what_is_no_tag_is_refused(text):
+    with pytest.raises(ValueError, match="^" + text):
+        split_tag(text)
+    with pytest.raises(ValueError):
+        to_spans(["O", text])
+
+
+@given(prefixed("BIES"), st.sampled_from(["iob1", "bio", "bioes"]))
+def test_a_position_is_illegal_where_no_sequence_of_the_scheme_has_that_pair(tags, scheme):
+    pairs = {
+        "bio": lambda p, q, same: q[0] != "I" or (p[0] in "BI" and same),
+        "iob1": lambda p, q, same: q[0] != "B" or (p[0] in "BI" and same),
+        "bioes": lambda p, q, same: (p[0] in "BI") == (q[0] in "IE") and (same or p[0] not in "BI"),
+    }
+    around = ["O", *tags, "O"]
+    expected = [
+        place
+        for place, (before, now) in enumerate(zip(around, around[1:], strict=False))
+        if not pairs[scheme](before, now, before[1:] == now[1:])
+    ]
+    found = illegal_positions(tags, scheme)
+    if scheme == "bioes":
+        assert found == expected
+    else:  # E and S are no tags of these schemes; only what they have is compared
+        known = [place for place in expected if not set("ES") & {around[place][0], around[place + 1][0]}]
+        assert [place for place in found if not set("ES") & {around[place][0], around[place + 1][0]}] == known
+
+
+def test_an_entity_left_open_at_the_end_is_illegal_in_bioes_only():
+    assert illegal_positions(["O", "B-x"], "bioes") == [2]
+    assert illegal_positions(["O", "B-x"], "bio") == []
+    assert illegal_positions(["O", "B-x"], "iob1") == [1]
+
+
+@given(st.lists(sentences_with_spans(), min_size=1, max_size=6))
+def test_the_scheme_is_told_from_the_tags(cases):
+    bioes = [to_tags(spans, length, "bioes") for spans, length in cases]
+    bio = [to_tags(spans, length, "bio") for spans, length in cases]
+    has_spans = any(spans for spans, _ in cases)
+    assert detect_scheme(bio) == "bio"
+    assert detect_scheme(bioes) == ("bioes" if has_spans else "bio")
+    iob1 = [[tag.replace("B-", "I-", 1) if not before_ends(spans, place) else tag for place, tag in enumerate(tags)]
+            for (spans, _), tags in zip(cases, bio, strict=True)]  # fmt: skip
+    if iob1 != bio:
+        assert detect_scheme(iob1) == "iob1"
+
+
+def before_ends(spans: list[Span], place: int) -> bool:
+    """Whether an entity starts at a place where another of its type ends: where IOB1 writes B."""
+    here = [span.type for span in spans if span.start == place]
+    return bool(here) and any(span.end == place and span.type == here[0] for span in spans)
+
+
+def test_the_scheme_of_nothing_is_bio():
+    assert detect_scheme([]) == "bio"
+    assert detect_scheme([["O", "O"], []]) == "bio"
+    assert detect_scheme([["U-x"]]) == detect_scheme([["B-x", "M-x", "E-x"]]) == "bioes"
+
+
+TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "person")})
+
+
+def test_a_tag_set_is_the_union_of_its_domains_in_order():
+    assert TAG_SET.types == ("person", "place", "artist")
+    assert TAG_SET.tags == ("O", "B-person", "I-person", "B-place", "I-place", "B-artist", "I-artist")
+    assert len(TAG_SET) == 7
+    assert TagSet({"news": ("x",)}, "bioes").tags == ("O", "B-x", "I-x", "E-x", "S-x")
+
+
+def test_a_domain_uses_its_own_types_and_an_unknown_one_all():
+    used = [tag for tag, is_used in zip(TAG_SET.tags, TAG_SET.of("songs"), strict=True) if is_used]
+    assert used == ["O", "B-person", "I-person", "B-artist", "I-artist"]
+    assert all(TAG_SET.of("elsewhere"))
+    assert [TagSet({"a": ("x",), "b": ()}).of("b")] == [[True, False, False]]
+
+
+@given(st.lists(st.sampled_from(TAG_SET.tags), max_size=10))
+def test_tags_become_numbers_and_come_back(tags):
+    ids = TAG_SET.to_ids(tags)
+    assert all(0 <= number < len(TAG_SET) for number in ids)
+    assert TAG_SET.from_ids(ids) == tags
+
+
+def test_an_unknown_tag_is_named_with_the_types_there_are():
+    with pytest.raises(CrossNERError) as caught:
+        TAG_SET.to_ids(["O", "B-person", "B-planet", "B-moon"])
+    assert caught.value.problem == "Tag 'B-planet' is not among the types of this model: person, place, artist."
+    assert "Train on data that has this type" in caught.value.hint
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_a_tag_set_survives_json(scheme):
+    tag_set = TagSet({"news": ("person", "a-b", "é"), "songs": ("artist",), "none": ()}, scheme)
+    again = TagSet.from_json(json.loads(json.dumps(tag_set.to_json())))
+    assert again == tag_set
+    assert again.tags == tag_set.tags
+    assert again.to_ids(tag_set.tags) == list(range(len(tag_set)))
+
+
+def test_a_tag_set_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TAG_SET.scheme = "bioes"  # type: ignore[misc]
