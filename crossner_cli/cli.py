@@ -162,8 +162,8 @@ def more_memory(options: Command) -> str:
     accumulate, batch_size = getattr(options, "accumulate", None), getattr(options, "batch_size", None)
     if accumulate is not None and batch_size is not None:
         return (
-            f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same result;"
-            f" --batch-size {max(1, batch_size // 2)} makes batches smaller, which changes it and needs --force."
+            f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same gradient;"
+            f" --batch-size {max(1, batch_size // 2)} makes batches smaller. Both begin the stage again, with --force."
         )
     batch_subwords = getattr(options, "batch_subwords", None)
     return f"--batch-subwords {max(64, batch_subwords // 4)} reads less at once." if batch_subwords else ""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -85,7 +86,8 @@ class Engine:
     def describe(self) -> str:
         """One line for the log."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else str(self.device)
-        cores = f", {torch.get_num_threads()} threads" if self.on_cpu else ""
+        threads = torch.get_num_threads()
+        cores = f", {threads} thread{'s' if threads != 1 else ''}" if self.on_cpu else ""
         processes = f", {self.world} processes" if self.world > 1 else ""
         return f"{name}{cores}, {self.precision}{processes}"
 
@@ -311,7 +313,11 @@ def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
 
 
 def wait_for_all(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for processes that work together; where one fails, stop the others and return its exit status."""
+    """Wait for processes that work together; where one fails, stop the others and return its exit status.
+
+    Being told to stop, by the terminal or by SIGTERM, stops them all.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     failed = 0
     while any(process.poll() is None for process in processes):
         failed = next((process.returncode for process in processes if process.returncode), 0)
@@ -322,6 +328,8 @@ def wait_for_all(processes: list[subprocess.Popen[bytes]]) -> int:
         except KeyboardInterrupt:  # the terminal has told the processes too
             failed = 130
             break
+    for process in processes if failed else ():
+        process.terminate()
     for process in processes:
         try:
             process.wait(timeout=None if not failed else SECONDS_TO_STOP)

@@ -138,7 +138,7 @@ class Dapt(Compute):
     block_size: int = option(128, "Subwords of a block, special ones included.", minimum=8, paper=512)
     batch_size: int = option(32, "Blocks of an update, over all processes.", minimum=1, paper=8)
     accumulate: int = option(
-        1, "Parts a batch is cut into to save memory; the result is the same.", minimum=1, counts=False
+        1, "Parts a batch is cut into to save memory; the gradient is the same, the dropped values are not.", minimum=1
     )
     learning_rate: float = option(1e-4, "Peak learning rate.", minimum=0.0, paper=5e-5, panel=OPTIMISATION)
     weight_decay: float = option(0.01, "Weight decay.", minimum=0.0, paper=0.0, panel=OPTIMISATION)
@@ -164,18 +164,18 @@ class Optimisation(Compute):
     start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
     settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
     seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
-    epochs: int = option(25, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
+    epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
     max_steps: int | None = option(None, "Stop after this many updates.", minimum=1, panel=OPTIMISATION)
     patience: int | None = option(
-        8, "Stop after this many epochs without a gain on dev.", minimum=1, paper=8, panel=OPTIMISATION
-    )
-    batch_size: int = option(16, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
+        None, "Stop after this many epochs without a gain on dev; default: never, so that the rate falls to its end.",
+        minimum=1, paper=8, panel=OPTIMISATION,
+    )  # fmt: skip
+    batch_size: int = option(8, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
     accumulate: int = option(
         1,
-        "Parts a batch is cut into to save memory; the result is the same.",
+        "Parts a batch is cut into to save memory; the gradient is the same, the dropped values are not.",
         minimum=1,
         panel=OPTIMISATION,
-        counts=False,
     )
     learning_rate: float | None = option(
         None, "Peak learning rate of the encoder; default: by its width, 2.8e-4 at 384, 5e-5 at 768.", minimum=0.0,

@@ -373,5 +373,8 @@ class Stage:
             raise CrossNERError(
                 f"The stage {self.name!r} of {self.run.path} is {state} with other options or inputs:\n  "
                 + "\n  ".join(found),
-                hint="--force does it again, replacing it; --name NAME keeps both.",
+                # The other commands look for prepared data under one name.
+                hint="--force does it again, replacing it; "
+                + ("--run DIR" if self.command == "prepare-data" else "--name NAME")
+                + " keeps both.",
             )

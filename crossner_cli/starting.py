@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from crossner_cli.encoders import TransformerEncoder, digest_encoder, load_encoder
+from crossner_cli.encoders import MINILM, TransformerEncoder, digest_encoder, load_encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
@@ -29,6 +29,7 @@ class Start:
         seeds: Tagger folder of each seed, where the start is a training stage.
         best_seed: The one of these with the best dev F1.
         lineage: The stages that made these weights, the first one first.
+        notes: What a person may not expect of this start.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Start:
     seeds: dict[int, Path] = field(default_factory=dict)
     best_seed: int | None = None
     lineage: list[dict[str, str]] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
 
     def folder_for(self, seed: int) -> Path | None:
         """The folder that a seed starts from: its own seed's, where the start has one, else the best one's."""
@@ -63,7 +65,8 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
             hint="Name a stage of this run, or give the path of a stage or model folder.",
         )
     if (folder / MANIFEST).is_file():
-        return _start_from_stage(name, folder)
+        start = _start_from_stage(name, folder)
+        return replace(start, notes=(*_data_note(run, name, folder), *_encoder_note(start, options)))
     if is_tagger_folder(folder) or (folder / "config.json").is_file():
         digest = digest_folder(folder)
         return Start(name, folder, digest, lineage=[{"folder": str(folder), "digest": digest}])
@@ -71,6 +74,23 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
         f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a model (config.json).",
         hint="Give the folder of a stage such as RUN/dapt, or of a Hugging Face encoder.",
     )
+
+
+def _data_note(run: RunDirectory, name: str, folder: Path) -> list[str]:
+    """Tell of a stage of this run that was made from data which have been prepared anew since."""
+    made_from = read_manifest(folder)["inputs"].get("prepare-data")
+    is_of_run = folder.resolve().parent == run.path.resolve()
+    if not is_of_run or made_from is None or not run.has("prepare-data") or made_from == run.digest("prepare-data"):
+        return []
+    return [f"The start {name!r} was made before the data of {run.path} were prepared anew."]
+
+
+def _encoder_note(start: Start, options: Optimisation | Dapt) -> list[str]:
+    """Tell of an ``--encoder`` that is not the one the start was made from: it is not read."""
+    made_from = start.lineage[0].get("encoder") if start.lineage else None
+    if options.encoder in (MINILM, made_from):
+        return []
+    return [f"The encoder is that of {start.name} ({made_from or 'a model folder'}); {options.encoder} is not read."]
 
 
 def _start_from_stage(name: str, folder: Path) -> Start:

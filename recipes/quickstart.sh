@@ -5,7 +5,7 @@
 set -euo pipefail
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/quickstart}
 ENCODER=${ENCODER:-minilm}
-SEEDS=${SEEDS:-1,2,3}
+SEEDS=${SEEDS:-1,2}
 
 crossner prepare-data --source sample-source --target sample-target --corpus sample-target --entities sample-target
 crossner dapt --encoder "$ENCODER" --masking span --corpus-level integrated

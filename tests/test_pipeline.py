@@ -129,6 +129,37 @@ def test_a_jointly_trained_tagger_looks_for_the_types_of_the_target(chain: Path,
     assert result["result"]["domain"] == "sample-target"
 
 
+def test_a_start_of_older_data_or_another_encoder_is_told(
+    chain: Path, tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    shutil.copytree(chain / "dapt", run / "dapt")
+    quick = ("--run", str(run), *QUICK, "--max-steps", "1", "--start-from", "dapt")
+    plain = CliRunner().invoke(app, ["pretrain-source", *quick, "--encoder", str(tiny_encoder_folder)])
+    assert plain.exit_code == 0
+    assert "is not read" not in plain.stderr and "prepared anew" not in plain.stderr
+    crossner("prepare-data", "--run", run, "--source", "sample-source", "--target", "sample-target", "--force")
+    told = CliRunner().invoke(app, ["finetune", *quick, "--encoder", "other-encoder"])
+    assert told.exit_code == 0
+    assert "other-encoder is not read" in told.stderr
+    assert "'dapt' was made before the data" in told.stderr
+
+
+def test_a_stage_that_failed_before_it_did_anything_stands_in_nobodys_way(
+    tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    data.mkdir()
+    (data / "train.txt").write_text("anna\tB-person\n\nberlin\tB-place\n")
+    quick = ("--run", str(run), *QUICK, "--max-steps", "1", "--encoder", str(tiny_encoder_folder))
+    crossner("prepare-data", "--run", run, "--target", data)
+    failed = CliRunner().invoke(app, ["finetune", *quick])
+    assert failed.exit_code == 1 and "--dev-from-train" in failed.stderr
+    crossner("prepare-data", "--run", run, "--target", data, "--dev-from-train", "0.5", "--force")
+    crossner("finetune", *quick, "--epochs", "1")
+
+
 def test_a_stage_that_needs_another_names_the_command_that_makes_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["finetune", "--run", str(tmp_path / "empty"), *QUICK])
     assert done.exit_code == 1
@@ -142,6 +173,10 @@ def test_unknown_start_method_setting_and_level_are_known_problems(chain: Path) 
         (("finetune", "--name", "x", "--method", "nomethod"), "There is no method"),
         (("finetune", "--name", "x", "--set", "nokey=1"), "no setting 'nokey'"),
         (("finetune", "--name", "x", "--seeds", "1,1"), "distinct numbers"),
+        (("finetune", "--name", "x", "--seeds", "1,01"), "distinct numbers"),
+        (("finetune", "--name", "x", "--seeds", "\N{SUPERSCRIPT TWO}"), "distinct numbers"),
+        (("finetune", "--name", "x", "--seeds", "99999999999999999999"), "from 0 to 4294967295"),
+        (("finetune", "--name", "x", "--gpus", "\N{SUPERSCRIPT TWO}"), "is not a list of GPU numbers"),
         (("finetune", "--name", "x", "--encoder", "./nothing"), "no encoder folder"),
         (("finetune", "--name", "x", "--gpus", "0,1"), "0 GPUs"),
         (("dapt", "--name", "x", "--block-size", "100000"), "reads at most"),

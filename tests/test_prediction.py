@@ -220,6 +220,14 @@ def test_an_existing_output_is_kept_unless_forced(predicted, tmp_path):
     assert b"two" in output.read_bytes() and [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
 
 
+def test_a_file_is_never_replaced_by_its_own_tags(predicted, tmp_path):
+    text = tmp_path / "in.txt"
+    text.write_text("anna met peter\n")
+    with pytest.raises(CrossNERError, match="is one of the files to tag"):
+        predicted(b"", input=[text], output=text, force=True)
+    assert text.read_text() == "anna met peter\n"
+
+
 @pytest.mark.parametrize("how", ["error", "interrupt", "close"])
 def test_an_interrupted_predict_leaves_no_file(folder, engine, tmp_path, how):
     output = tmp_path / "out.jsonl"

@@ -230,6 +230,7 @@ def test_taking_the_whole_train_as_dev_is_an_error(run, folders):
         ({"source": "sample-source", "train_limit": 3}, "there is none"),
         ({"target": "sample-target", "train_limit_seed": 3}, "a sample of no size"),
         ({"target": "sample-target", "entities": [Path("names.tsv")]}, "select sentences of a corpus"),
+        ({"target": "sample-target", "corpus_level": "task"}, "selects from a corpus"),
         ({"target": "sample-target", "corpus": [Path("missing.txt")]}, "missing.txt cannot be read"),
         ({"target": "polit1cs"}, "Did you mean politics"),
     ],
@@ -365,3 +366,10 @@ def test_every_published_data_set_of_the_mirror_is_prepared(tmp_path, monkeypatc
         assert sum(record["entities"] for record in splits.values()) == sum(
             sum(file.entities.values()) for file in known.files.values()
         )
+
+
+def test_data_prepared_with_other_options_are_kept_by_another_run(run, folders):
+    exhaust(prepare_data.run(run, PrepareData(run=run.path, **folders)))
+    with pytest.raises(CrossNERError, match="train_limit: None -> 1") as caught:
+        exhaust(prepare_data.run(run, PrepareData(run=run.path, **folders, train_limit=1)))
+    assert "--run DIR keeps both" in caught.value.hint

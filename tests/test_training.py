@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -90,9 +91,10 @@ def weights(model: nn.Module) -> list[float]:
     return [value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()]
 
 
-def test_a_batch_cut_into_parts_gives_the_gradient_of_the_whole_batch(engine: Engine) -> None:
+@pytest.mark.parametrize("parts", [3, 50])
+def test_a_batch_cut_into_parts_gives_the_gradient_of_the_whole_batch(engine: Engine, parts: int) -> None:
     whole, _ = train(engine)
-    cut, _ = train(engine, accumulate=3)
+    cut, _ = train(engine, accumulate=parts)
     assert weights(cut) == pytest.approx(weights(whole), abs=1e-6)
     assert weights(whole) != pytest.approx(weights(Regression()), abs=1e-3)
 
@@ -124,8 +126,6 @@ def test_an_interrupted_loop_goes_on_to_the_very_same_weights(engine: Engine, tm
 
 
 def _finished_epochs(folder: Path) -> int:
-    import json
-
     return len(json.loads((folder / "state.json").read_text())["history"])
 
 
@@ -277,6 +277,11 @@ def tagger_weights(run: Path, name: str, folder: str = "tagger") -> dict[str, Te
     return load_file(run / name / folder / "model.safetensors")
 
 
+def losses(run: Path, name: str) -> list[float]:
+    record = json.loads((run / name / "tagger" / "training.json").read_text())
+    return [epoch["losses"]["tags"] for epoch in record["history"]]
+
+
 def test_two_processes_train_the_weights_of_one(prepared_run: Path, plain_encoder: Path) -> None:
     settings = ("--precision", "fp32", "--set", "dropout=0", "--batch-size", "8", "--learning-rate", "1e-4")
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "--")
@@ -293,6 +298,7 @@ def test_two_processes_train_the_weights_of_one(prepared_run: Path, plain_encode
         assert torch.allclose(value, double[name], atol=2e-6), name
         moved += float((value - start.get(name.removeprefix("bert."), value)).abs().sum())
     assert moved > 1, "training must have moved the weights for the comparison to mean anything"
+    assert losses(prepared_run, "two") == pytest.approx(losses(prepared_run, "one"), rel=1e-4)
 
 
 def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, tiny_encoder_folder: Path) -> None:
@@ -309,6 +315,8 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert not (prepared_run / "killed").exists()
+    (draft / "checkpoint-1" / "step-15").mkdir(parents=True)  # what a kill leaves while checkpoints are removed
+    (draft / "checkpoint-1" / "step-15" / "model.safetensors").touch()
     resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stderr
     for folder in ("tagger-seed-1", "tagger-seed-2"):

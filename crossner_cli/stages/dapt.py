@@ -117,6 +117,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
+        for note in start.notes:
+            yield Notice(note)
         model = load_masked_lm(start, options, engine)
         yield Notice(_describe(stage, start, model))
         counts, train, held_out = yield from _blocks(stage, corpus, model, options, engine)

@@ -151,6 +151,8 @@ def _check(options: Predict) -> None:
         return
     if output.is_dir():
         raise CrossNERError(f"--output {output} is a folder.", hint=f"Name a file, as {output / 'tagged.jsonl'}.")
+    if output.is_file() and any(path.is_file() and path.samefile(output) for path in options.input):
+        raise CrossNERError(f"--output {output} is one of the files to tag.", hint="Name another --output.")
     if output.is_file() and not options.force:
         raise CrossNERError(f"{output} exists.", hint="--force replaces it; or name another --output.")
     if not output.parent.is_dir():

@@ -90,6 +90,8 @@ def train_stage(
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
+        for note in start.notes:
+            yield Notice(note)
         data = read(prepared)
         records: dict[str, Any] = {}
         for seed in seeds:
@@ -103,8 +105,10 @@ def _train_seed(
 ) -> Work[dict[str, Any]]:
     """Train one tagger, or take up one that an interrupted command had finished."""
     task = f"{stage.name} seed {seed}"
-    done = folder / "training.json"
+    done, checkpoints = folder / "training.json", Checkpoints(stage.draft / f"checkpoint-{seed}")
     if done.is_file():
+        if engine.is_main:
+            checkpoints.remove()  # the interruption may have come before this was over
         record: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
         yield Notice(f"{task}: finished before the interruption.")
         return record
@@ -122,7 +126,7 @@ def _train_seed(
 
     result: FitResult = yield from fit(
         tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine,
-        score=dev_f1, checkpoints=Checkpoints(stage.draft / f"checkpoint-{seed}"), task=task,
+        score=dev_f1, checkpoints=checkpoints, task=task,
     )  # fmt: skip
     record = {
         "folder": folder.name,
@@ -140,7 +144,7 @@ def _train_seed(
     if engine.is_main:
         save_tagger(tagger, folder, lineage=start.lineage, dev_f1=result.best)
         write_json(done, record)
-        Checkpoints(stage.draft / f"checkpoint-{seed}").remove()
+        checkpoints.remove()
     engine.wait()
     return record
 
