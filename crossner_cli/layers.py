@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -54,6 +56,55 @@ class Dropout(nn.Module):
         return f"p={self.p}"
 
 
+# Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.
+IMPOSSIBLE = -1e4
+
+
+class Moves(NamedTuple):
+    """Scores of a tag sequence besides its emissions.
+
+    Args:
+        start: Of each first tag, (K,).
+        transitions: Of each tag after each other, (K, K): from, to.
+        stop: Of each last tag, (K,).
+    """
+
+    start: Tensor
+    transitions: Tensor
+    stop: Tensor
+
+
+@torch.no_grad()
+def viterbi(emissions: Tensor, mask: Tensor, moves: Moves) -> Tensor:
+    """Best tag sequence of each sentence.
+
+    Args:
+        emissions: Scores of each tag at each word, (B, W, K).
+        mask: Where a word is, (B, W); every sentence has at least one.
+        moves: Scores of first tags, neighbours and last tags.
+
+    Returns:
+        Tag ids, (B, W); 0 behind a sentence's words.
+    """
+    batch, words, _ = emissions.shape
+    best = moves.start + emissions[:, 0]  # (B, K)
+    came_from = []
+    for word in range(1, words):
+        best = best - best.amax(dim=1, keepdim=True)  # small numbers are exact, however many words there are
+        values, previous = (best[:, :, None] + moves.transitions).max(dim=1)  # over the tag before: (B, K)
+        best = torch.where(mask[:, word, None], values + emissions[:, word], best)
+        came_from.append(previous)
+    lengths = mask.sum(dim=1)
+    tag = (best + moves.stop).argmax(dim=1)  # (B,)
+    path = torch.zeros(batch, words, dtype=torch.long, device=emissions.device)
+    for word in range(words - 1, 0, -1):
+        path[:, word] = torch.where(mask[:, word], tag, 0)
+        before = came_from[word - 1].gather(1, tag[:, None])[:, 0]
+        tag = torch.where(word < lengths, before, tag)
+    path[:, 0] = tag
+    return path
+
+
 class LinearChainCRF(nn.Module):
     """Linear-chain conditional random field, masked and exact.
 
@@ -64,8 +115,7 @@ class LinearChainCRF(nn.Module):
         tags: Number of tags, K.
     """
 
-    # Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.
-    impossible = -1e4
+    impossible = IMPOSSIBLE
     # Spread of the transitions up to which sums of their exponentials lose nothing in float32.
     mild = 60.0
 
@@ -119,26 +169,12 @@ class LinearChainCRF(nn.Module):
                 alpha = torch.where(mask[:, word, None], reached + emissions[:, word], alpha)
             return torch.logsumexp(alpha + self.stop, dim=1) + total
 
-    @torch.no_grad()
-    def viterbi(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Best tag sequence of each sentence, (B, W); 0 behind its words."""
-        batch, words, _ = emissions.shape
-        best = self.start + emissions[:, 0]  # (B, K)
-        came_from = []
-        for word in range(1, words):
-            best = best - best.amax(dim=1, keepdim=True)  # small numbers are exact, however many words there are
-            values, previous = (best[:, :, None] + self.transitions).max(dim=1)  # over the tag before: (B, K)
-            best = torch.where(mask[:, word, None], values + emissions[:, word], best)
-            came_from.append(previous)
-        lengths = mask.sum(dim=1)
-        tag = (best + self.stop).argmax(dim=1)  # (B,)
-        path = torch.zeros(batch, words, dtype=torch.long, device=emissions.device)
-        for word in range(words - 1, 0, -1):
-            path[:, word] = torch.where(mask[:, word], tag, 0)
-            before = came_from[word - 1].gather(1, tag[:, None])[:, 0]
-            tag = torch.where(word < lengths, before, tag)
-        path[:, 0] = tag
-        return path
+    def viterbi(self, emissions: Tensor, mask: Tensor, moves: Moves | None = None) -> Tensor:
+        """Best tag sequence of each sentence, (B, W), among those that ``moves`` does not rule out."""
+        own = Moves(self.start, self.transitions, self.stop)
+        return viterbi(
+            emissions, mask, own if moves is None else Moves(*(a + b for a, b in zip(own, moves, strict=True)))
+        )
 
     @torch.enable_grad()
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:

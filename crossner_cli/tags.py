@@ -141,6 +141,13 @@ class TagSet:
         types = self.domains.get(domain, self.types)
         return [tag == OUTSIDE or split_tag(tag)[1] in types for tag in self.tags]
 
+    def legal_moves(self) -> tuple[list[bool], list[list[bool]], list[bool]]:
+        """Which tags may begin a sentence, (K,), which may follow which, (K, K): from, to, and which may end it."""
+        start = [0 not in illegal_positions([tag], self.scheme) for tag in self.tags]
+        follow = [[1 not in illegal_positions([tag, then], self.scheme) for then in self.tags] for tag in self.tags]
+        stop = [1 not in illegal_positions([tag], self.scheme) for tag in self.tags]
+        return start, follow, stop
+
     def to_ids(self, tags: Sequence[str]) -> list[int]:
         """Number the tags of a sentence.
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole chain on the bundled sample: news with four entity types -> astronomy with seven. No hub, no downloads.
-# Compares a tagger fine-tuned directly with one adapted to the domain's text and pre-trained on news. Under five
-# minutes on two cores. Expected and measured test F1: recipes/README.md
+# Compares a tagger fine-tuned directly with one adapted to the domain's text and pre-trained on news. Three minutes on
+# two cores. Measured test F1: recipes/README.md
 set -euo pipefail
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/quickstart}
 ENCODER=${ENCODER:-minilm}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from crossner_cli.evaluation import score
 from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.subwords import Batch
-from crossner_cli.tags import TagSet
+from crossner_cli.tags import TagSet, illegal_positions
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "paris"]
@@ -229,13 +230,43 @@ def test_every_method_tells_its_paper_and_its_settings(method):
 
 
 def test_a_crf_tagger_gives_marginals_that_sum_to_one(tiny_encoder_folder):
-    tagger = make_tagger(tiny_encoder_folder, "crf", TagSet({"news": ("person",)}))
+    tagger = make_tagger(tiny_encoder_folder, "crf", TagSet({"news": ("person",)}), "legal=false")
     batch = batch_of(tagger, [Sentence(("anna",), None, "news")], with_tags=False)
     with torch.no_grad():
         decoded = tagger.decode(batch)
         scores = tagger.classifier(tagger.encoder(batch))[0, 0] + tagger.crf.start + tagger.crf.stop
     assert decoded.tags[0][0] == int(scores.argmax())
     assert decoded.probabilities[0][0] == pytest.approx(float(torch.softmax(scores, 0).max()), abs=1e-5)
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+@pytest.mark.parametrize("method", method_names())
+def test_only_sequences_that_the_scheme_allows_are_given(tiny_encoder_folder, method, scheme):
+    tag_set = TagSet({"news": ("person", "place")}, scheme)
+    sentences = [
+        Sentence(tuple(["anna", "visited", "london", "of", "acme"][:length]), None, "news") for length in range(1, 6)
+    ]
+    found = {}
+    for legal in ("true", "false"):
+        tagger = make_tagger(tiny_encoder_folder, method, tag_set, f"legal={legal}")
+        decoded = decode(tagger, sentences)
+        found[legal] = sum(len(illegal_positions(tag_set.from_ids(tags), scheme)) for tags in decoded.tags)
+    assert found["true"] == 0
+    assert found["false"] > 0, "random scores must break the rule for the test to mean anything"
+
+
+def test_the_legal_sequence_of_a_linear_tagger_is_the_likeliest_one(tiny_encoder_folder):
+    tag_set = TagSet({"news": ("person",)}, "bioes")
+    tagger = make_tagger(tiny_encoder_folder, "linear", tag_set)
+    sentence = Sentence(("anna", "visited", "london", "of"), None, "news")
+    with torch.no_grad():
+        scores = tagger._scores(batch_of(tagger, [sentence], with_tags=False))[0].log_softmax(-1)
+    legal = [
+        tags for tags in itertools.product(range(len(tag_set)), repeat=4)
+        if not illegal_positions(tag_set.from_ids(tags), "bioes")
+    ]  # fmt: skip
+    best = max(legal, key=lambda tags: sum(float(scores[word, tag]) for word, tag in enumerate(tags)))
+    assert tuple(decode(tagger, [sentence]).tags[0]) == best
 
 
 class Configurable(LinearTagger):

@@ -67,7 +67,7 @@ def test_a_linear_tagger_is_a_hugging_face_token_classifier(tmp_path, engine, ar
         max_position_embeddings=80, pad_token_id=0,
     )  # fmt: skip
     getattr(transformers, f"{architecture}Model")(config).save_pretrained(tmp_path / "encoder")
-    tagger = make_tagger(tmp_path / "encoder", "linear", TagSet({"news": ("person", "place")}))
+    tagger = make_tagger(tmp_path / "encoder", "linear", TagSet({"news": ("person", "place")}), "legal=false")
     save_tagger(tagger, tmp_path / "tagger")
     model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "tagger").eval()
     assert model.config.id2label == dict(enumerate(tagger.tag_set.tags))
@@ -84,7 +84,7 @@ def test_a_linear_tagger_is_a_hugging_face_token_classifier(tmp_path, engine, ar
 
 
 def test_a_linear_tagger_works_in_a_pipeline(tiny_encoder_folder, tmp_path):
-    tagger = make_tagger(tiny_encoder_folder, "linear")
+    tagger = make_tagger(tiny_encoder_folder, "linear", TAG_SET, "legal=false")
     save_tagger(tagger, tmp_path)
     pipeline = transformers.pipeline("token-classification", str(tmp_path), device="cpu")
     words = ("anna", "visited", "london", "of", "acme")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from crossner_cli.encoders import Encoder
 from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import IMPOSSIBLE, Moves
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
 
@@ -51,6 +52,7 @@ class Tagger(nn.Module, ABC):
         self.encoder, self.tag_set, self.hyper = encoder, tag_set, hyper
         rows = torch.tensor([tag_set.of(domain) for domain in tag_set.domains])  # (domains, K)
         self.register_buffer("allowed", rows, persistent=False)
+        self.legal_moves = Penalties(tag_set)
         self._domain_rows = {domain: row for row, domain in enumerate(tag_set.domains)}
 
     # Names of the tensors above the encoder that hold one row or column a tag, with the dimensions that do:
@@ -82,6 +84,23 @@ class Tagger(nn.Module, ABC):
     def above_encoder(self) -> dict[str, Tensor]:
         """The tensors of the method itself, by name."""
         return {name: value for name, value in self.state_dict().items() if not name.startswith("encoder.")}
+
+
+class Penalties(nn.Module):
+    """What makes a decoder keep to sequences that the tag scheme allows: 0 for a legal move, else next to -infinity."""
+
+    start: Tensor
+    transitions: Tensor
+    stop: Tensor
+
+    def __init__(self, tag_set: TagSet) -> None:
+        super().__init__()
+        for name, legal in zip(Moves._fields, tag_set.legal_moves(), strict=True):
+            self.register_buffer(name, (~torch.tensor(legal)).float() * IMPOSSIBLE, persistent=False)
+
+    def forward(self) -> Moves:
+        """The penalties, on the model's device."""
+        return Moves(self.start, self.transitions, self.stop)
 
 
 def unpad(values: Tensor, word_mask: Tensor) -> list[list[Any]]:

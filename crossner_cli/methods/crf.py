@@ -23,9 +23,12 @@ class CRFTagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters:
-        """dropout: share of each word vector's values dropped before the scores."""
+        """dropout: share of each word vector's values dropped before the scores. legal: give only sequences that the
+        tag scheme allows.
+        """
 
         dropout: float = 0.1
+        legal: bool = True
 
         def __post_init__(self) -> None:
             check_rate(self.dropout)
@@ -56,7 +59,7 @@ class CRFTagger(Tagger):
     def decode(self, batch: Batch) -> Decoded:
         """The best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
         scores = self._scores(batch).masked_fill(~self.allowed_tags(batch)[:, None], self.crf.impossible)
-        tags = self.crf.viterbi(scores, batch.word_mask)  # (B, W)
+        tags = self.crf.viterbi(scores, batch.word_mask, self.legal_moves() if self.hyper.legal else None)  # (B, W)
         marginals = self.crf.marginals(scores, batch.word_mask).gather(2, tags[..., None])[..., 0]
         return Decoded(unpad(tags, batch.word_mask), unpad(marginals, batch.word_mask))
 

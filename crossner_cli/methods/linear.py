@@ -2,7 +2,7 @@
 
 Paper: the BERT tagger of Liu et al. (2021), CrossNER, section 4.
 Differs: scores words instead of subwords, so every word receives exactly one tag; padding is masked; dropout
-before the classifier (0 gives the paper's).
+before the classifier (0 gives the paper's); decoding gives legal sequences only (legal=false gives the paper's).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.encoders import Encoder
-from crossner_cli.layers import Dropout, check_rate
+from crossner_cli.layers import IMPOSSIBLE, Dropout, check_rate, viterbi
 from crossner_cli.methods import Decoded, Tagger, unpad
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
@@ -25,9 +25,12 @@ class LinearTagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters:
-        """dropout: share of each word vector's values dropped before the classifier."""
+        """dropout: share of each word vector's values dropped before the classifier. legal: give only sequences that
+        the tag scheme allows; without, each word gets its likeliest tag, as in the paper.
+        """
 
         dropout: float = 0.1
+        legal: bool = True
 
         def __post_init__(self) -> None:
             check_rate(self.dropout)
@@ -50,9 +53,14 @@ class LinearTagger(Tagger):
         return {"tags": batch.words}
 
     def decode(self, batch: Batch) -> Decoded:
-        """The likeliest tag of each word, among those of the sentence's domain."""
+        """The likeliest legal sequence of the domain's tags, each word on its own; probabilities are the words'."""
         allowed = self.allowed_tags(batch)[:, None]  # (B, 1, K)
-        probabilities, tags = torch.softmax(self._scores(batch).masked_fill(~allowed, -torch.inf), -1).max(dim=-1)
+        log_probabilities = torch.log_softmax(self._scores(batch).masked_fill(~allowed, IMPOSSIBLE), -1)
+        if self.hyper.legal:
+            tags = viterbi(log_probabilities, batch.word_mask, self.legal_moves())
+        else:
+            tags = log_probabilities.argmax(dim=-1)
+        probabilities = log_probabilities.gather(2, tags[..., None])[..., 0].exp()  # (B, W)
         return Decoded(unpad(tags, batch.word_mask), unpad(probabilities, batch.word_mask))
 
     def _scores(self, batch: Batch) -> Tensor:
