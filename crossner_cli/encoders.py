@@ -57,7 +57,6 @@ class TransformerEncoder(Encoder):
         super().__init__()
         self.model, self.reader = model, reader
         self.output_dim = int(model.config.hidden_size)
-        self.takes_types = "token_type_ids" in model.forward.__code__.co_varnames
 
     def forward(self, batch: Batch) -> Tensor:
         """Read all windows, keep the first subword of each word."""
@@ -266,20 +265,39 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
     return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), counts
 
 
+def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:
+    """Read weights in fp32, from safetensors only and without remote code: the one place that loads a model.
+
+    Args:
+        kind: An ``Auto`` class of transformers.
+        folder: A model folder or a Hugging Face name.
+        config: Its configuration.
+        attention: Attention kernel; None lets transformers choose.
+
+    Returns:
+        The model, and which tensors were missing or left.
+
+    Raises:
+        One of ``UNREADABLE``: for the caller to explain.
+    """
+    with quiet_transformers():
+        model, report = kind.from_pretrained(
+            folder,
+            config=config,
+            attn_implementation=attention,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            dtype=torch.float32,
+        )
+    return model, report
+
+
 def _load_model(encoder: str, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:
     from transformers import AutoModel
 
     try:
-        with quiet_transformers():
-            model, report = AutoModel.from_pretrained(
-                folder,
-                config=config,
-                attn_implementation=attention,
-                trust_remote_code=False,
-                use_safetensors=True,
-                output_loading_info=True,
-                dtype=torch.float32,
-            )
+        return read_model(AutoModel, folder, config, attention)
     except UNREADABLE as error:
         if attention is not None:
             return _load_model(encoder, folder, config, None)
@@ -287,7 +305,6 @@ def _load_model(encoder: str, folder: str, config: Any, attention: str | None) -
             f"The encoder {encoder!r} cannot be loaded: {first_line(error)}",
             hint="It must be a bidirectional Hugging Face encoder with safetensors weights.",
         ) from None
-    return model, report
 
 
 def _check_reads_text(encoder: str, model: Any) -> None:

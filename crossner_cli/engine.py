@@ -181,8 +181,6 @@ def start_engine(options: Compute) -> Engine:
 
     read_slurm_variables()
     torch.set_num_threads(options.threads or default_threads())
-    if options.threads is None and hasattr(os, "sched_getaffinity"):
-        torch.set_num_threads(max(1, default_threads() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     name = choose_device(options)
     on_cpu = name == "cpu"
     precision = choose_precision(options.precision, name)
@@ -208,8 +206,9 @@ def reset_accelerate() -> None:
 
 
 def default_threads() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    """Cores this process may use: its share, where a launcher has put several processes on the machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def choose_device(options: Compute) -> str:

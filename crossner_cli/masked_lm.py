@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from crossner_cli.encoders import quiet_transformers, read_config, resolve_encoder
+from crossner_cli.encoders import quiet_transformers, read_config, read_model, resolve_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.masking import NOT_CHOSEN, Level, mask_block
 from crossner_cli.subwords import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
@@ -162,23 +162,13 @@ def _encoder_of(model: PreTrainedModel) -> nn.Module:
 
 
 def _load(folder: str, config: Any, attention: str | None) -> tuple[PreTrainedModel, dict[str, Any]]:
-    with quiet_transformers():
-        try:
-            model, report = AutoModelForMaskedLM.from_pretrained(
-                folder,
-                config=config,
-                attn_implementation=attention,
-                trust_remote_code=False,
-                use_safetensors=True,
-                output_loading_info=True,
-                dtype=torch.float32,
-            )
-        except UNREADABLE as error:
-            raise CrossNERError(
-                f"{folder}: no masked language model can be loaded ({first_line(error)}).",
-                hint="It must be a bidirectional Hugging Face encoder with safetensors weights, as bert-base-cased.",
-            ) from None
-    return model, report
+    try:
+        return read_model(AutoModelForMaskedLM, folder, config, attention)
+    except UNREADABLE as error:
+        raise CrossNERError(
+            f"{folder}: no masked language model can be loaded ({first_line(error)}).",
+            hint="It must be a bidirectional Hugging Face encoder with safetensors weights, as bert-base-cased.",
+        ) from None
 
 
 def _check_encoder(name: str, model: PreTrainedModel, missing: set[str]) -> None:
