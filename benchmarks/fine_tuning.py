@@ -22,7 +22,7 @@ from crossner_cli.layers import Dropout
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Finetune
 from crossner_cli.progress import exhaust
-from crossner_cli.stages.tagger_training import DEV_BATCH_SUBWORDS, parameter_groups, plan_of
+from crossner_cli.stages.tagger_training import parameter_groups, plan_of
 from crossner_cli.starting import Start, encoder_of, start_tagger
 from crossner_cli.subwords import position_limit, read_tokenizer
 from crossner_cli.tagging import tag
@@ -98,6 +98,8 @@ def ablations(task: FineTuning) -> dict[str, Side]:
         "crossner": side(),
         "fp32": side(precision="fp32"),
         "batches not by length": side(stream_type=ShuffledStream),
+        "last layer whole": side(alter=compute_the_last_layer_whole),
+        "softmax in bf16": side(alter=use_eager_attention),
         "fused attention kernel": side(alter=use_fused_attention),
         "PyTorch's dropout layers": side(alter=use_torch_dropout),
         "attention weights dropped": side(alter=drop_attention),
@@ -175,7 +177,7 @@ def train_tagger(
     stopwatch = Stopwatch()
     with stopwatch.running():
         exhaust(fit(tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine))
-    tagged = tag(tagger, task.dev, engine, batch_subwords=DEV_BATCH_SUBWORDS)
+    tagged = tag(tagger, task.dev, engine)
     return tagger, Measured(task.words, stopwatch.seconds, task.f1([sentence.tags for sentence in tagged]))
 
 
@@ -186,6 +188,16 @@ class ShuffledStream(SentenceStream):
         """Shuffle and cut."""
         order = np.random.default_rng([self.seed, number]).permutation(len(self.sentences))
         return [order[first : first + self.batch_size].tolist() for first in range(0, len(order), self.batch_size)]
+
+
+def compute_the_last_layer_whole(model: Any) -> None:
+    """Compute every position of the last layer, not those alone that begin a word."""
+    model.config.chunk_size_feed_forward = 1 << 30  # more than there are positions: nothing is cut
+
+
+def use_eager_attention(model: Any) -> None:
+    """Take transformers' own attention, one step after the other."""
+    model.set_attn_implementation("eager")
 
 
 def use_fused_attention(model: Any) -> None:

@@ -165,8 +165,9 @@ def more_memory(options: Command) -> str:
             f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same gradient;"
             f" --batch-size {max(1, batch_size // 2)} makes batches smaller. Both begin the stage again, with --force."
         )
-    batch_subwords = getattr(options, "batch_subwords", None)
-    return f"--batch-subwords {max(64, batch_subwords // 4)} reads less at once." if batch_subwords else ""
+    if not hasattr(options, "batch_subwords"):
+        return ""
+    return f"--batch-subwords {max(64, (options.batch_subwords or 1024) // 4)} reads less at once."
 
 
 def tell(problem: str, hint: str, options: Command, *, is_shared: bool = False, is_error: bool = True) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import Dropout
+from crossner_cli.fast_encoder import only_positions, use_fast_cpu_layers
 from crossner_cli.run_directory import digest_file, digest_folder
 from crossner_cli.subwords import (
     UNREADABLE,
@@ -60,8 +60,10 @@ class TransformerEncoder(Encoder):
 
     def forward(self, batch: Batch) -> Tensor:
         """Read all windows, keep the first subword of each word."""
-        states = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
-        return first_subwords(states, batch.word_places)
+        with only_positions(self.model, batch.word_places.flatten()):
+            output = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
+        states: Tensor = output.last_hidden_state  # (1, B*W, H)
+        return states.view(*batch.word_places.shape, -1)
 
     @property
     def word_embeddings(self) -> nn.Parameter:
@@ -81,54 +83,6 @@ class TransformerEncoder(Encoder):
             for layer in self.model.modules():
                 if isinstance(layer, nn.Linear):
                     layer.to(torch.bfloat16)
-
-
-def first_subwords(states: Tensor, word_places: Tensor) -> Tensor:
-    """Pick the vector of each word's first subword.
-
-    Args:
-        states: Encoder output, (R, T, H).
-        word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W).
-
-    Returns:
-        One vector a word, (B, W, H).
-    """
-    flat = states.reshape(-1, states.shape[-1])
-    return flat.index_select(0, word_places.reshape(-1)).view(*word_places.shape, -1)
-
-
-def use_fast_cpu_layers(model: nn.Module) -> None:
-    """Prepare an encoder to be trained on a CPU.
-
-    Attention weights are not dropped: that costs a random number for each pair of subwords. The other dropout layers
-    draw their numbers eight at a time. Under bf16 autocast the embeddings are cast once, so that the sums and
-    normalisations between the matrix products run in bf16 too instead of falling back to fp32.
-    """
-    for parent in list(model.modules()):
-        is_attention = _is_attention(parent) and not any(map(_is_attention, list(parent.modules())[1:]))
-        if is_attention and isinstance(getattr(parent, "attention_dropout", None), float):
-            parent.attention_dropout = 0.0  # type: ignore[assignment]
-        for name, child in list(parent.named_children()):
-            if not isinstance(child, nn.Dropout):
-                continue
-            # Some attention modules only read ``dropout.p``, so the layer stays.
-            if is_attention and name != "output_dropout":
-                child.p = 0.0
-            else:
-                setattr(parent, name, Dropout(child.p).train(child.training))
-    embeddings = getattr(model, "embeddings", None)
-    if isinstance(embeddings, nn.Module):
-        embeddings.register_forward_hook(_cast_under_autocast)
-
-
-def _is_attention(module: nn.Module) -> bool:
-    return "attention" in type(module).__name__.lower()
-
-
-def _cast_under_autocast(module: nn.Module, inputs: Any, output: Any) -> Any:
-    if isinstance(output, Tensor) and output.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-        return output.to(torch.get_autocast_dtype("cpu"))
-    return output
 
 
 def resolve_encoder(encoder: str) -> str:

@@ -6,11 +6,13 @@ The engine is Accelerate: CPU, one GPU, several GPUs, several machines, the same
 choice                CPU                             GPU
 ====================  ==============================  ===================================
 bf16                  where AMX or AVX512-BF16 is     where the GPU has it
-attention kernel      eager: the fused kernel's       fused where the encoder has it
+attention kernel      one after the other, softmax    fused where the encoder has it
+                      in fp32: the fused kernel's
                       backward pass is slow in bf16
 attention dropout     0 while training                the encoder's own rate
 dropout layers        eight decisions a random draw   PyTorch's
 optimiser             fused AdamW                     fused AdamW
+subwords read at once 1,024: little padding           16,384
 ====================  ==============================  ===================================
 """
 
@@ -32,6 +34,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
+from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.options import Compute
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 
@@ -81,7 +84,12 @@ class Engine:
     @property
     def attention(self) -> str | None:
         """The attention kernel that is fast here; None is transformers' choice for the architecture."""
-        return "eager" if self.on_cpu else None
+        return CPU_ATTENTION if self.on_cpu else None
+
+    @property
+    def batch_subwords(self) -> int:
+        """Subwords to read at once where nothing is trained."""
+        return 1024 if self.on_cpu else 16384
 
     def describe(self) -> str:
         """One line for the log."""

@@ -7,8 +7,7 @@ Differs: a checkpoint without a masked-LM head gets one tied to its word embeddi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 
 from crossner_cli.encoders import quiet_transformers, read_config, read_model, resolve_encoder
 from crossner_cli.errors import CrossNERError
+from crossner_cli.fast_encoder import only_positions
 from crossner_cli.masking import NOT_CHOSEN, Level, mask_block
 from crossner_cli.subwords import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
 from crossner_cli.token_stream import TokenBlocks
@@ -128,7 +128,7 @@ class MaskedLanguageModel(nn.Module):
         """
         flat = labels.flatten()
         positions = (flat != NOT_CHOSEN).nonzero().squeeze(1)  # (N,)
-        with _narrowed(self.encoder, positions):
+        with only_positions(self.encoder, positions):
             scores = self.model(input_ids=input_ids).logits.squeeze(0)  # (N, vocabulary)
         loss = F.cross_entropy(scores.float(), flat[positions], reduction="sum")
         return loss, torch.tensor(len(positions), device=loss.device)
@@ -138,22 +138,6 @@ class MaskedLanguageModel(nn.Module):
         with quiet_transformers():
             self.model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
-
-
-@contextmanager
-def _narrowed(encoder: nn.Module, positions: Tensor) -> Iterator[None]:
-    """Make an encoder hand only some positions to the head, as one row: (1, N, H) for (B, T, H)."""
-
-    def narrow(module: nn.Module, inputs: Any, output: Any) -> Any:
-        states = output.last_hidden_state
-        output.last_hidden_state = states.flatten(0, 1).index_select(0, positions).unsqueeze(0)
-        return output
-
-    handle = encoder.register_forward_hook(narrow)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def _encoder_of(model: PreTrainedModel) -> nn.Module:

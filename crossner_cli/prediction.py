@@ -77,7 +77,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def tag_documents(
-    tagger: Tagger, documents: Sequence[Document], engine: Engine, *, domain: str, batch_subwords: int
+    tagger: Tagger, documents: Sequence[Document], engine: Engine, *, domain: str, batch_subwords: int | None = None
 ) -> list[TaggedDocument]:
     """Tag documents, their sentences batched together by length.
 
@@ -86,7 +86,7 @@ def tag_documents(
         documents: Every process is given the same ones.
         engine: Where.
         domain: Whose entity types are looked for.
-        batch_subwords: Subwords read at once.
+        batch_subwords: Subwords read at once; None is the engine's.
     """
     sentences = [
         Sentence(tuple([word.text for word in words]), None, domain)

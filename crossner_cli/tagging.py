@@ -23,14 +23,16 @@ class Tagged(NamedTuple):
     probabilities: tuple[float, ...]
 
 
-def tag(tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, batch_subwords: int) -> list[Tagged]:
+def tag(
+    tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, batch_subwords: int | None = None
+) -> list[Tagged]:
     """Tag sentences; gold tags are not read.
 
     Args:
         tagger: In any mode; the mode is restored.
         sentences: Every process is given the same ones and returns all of them.
         engine: Where. Several processes share the work.
-        batch_subwords: Subwords read at once, padding included; a longer sentence is read alone.
+        batch_subwords: Subwords read at once, padding included; a longer sentence is read alone. None is the engine's.
 
     Returns:
         One result a sentence, in the order given.
@@ -39,12 +41,17 @@ def tag(tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, batch_
 
 
 def tag_with_progress(
-    tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, batch_subwords: int, task: str = "tag"
+    tagger: Tagger,
+    sentences: Sequence[Sentence],
+    engine: Engine,
+    *,
+    batch_subwords: int | None = None,
+    task: str = "tag",
 ) -> Work[list[Tagged]]:
     """Same as ``tag``, telling after each batch how far it is."""
     reader = reader_of(tagger)
     encoded = reader.encode(sentences)
-    batches = list(batches_by_length(encoded, batch_subwords))[engine.rank :: engine.world]
+    batches = list(batches_by_length(encoded, batch_subwords or engine.batch_subwords))[engine.rank :: engine.world]
     total = sum(map(len, batches))
     names = tagger.tag_set.tags
     found: list[tuple[int, Tagged]] = []

@@ -26,6 +26,8 @@ from crossner_cli.subwords import Batch, EncodedSentence, SubwordReader
 
 # Sentences of about one length are batched together, out of this many shuffled batches at a time.
 POOLED_BATCHES = 50
+# Lengths are blurred by this many over the number of sentences, at most by a quarter.
+BLURRED_SENTENCES = 80
 
 
 class Stream(Protocol):
@@ -64,8 +66,10 @@ class SentenceStream:
         items = np.arange(len(self.sentences))
         order = random.permutation(items if self.repeats is None else np.repeat(items, self.repeats))
         lengths = np.fromiter((sentence.longest_window for sentence in self.sentences), float, len(self.sentences))
-        # Blurred lengths, so that a small data set does not make the same batches each epoch.
-        blurred = lengths[order] * random.uniform(0.8, 1.25, len(order))
+        # Blurred lengths, so that a small data set does not make the same batches each epoch; a large one has enough
+        # sentences of each length to shuffle, and every blur costs padding.
+        blur = 1 + min(0.25, BLURRED_SENTENCES / len(order))
+        blurred = lengths[order] * random.uniform(1 / blur, blur, len(order))
         pool = self.batch_size * POOLED_BATCHES
         batches: list[list[int]] = []
         for first in range(0, len(order), pool):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when transformers is imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+import transformers  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from torch import Tensor  # noqa: E402
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa: E402
+
+from crossner_cli.data import Sentence  # noqa: E402
+from crossner_cli.encoders import TransformerEncoder  # noqa: E402
 
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("crossner")
@@ -69,3 +75,50 @@ def mirror() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("CROSSNER_MIRROR is not a folder")
     return Path(folder)
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "Bert": SMALL,
+    "Roberta": {**SMALL, "pad_token_id": 0},
+    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64},
+    "Electra": {**SMALL, "embedding_size": 16},
+    "DebertaV2": {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16},
+    "MPNet": {**SMALL, "pad_token_id": 1},  # its positions start at 2 whatever the config says
+    "ModernBert": {**SMALL, "embedding_dropout": 0.1, "mlp_dropout": 0.1, "pad_token_id": 0, "cls_token_id": 2,
+                   "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+    "Albert": {**SMALL, "embedding_size": 16, "hidden_dropout_prob": 0.1},
+    "Camembert": {**SMALL, "pad_token_id": 0},
+    "Data2VecText": {**SMALL, "pad_token_id": 0},
+    "Ernie": SMALL,
+    "XLMRoberta": {**SMALL, "pad_token_id": 0},
+}  # fmt: skip
+
+
+def make_architecture(folder: Path, name: str) -> Path:
+    tokenizer = make_tokenizer(folder)
+    torch.manual_seed(3)
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=len(tokenizer), max_position_embeddings=60, **ARCHITECTURES[name]
+    )
+    getattr(transformers, f"{name}Model")(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def architectures(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    made: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in made:
+            made[name] = make_architecture(tmp_path_factory.mktemp(name), name)
+        return made[name]
+
+    return get
+
+
+def vectors_of(encoder: TransformerEncoder, sentences: list[Sentence]) -> Tensor:
+    """The vectors of a batch of sentences, (B, W, H), in evaluation mode."""
+    with torch.no_grad():
+        vectors: Tensor = encoder.eval()(encoder.reader.collate(encoder.reader.encode(sentences)))
+    return vectors

@@ -14,6 +14,7 @@ from transformers.models.bert.modeling_bert import BertEmbeddings
 
 from crossner_cli.domains import find_domain
 from crossner_cli.engine import reset_accelerate, start_engine
+from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.layers import Dropout
 from crossner_cli.readers import read_domain
 from crossner_cli.starting import encoder_of, start_tagger
@@ -76,7 +77,7 @@ def test_every_side_of_fine_tuning_reads_the_same_words_and_is_scored(benchmarks
 
 def test_every_ablation_trains(benchmarks: Any, task: Any) -> None:
     sides = benchmarks.fine_tuning.ablations(task.shortened())
-    assert len(sides) == 8
+    assert len(sides) == 10
     assert all(side(1).rate > 0 for side in sides.values())
 
 
@@ -90,7 +91,9 @@ def test_each_ablation_switches_off_what_it_says(benchmarks: Any, task: Any) -> 
         return encoder_of(tagger).model
 
     as_it_is = altered(lambda _: None)
-    assert as_it_is.config._attn_implementation == "eager"
+    assert as_it_is.config._attn_implementation == CPU_ATTENTION
+    assert altered(fine_tuning.use_eager_attention).config._attn_implementation == "eager"
+    assert altered(fine_tuning.compute_the_last_layer_whole).config.chunk_size_feed_forward
     assert as_it_is.embeddings._forward_hooks
     assert any(isinstance(module, Dropout) for module in as_it_is.modules())
     assert as_it_is.encoder.layer[0].attention.self.dropout.p == 0

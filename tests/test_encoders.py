@@ -14,63 +14,25 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from conftest import make_encoder, make_tokenizer
+from conftest import ARCHITECTURES, SMALL, make_encoder, make_tokenizer, vectors_of
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
 
 from crossner_cli import encoders as module
 from crossner_cli.data import Sentence
 from crossner_cli.encoders import (
     MINILM,
     MINILM_SHA256,
-    TransformerEncoder,
     digest_encoder,
-    first_subwords,
     load_encoder,
     read_config,
     resolve_encoder,
-    use_fast_cpu_layers,
 )
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import Dropout
+from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.run_directory import digest_folder
 
 WEIGHTS = "model.safetensors"
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-ARCHITECTURES: dict[str, dict[str, Any]] = {
-    "Bert": SMALL,
-    "Roberta": {**SMALL, "pad_token_id": 0},
-    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64},
-    "Electra": {**SMALL, "embedding_size": 16},
-    "DebertaV2": {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16},
-    "MPNet": {**SMALL, "pad_token_id": 1},  # its positions start at 2 whatever the config says
-    "ModernBert": {**SMALL, "embedding_dropout": 0.1, "mlp_dropout": 0.1, "pad_token_id": 0, "cls_token_id": 2,
-                   "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
-    "Albert": {**SMALL, "embedding_size": 16, "hidden_dropout_prob": 0.1},
-}  # fmt: skip
-
-
-def make_architecture(folder: Path, name: str) -> Path:
-    tokenizer = make_tokenizer(folder)
-    torch.manual_seed(3)
-    config = getattr(transformers, f"{name}Config")(
-        vocab_size=len(tokenizer), max_position_embeddings=60, **ARCHITECTURES[name]
-    )
-    getattr(transformers, f"{name}Model")(config).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def architectures(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    made: dict[str, Path] = {}
-
-    def get(name: str) -> Path:
-        if name not in made:
-            made[name] = make_architecture(tmp_path_factory.mktemp(name), name)
-        return made[name]
-
-    return get
 
 
 @pytest.fixture
@@ -86,18 +48,12 @@ SENTENCES = [
 ]
 
 
-def vectors_of(encoder: TransformerEncoder, sentences: list[Sentence]) -> Tensor:
-    with torch.no_grad():
-        vectors: Tensor = encoder.eval()(encoder.reader.collate(encoder.reader.encode(sentences)))
-    return vectors
-
-
 def change_config(folder: Path, **changes: Any) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
 
 
-@pytest.mark.parametrize("attention", [None, "eager", "sdpa"])
+@pytest.mark.parametrize("attention", [None, "eager", "sdpa", CPU_ATTENTION])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_any_architecture_gives_one_vector_a_word_whatever_the_padding(architectures, name, attention):
     encoder, counts = load_encoder(str(architectures(name)), attention=attention)
@@ -118,65 +74,9 @@ def test_an_encoder_reads_as_many_subwords_at_once_as_it_says(architectures, nam
     assert vectors.shape == (2, 3 * room, 32) and vectors.isfinite().all()
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_fast_layers_train_and_leave_evaluation_as_it_was(architectures, name):
-    encoder, _ = load_encoder(str(architectures(name)), attention="eager")
-    before = vectors_of(encoder, SENTENCES)
-    names = list(encoder.state_dict())
-    encoder.prepare_for_training(on_cpu=True)
-    assert list(encoder.state_dict()) == names
-    assert not any(layer.training for layer in encoder.modules())
-    batch = encoder.reader.collate(encoder.reader.encode(SENTENCES))
-    with torch.no_grad():
-        assert torch.equal(encoder(batch), before)
-    rates = [layer.p for layer in encoder.modules() if isinstance(layer, nn.Dropout)]
-    assert all(rate == 0 for rate in rates)
-    encoder.train()
-    assert any(isinstance(layer, Dropout) and layer.p > 0 for layer in encoder.modules())
-    assert not torch.equal(encoder(batch), encoder(batch))
-    encoder(batch).sum().backward()
-    trained = [name for name, value in encoder.named_parameters() if value.grad is None]
-    assert not trained
-
-
-@pytest.mark.parametrize(("device", "attention"), [("cpu", "eager"), ("cuda", None), ("mps", None)])
+@pytest.mark.parametrize(("device", "attention"), [("cpu", CPU_ATTENTION), ("cuda", None), ("mps", None)])
 def test_the_kernel_is_chosen_by_the_device(device, attention):
     assert Engine(SimpleNamespace(device=torch.device(device)), "fp32").attention == attention
-
-
-def test_fast_layers_keep_every_dropout_but_that_of_attention_weights(architectures):
-    for name, kept in {"Bert": 5, "MPNet": 5, "Roberta": 5, "DistilBert": 3, "Electra": 5}.items():
-        encoder, _ = load_encoder(str(architectures(name)), attention="eager")
-        encoder.prepare_for_training(on_cpu=True)
-        layers = [layer for layer in encoder.modules() if isinstance(layer, Dropout)]
-        assert len(layers) == kept, name  # one behind the embeddings, one or two a layer
-    encoder.prepare_for_training(on_cpu=False)
-
-
-def test_fast_layers_run_between_the_matrix_products_in_bf16_under_autocast(tiny_encoder_folder):
-    encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
-    encoder.prepare_for_training(on_cpu=True)
-    kinds = []
-    encoder.model.encoder.layer[0].register_forward_pre_hook(lambda layer, inputs: kinds.append(inputs[0].dtype))
-    batch = encoder.reader.collate(encoder.reader.encode(SENTENCES))
-    with torch.autocast("cpu", torch.bfloat16):
-        encoder(batch)
-    encoder(batch)
-    assert kinds == [torch.bfloat16, torch.float32]
-
-
-def test_fast_layers_may_be_set_into_any_module():
-    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.2)).eval()
-    use_fast_cpu_layers(model)
-    assert repr(model[1]) == "Dropout(p=0.2)" and not model[1].training
-
-
-def test_the_vector_of_a_word_is_that_of_its_first_subword():
-    states = torch.arange(2 * 5 * 3.0).view(2, 5, 3)
-    places = torch.tensor([[1, 3, 0], [6, 0, 0]])
-    expected = torch.stack([torch.stack([states[place // 5, place % 5] for place in row]) for row in places.tolist()])
-    assert torch.equal(first_subwords(states, places), expected)
-    assert first_subwords(states.transpose(1, 2).contiguous().transpose(1, 2), places).shape == (2, 3, 3)
 
 
 def test_what_a_checkpoint_has_besides_the_encoder_is_counted(tmp_path):

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from crossner_cli.checkpoints import Checkpoints
 from crossner_cli.data import PreparedData
-from crossner_cli.encoders import use_fast_cpu_layers
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.fast_encoder import use_fast_cpu_layers
 from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.options import Dapt
 from crossner_cli.progress import Notice, Work, exhaust

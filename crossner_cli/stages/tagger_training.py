@@ -25,8 +25,6 @@ from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
 
-DEV_BATCH_SUBWORDS = 4096
-
 
 @dataclass(frozen=True)
 class TaggerData:
@@ -121,7 +119,7 @@ def _train_seed(
     gold = [sentence.tags or () for sentence in data.dev]
 
     def dev_f1() -> dict[str, float]:
-        tagged = tag(tagger, data.dev, engine, batch_subwords=DEV_BATCH_SUBWORDS)
+        tagged = tag(tagger, data.dev, engine)
         return {"dev_f1": score(gold, [sentence.tags for sentence in tagged], mode="conll").f1}
 
     result: FitResult = yield from fit(
