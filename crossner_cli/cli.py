@@ -320,3 +320,11 @@ def predict(options: Predict) -> None:
     from crossner_cli.stages import predict as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("methods")
+def methods(json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False) -> None:
+    """List the tagging methods: paper, inputs, size, settings."""
+    from crossner_cli import console
+
+    console.show_methods(json=json)

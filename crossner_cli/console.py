@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from crossner_cli import figures
 from crossner_cli.progress import Event, Notice, Progress, Work
 from crossner_cli.run_directory import Manifest
-from crossner_cli.tables import Line, Table, known_domain_tables, manifest_tables
+from crossner_cli.tables import Line, Table, known_domain_tables, manifest_tables, method_tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -276,6 +276,17 @@ def show_known_domains(*, json: bool = False) -> None:
         print_json({"known": record, "bundled": list(bundled_domains())}, sys.stdout)
     else:
         print_blocks(known_domain_tables(known, bundled_domains()), sys.stdout)
+
+
+def show_methods(*, json: bool = False) -> None:
+    """Show the tagging methods."""
+    from crossner_cli.method_facts import describe_methods
+
+    methods = describe_methods()
+    if json:
+        print_json({"methods": [dataclasses.asdict(facts) for facts in methods]}, sys.stdout)
+    else:
+        print_blocks(method_tables(methods), sys.stdout)
 
 
 def print_json(record: dict[str, Any], stream: TextIO) -> None:

@@ -84,13 +84,18 @@ class PreparedDomain:
             raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=hint)
         return list(read_sentences(self.folder / f"{split}.jsonl", self.name))
 
+    def words(self) -> list[str]:
+        """Distinct words of all splits, sorted: what static vectors are looked up for. Tells nothing of any tag."""
+        words: list[str] = json.loads((self.folder / "words.json").read_text(encoding="utf-8"))
+        return words
+
 
 @dataclass(frozen=True)
 class PreparedData:
     """What ``prepare-data`` left in a run.
 
-    Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` …, ``corpus/LEVEL.txt``, ``statistics.json``
-    and a manifest whose ``domains`` tell name, role and types.
+    Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` … and ``words.json``, ``corpus/LEVEL.txt``,
+    ``statistics.json`` and a manifest whose ``domains`` tell name, role and types.
     """
 
     folder: Path

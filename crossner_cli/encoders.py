@@ -36,13 +36,36 @@ class Encoder(nn.Module, ABC):
 
     Attributes:
         output_dim: Width of the vectors, H.
+        reader: Turns sentences into batches.
     """
 
     output_dim: int
+    reader: Any
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector a word, (B, W, H); rows outside the word mask are meaningless."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int | None:
+        """Width of the transformer that is trained, by which its learning rate is chosen; None where none is."""
+
+    @abstractmethod
+    def transformer_parameters(self) -> list[nn.Parameter]:
+        """Parameters that were pre-trained and learn at the encoder's rate; all others learn at the head's."""
+
+    @abstractmethod
+    def choose_trained(self, *, train_embeddings: bool) -> None:
+        """Freeze what is not to be trained."""
+
+    @abstractmethod
+    def prepare_for_training(self, *, on_cpu: bool) -> None:
+        """Take what is fast on the device."""
+
+    @abstractmethod
+    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+        """Take what is fast where the weights no longer change: bf16 products read weights that are bf16 already."""
 
 
 class TransformerEncoder(Encoder):
@@ -71,13 +94,26 @@ class TransformerEncoder(Encoder):
         weight: nn.Parameter = self.model.get_input_embeddings().weight
         return weight
 
+    @property
+    def width(self) -> int:
+        """Width of the transformer."""
+        return self.output_dim
+
+    def transformer_parameters(self) -> list[nn.Parameter]:
+        """All of them."""
+        return list(self.parameters())
+
+    def choose_trained(self, *, train_embeddings: bool) -> None:
+        """Train the table of subword vectors only where that is asked for."""
+        self.word_embeddings.requires_grad_(train_embeddings)
+
     def prepare_for_training(self, *, on_cpu: bool) -> None:
         """Take what is fast on the device."""
         if on_cpu:
             use_fast_cpu_layers(self.model)
 
     def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Take what is fast where the weights no longer change: bf16 products read weights that are bf16 already."""
+        """Take what is fast where the weights no longer change."""
         if on_cpu and in_bf16:
             use_fast_cpu_layers(self.model)
             for layer in self.model.modules():

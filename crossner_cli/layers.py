@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from crossner_cli.errors import CrossNERError
 
@@ -18,6 +20,17 @@ def check_rate(rate: float) -> None:
     """
     if not 0 <= rate < 1:
         raise CrossNERError(f"A dropout rate of {rate} is not in [0, 1).", hint="Give a share, as --set dropout=0.1.")
+
+
+def check_range(name: str, value: float, least: float, most: float = math.inf) -> None:
+    """Refuse a setting that is no finite number from ``least`` to ``most``.
+
+    Raises:
+        CrossNERError: It is not.
+    """
+    if not (least <= value <= most and math.isfinite(value)):
+        wanted = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise CrossNERError(f"{name}={value} is not {wanted}.", hint=f"Give a number {wanted}: --set {name}={least}.")
 
 
 class Dropout(nn.Module):
@@ -54,6 +67,38 @@ class Dropout(nn.Module):
     def extra_repr(self) -> str:
         """The rate, as ``nn.Dropout`` shows it."""
         return f"p={self.p}"
+
+
+class BiLSTM(nn.Module):
+    """Bidirectional LSTM over words, in fp32, that neither reads nor is read through padding.
+
+    Args:
+        width: Of the vectors read.
+        hidden: Units of one direction, H.
+        layers: One above the other.
+        dropout: Share of the values dropped between two layers.
+    """
+
+    def __init__(self, width: int, hidden: int, layers: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        between = dropout if layers > 1 else 0.0
+        self.lstm = nn.LSTM(width, hidden, layers, batch_first=True, bidirectional=True, dropout=between)
+        self.output_dim = 2 * hidden
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        """Read sentences.
+
+        Args:
+            values: One vector a word, (B, W, D).
+            mask: Where a word is, (B, W); every sentence has at least one, padding stands behind.
+
+        Returns:
+            One vector a word, (B, W, 2 H); zeros where no word is.
+        """
+        with torch.autocast(values.device.type, enabled=False):
+            packed = pack_padded_sequence(values.float(), mask.sum(dim=1).cpu(), True, enforce_sorted=False)
+            states, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=mask.shape[1])
+        return states
 
 
 # Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.
@@ -180,5 +225,6 @@ class LinearChainCRF(nn.Module):
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Probability of each tag at each word given the sentence, (B, W, K): the gradient of the log-partition."""
         emissions = emissions.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(self._log_partition(emissions, mask).sum(), emissions)
+        with torch.autocast(emissions.device.type, enabled=False):  # a gradient is computed as its caller computes
+            (gradient,) = torch.autograd.grad(self._log_partition(emissions, mask).sum(), emissions)
         return gradient.clamp(0, 1)  # rounding errors of long sentences lead out of it

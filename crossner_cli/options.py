@@ -103,6 +103,9 @@ class PrepareData(Command):
 
     source: str | None = option(None, "Labelled source domain: a known name or a folder.")
     target: str | None = option(None, "Labelled target domain: a known name or a folder.")
+    map_types: str | None = option(
+        None, "Entity types of the source to call as the target does, as person=PER,place=LOC; place=O drops one."
+    )
     list_known: bool = option(False, "Print the known data sets and stop.", "--list", counts=False)
     train_limit: int | None = option(None, "Keep this many target training sentences: the first ones.", minimum=1)
     train_limit_seed: int | None = option(None, "With --train-limit: a sample drawn with this seed, not the first.")
@@ -162,6 +165,10 @@ class Optimisation(Compute):
     method: str = option("linear", "Tagging method: a file name in crossner_cli/methods.")
     encoder: str = option("minilm", "Encoder: a Hugging Face name, a folder, or minilm.", paper="bert-base-cased")
     start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
+    embeddings: str | None = option(
+        None, "Static word vectors of methods that read words: a file (GloVe, word2vec, fastText), or corpus to train"
+        " them on the run's raw text.",
+    )  # fmt: skip
     settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
     seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
     epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)

@@ -145,8 +145,8 @@ class RunDirectory:
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Whether a stage of this name is finished."""
-        return (self.folder(name) / MANIFEST).is_file()
+        """Whether a stage of this name is finished; a path is no name."""
+        return Path(name).name == name and (self.folder(name) / MANIFEST).is_file()
 
     def manifest(self, name: str, *, wanted_by: str) -> Manifest:
         """Read the manifest of a finished stage.

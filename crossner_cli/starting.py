@@ -8,14 +8,17 @@ from typing import Any
 
 import torch
 
-from crossner_cli.encoders import MINILM, TransformerEncoder, digest_encoder, load_encoder
+from crossner_cli.encoders import MINILM, Encoder, TransformerEncoder, digest_encoder, load_encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Dapt, Optimisation
 from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder, read_manifest
 from crossner_cli.tagger_folder import is_tagger_folder, read_tag_set, read_tensors
-from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.tags import TagSet
+from crossner_cli.word_encoder import VOCABULARY, WordEncoder, carry_over_words, read_vocabulary
+from crossner_cli.word_reader import Vocabulary, WordInputs
+from crossner_cli.word_vectors import WordVectors
 
 
 @dataclass(frozen=True)
@@ -141,9 +144,23 @@ class Carried:
         return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
 
 
+@dataclass(frozen=True)
+class KnownWords:
+    """What an encoder of words is made of.
+
+    Args:
+        vocabulary: Of the sentences to train on, and of the vectors.
+        vectors: Static vectors to begin with, if any.
+    """
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    vectors: WordVectors | None = None
+
+
 def start_tagger(
-    start: Start, options: Optimisation, tag_set: TagSet, seed: int, engine: Engine
-) -> tuple[Tagger, Carried]:
+    start: Start, options: Optimisation, tag_set: TagSet, seed: int, engine: Engine,
+    known: KnownWords | None = None,
+) -> tuple[Tagger, Carried]:  # fmt: skip
     """Make the tagger that a stage trains.
 
     Rows of the types that start and new tagger share carry over, others start fresh.
@@ -154,6 +171,7 @@ def start_tagger(
         tag_set: The tags of the new tagger.
         seed: Of what starts fresh.
         engine: Decides kernels.
+        known: For a method that reads words: those it is to have vectors for.
 
     Raises:
         CrossNERError: The start gives no weight at all.
@@ -162,20 +180,52 @@ def start_tagger(
     method = find_method(options.method)
     hyper = read_settings(method, options.settings)
     folder = start.folder_for(seed)
-    encoder, counts = load_encoder(
-        options.encoder if folder is None else str(folder.absolute()),
-        attention=engine.attention,
-    )
+    carried = Carried(start.name)
+    name = options.encoder if folder is None else str(folder.absolute())
+    encoder: Encoder
+    if method.reads_words:
+        encoder = _start_words(hyper, name, folder, engine, known or KnownWords(), carried)
+    else:
+        encoder = _start_transformer(name, engine, carried)
     encoder.prepare_for_training(on_cpu=engine.on_cpu)
     tagger = method(encoder, tag_set, hyper)
-    carried = Carried(start.name, counts["loaded"], counts["new"])
     if folder is not None and is_tagger_folder(folder):
         carry_over(tagger, folder, carried)  # what the encoder's file has besides is a copy of the classifier
     else:
-        carried.left = counts["left"]
         carried.new += len(tagger.above_encoder())
         carried.fresh_types = list(tag_set.types)
     return tagger, carried
+
+
+def _start_transformer(name: str, engine: Engine, carried: Carried) -> TransformerEncoder:
+    """Load an encoder and count its tensors; what a tagger's file has besides is a copy of its classifier."""
+    encoder, counts = load_encoder(name, attention=engine.attention)
+    carried.loaded += counts["loaded"]
+    carried.new += counts["new"]
+    carried.left += 0 if is_tagger_folder(Path(name)) else counts["left"]
+    return encoder
+
+
+def _start_words(
+    inputs: WordInputs, name: str, folder: Path | None, engine: Engine, known: KnownWords, carried: Carried
+) -> WordEncoder:
+    """Make an encoder of words, with the vectors of the start where it has any."""
+    has_words = folder is not None and (folder / VOCABULARY).is_file()
+    if folder is not None and not has_words and inputs.transformer == "none":
+        raise CrossNERError(
+            f"The start {carried.start!r} holds a transformer, and this tagger reads none: nothing would carry over.",
+            hint="Let it read along, as --set transformer=frozen, or start from base.",
+        )
+    transformer = None if inputs.transformer == "none" else _start_transformer(name, engine, carried)
+    vocabulary = known.vocabulary
+    if folder is not None and has_words:
+        vocabulary = read_vocabulary(folder).extended(vocabulary)
+    encoder = WordEncoder(vocabulary, inputs, transformer, known.vectors)
+    own = len(encoder.own_tensors())
+    taken = carry_over_words(encoder, folder) if folder is not None and has_words else 0
+    carried.loaded += taken
+    carried.new += own - taken
+    return encoder
 
 
 def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
@@ -183,22 +233,28 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     old_set = read_tag_set(folder)
     old = read_tensors(folder)
     new = tagger.above_encoder()
-    shared = [tag for tag in tagger.tag_set.tags if tag in old_set.tags]
-    into = torch.tensor(tagger.tag_set.to_ids(shared))
-    out_of = torch.tensor(old_set.to_ids(shared))
+    new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
+    tag_rows = _shared_rows(new_set.tags, old_set.tags)
+    type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types))  # O stands first
     taken = []
     for name, value in new.items():
-        dimensions = type(tagger).tag_dimensions.get(name, ())
+        dimensions = by_type.get(name) or type(tagger).tag_dimensions.get(name, ())
         if name not in old or not _fits(value, old[name], dimensions):
             carried.new += 1
             continue
-        _copy_rows(value, old[name], dimensions, into, out_of)  # the state dict shares memory with the parameters
+        # The state dict shares memory with the parameters.
+        _copy_rows(value, old[name], dimensions, *(type_rows if name in by_type else tag_rows))
         taken.append(name)
     carried.loaded += len(taken)
     carried.left += len(old) - len(taken)
-    types = {split_tag(tag)[1] for tag in shared}
-    carried.carried_types = [entity_type for entity_type in tagger.tag_set.types if entity_type in types]
-    carried.fresh_types = [entity_type for entity_type in tagger.tag_set.types if entity_type not in types]
+    carried.carried_types = [entity_type for entity_type in new_set.types if entity_type in old_set.types]
+    carried.fresh_types = [entity_type for entity_type in new_set.types if entity_type not in old_set.types]
+
+
+def _shared_rows(new: tuple[str, ...], old: tuple[str, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the names that both have stand in the new ones and in the old."""
+    shared = [name for name in new if name in old]
+    return torch.tensor([new.index(name) for name in shared]), torch.tensor([old.index(name) for name in shared])
 
 
 def _copy_rows(

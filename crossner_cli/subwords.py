@@ -41,12 +41,14 @@ class EncodedSentence:
         places: For each word, (W, 2): the window it is read from and the position of its first subword there.
         tags: Tag ids, (W,), or None.
         domain: Name of its domain.
+        words: Its words, for encoders that read more than subwords.
     """
 
     windows: tuple[Ids, ...]
     places: Ids
     tags: Ids | None
     domain: str
+    words: tuple[str, ...] = ()
 
     @property
     def subwords(self) -> int:
@@ -70,6 +72,10 @@ class Batch:
         word_mask: Where a word is, (B, W).
         tags: Tag ids, (B, W), 0 where no word is; None for words nobody labelled.
         domains: Domain of each sentence.
+        words: Real words in all.
+        word_ids: Numbers of the words, (B, W), 0 where unknown; None for encoders without static vectors.
+        characters: Numbers of the characters or n-grams of each word, (B, W, C); None for encoders that read none.
+        character_mask: Where a character is, (B, W, C).
     """
 
     input_ids: Tensor
@@ -79,6 +85,9 @@ class Batch:
     tags: Tensor | None
     domains: tuple[str, ...]
     words: int
+    word_ids: Tensor | None = None
+    characters: Tensor | None = None
+    character_mask: Tensor | None = None
 
     @property
     def domain(self) -> str:

@@ -12,6 +12,7 @@ from crossner_cli.run_directory import Manifest
 
 if TYPE_CHECKING:
     from crossner_cli.domains import KnownDomain
+    from crossner_cli.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")
 LONGEST_HEADING = 20
@@ -215,6 +216,21 @@ def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ..
         Table("Licences", ("name", "licence", "note"), licences, texts=(0, 1, 2)),
         Table("Sources", ("name", "source"), sources, texts=(0, 1)),
     ]
+
+
+def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
+    """Paper, inputs, size and settings of the tagging methods."""
+    facts = [(one.name, one.reads, figures.count(one.parameters), one.title) for one in methods]
+    papers = [(one.name, one.paper) for one in methods]
+    settings = [(one.name, ", ".join(f"{key}={value}" for key, value in one.settings.items())) for one in methods]
+    return [
+        Line(f"{len(methods)} methods for --method", True),
+        Table("Methods, with their parameters above an encoder of width 384 for 14 types",
+              ("method", "reads", "parameters", "what it is"), facts, texts=(0, 1, 3)),
+        Table("Papers", ("method", "paper"), papers, texts=(0, 1)),
+        Table("Settings and their defaults, for --set", ("method", "settings"), settings, texts=(0, 1)),
+        Line("crossner methods --json tells what each setting means and what differs from the paper."),
+    ]  # fmt: skip
 
 
 def evaluation_tables(manifest: Manifest) -> list[Block]:

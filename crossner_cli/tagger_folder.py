@@ -23,6 +23,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.run_directory import write_json
 from crossner_cli.tags import TagSet
+from crossner_cli.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
+from crossner_cli.word_reader import WordInputs
 
 DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
 
@@ -80,10 +82,13 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     encoder = tagger.encoder
-    assert isinstance(encoder, TransformerEncoder)
-    with quiet_transformers():
-        hugging_face_form(tagger).save_pretrained(folder)
-        encoder.reader.tokenizer.save_pretrained(folder)
+    if isinstance(encoder, WordEncoder):
+        save_word_encoder(encoder, folder)
+    transformer = encoder.transformer if isinstance(encoder, WordEncoder) else encoder
+    if isinstance(transformer, TransformerEncoder):
+        with quiet_transformers():
+            hugging_face_form(tagger, transformer).save_pretrained(folder)
+            transformer.reader.tokenizer.save_pretrained(folder)
     save_file({name: value.contiguous().cpu() for name, value in tagger.above_encoder().items()}, folder / TENSORS)
     method = type(tagger).__module__.rpartition(".")[2].replace("_", "-")
     description = {
@@ -95,17 +100,16 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     write_json(folder / DESCRIPTION, description)
 
 
-def hugging_face_form(tagger: Tagger) -> Any:
+def hugging_face_form(tagger: Tagger, encoder: TransformerEncoder) -> Any:
     """The model that transformers saves: with the classifier where its own token classifier is that and no more."""
     from transformers import AutoModelForTokenClassification
 
-    encoder = tagger.encoder
-    assert isinstance(encoder, TransformerEncoder)
     config = encoder.model.config
     config.id2label = dict(enumerate(tagger.tag_set.tags))
     config.label2id = {tag: number for number, tag in enumerate(tagger.tag_set.tags)}
     classifier = getattr(tagger, "classifier", None)
-    if not isinstance(classifier, nn.Linear) or set(tagger.above_encoder()) != {"classifier.weight", "classifier.bias"}:
+    is_all_there_is = encoder is tagger.encoder and isinstance(classifier, nn.Linear)
+    if not is_all_there_is or set(tagger.above_encoder()) != {"classifier.weight", "classifier.bias"}:
         return encoder.model
     try:
         with torch.device("meta"):
@@ -127,9 +131,7 @@ def load_tagger(folder: Path, engine: Engine) -> Tagger:
         CrossNERError: The folder is no tagger's, or its parts do not belong together.
     """
     tagger, _ = build_tagger(folder, engine)
-    encoder = tagger.encoder
-    if isinstance(encoder, TransformerEncoder):
-        encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
+    tagger.encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
     return tagger.to(engine.device).eval()
 
 
@@ -145,7 +147,12 @@ def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:
             f"{folder / DESCRIPTION} does not fit the method {description['method']!r}: {error}.",
             hint="Train the tagger again.",
         ) from None
-    encoder, counts = load_encoder(str(folder), attention=engine.attention)
+    transformer: TransformerEncoder | None = None
+    counts: dict[str, int] = {}
+    if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
+        transformer, counts = load_encoder(str(folder), attention=engine.attention)
+    encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
+    assert encoder is not None
     tagger = method(encoder, tag_set, hyper)
     fill(tagger, read_tensors(folder), folder)
     return tagger, counts

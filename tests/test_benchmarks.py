@@ -36,12 +36,13 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         import help_time
         import measuring
         import memory
+        import method_speed
         import speed
         import text_tagging
 
         yield SimpleNamespace(
             adaptation=adaptation, fine_tuning=fine_tuning, help_time=help_time, measuring=measuring, memory=memory,
-            speed=speed, text_tagging=text_tagging,
+            method_speed=method_speed, speed=speed, text_tagging=text_tagging,
         )  # fmt: skip
     reset_accelerate()
 
@@ -239,3 +240,13 @@ def test_the_readme_names_every_command_and_every_option(benchmarks: Any, capsys
             module.main(["--help"])
         flags = {word.strip("[],") for word in capsys.readouterr().out.split() if word.strip("[],").startswith("--")}
         assert {flag for flag in flags if f"`{flag}`" not in readme} <= {"--help"}
+
+
+def test_every_method_is_timed_beside_the_linear_tagger(benchmarks: Any, tiny_encoder_folder: Path) -> None:
+    task = benchmarks.method_speed.Task(3, 5, str(tiny_encoder_folder), repeats=1, threads=1)
+    found = benchmarks.method_speed.sides(task, ("linear", "crf", "laner", "bilstm-crf"))
+    assert list(found["training"])[4:] == ["label LSTM, naive", "CRF and Viterbi alone"]
+    for side in (*found["training"].values(), *found["decoding"].values()):
+        measured = side(1)
+        assert measured.words == 15 and measured.seconds > 0
+    assert [len(sentence.words) for sentence in task.batch()] == [5, 5, 5]

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from crossner_cli import __version__, options
 from crossner_cli.cli import app, known_problems, takes
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import method_names
 from crossner_cli.options import NOT_PUBLISHED, Command, Finetune, Predict, option
 
 COMMANDS = {
@@ -154,8 +155,22 @@ def test_paper_reaches_the_stage_of_every_training_command(name: str, monkeypatc
     assert given[0].batch_size == 5
 
 
-def test_there_are_exactly_the_seven_commands() -> None:
-    assert [command.name for command in app.registered_commands] == list(COMMANDS)
+def test_there_are_exactly_the_seven_commands_and_the_list_of_methods() -> None:
+    assert [command.name for command in app.registered_commands] == [*COMMANDS, "methods"]
+
+
+def test_the_list_of_methods_tells_paper_inputs_size_and_settings_of_each() -> None:
+    result = CliRunner().invoke(app, ["methods", "--json"])
+    assert result.exit_code == 0
+    methods = {record["name"]: record for record in json.loads(result.stdout)["methods"]}
+    assert list(methods) == method_names()
+    for record in methods.values():
+        assert record["paper"] and record["differs"] and record["title"].endswith(".")
+        assert record["meaning"] and record["settings"]
+    assert methods["linear"]["parameters"] == (384 + 1) * 29
+    assert methods["linear"]["reads"] == "subwords" and methods["bilstm-crf"]["reads"] == "words"
+    shown = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
+    assert all(name in shown.stdout for name in methods)
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

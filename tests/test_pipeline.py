@@ -52,8 +52,8 @@ def chain(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_folder: Path) -
 def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
     assert files_of(chain / "prepare-data") == {
         "manifest.json", "statistics.json", "repairs.json", "source/train.jsonl", "source/dev.jsonl",
-        "target/train.jsonl", "target/dev.jsonl", "target/test.jsonl", "corpus/domain.txt", "corpus/entity.txt",
-        "corpus/task.txt", "corpus/integrated.txt",
+        "source/words.json", "target/train.jsonl", "target/dev.jsonl", "target/test.jsonl", "target/words.json",
+        "corpus/domain.txt", "corpus/entity.txt", "corpus/task.txt", "corpus/integrated.txt",
     }  # fmt: skip
     assert files_of(chain / "dapt") == {"manifest.json", *(f"encoder/{name}" for name in MODEL_FILES)}
     assert files_of(chain / "pretrain-source") == {"manifest.json", *(f"tagger/{name}" for name in TAGGER_FILES)}

@@ -13,9 +13,11 @@ from crossner_cli.domains import SAMPLES, find_domain, known_domains
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, exhaust
+from crossner_cli.readers import read_domain
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages import prepare_data
 from crossner_cli.stages.prepare_data import limit_train, take_dev
+from crossner_cli.tags import to_spans
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
 
@@ -60,14 +62,46 @@ def words(run, role, split):
 
 def test_the_bundled_domains_are_prepared_with_exactly_these_files(run):
     manifest = prepare(run, source="sample-source", target="sample-target")
-    expected = ["repairs.json", "source/dev.jsonl", "source/train.jsonl", "statistics.json",
-                "target/dev.jsonl", "target/test.jsonl", "target/train.jsonl"]  # fmt: skip
+    expected = ["repairs.json", "source/dev.jsonl", "source/train.jsonl", "source/words.json", "statistics.json",
+                "target/dev.jsonl", "target/test.jsonl", "target/train.jsonl", "target/words.json"]  # fmt: skip
     folder = run.folder("prepare-data")
     assert files_in(folder) == ["manifest.json", *expected]
     assert sorted(manifest["outputs"]) == expected
     assert sorted(manifest["inputs"]) == ["source/dev", "source/train", "target/dev", "target/test", "target/train"]
     assert json.loads((folder / "statistics.json").read_text()) == manifest["result"]["statistics"]
     assert [path.name for path in run.path.iterdir() if path.is_dir()] == ["prepare-data"]
+
+
+def test_the_words_of_all_splits_are_listed_without_their_tags(run):
+    prepare(run, source="sample-source", target="sample-target")
+    prepared = PreparedData.load(run, wanted_by="finetune")
+    target = prepared.domain("target", wanted_by="finetune")
+    words = {word for split in ("train", "dev", "test") for item in target.sentences(split) for word in item.words}
+    assert target.words() == sorted(words)
+
+
+def test_types_of_the_source_are_called_as_the_target_calls_them(run):
+    manifest = prepare(run, source="sample-source", map_types="person=PER, misc=O,location=place,organisation=place")
+    assert manifest["result"]["domains"]["source"]["types"] in (["place", "PER"], ["PER", "place"])
+    before = read_domain(find_domain("sample-source").files).splits["dev"]
+    prepared = PreparedData.load(run, wanted_by="pretrain-source")
+    after = prepared.domain("source", wanted_by="pretrain-source").sentences("dev")
+    names = {"person": "PER", "location": "place", "organisation": "place"}
+    for old, new in zip(before, after, strict=True):
+        kept = [(start, end, names[name]) for start, end, name in to_spans(old.tags) if name in names]
+        assert [tuple(span) for span in to_spans(new.tags)] == kept
+
+
+@pytest.mark.parametrize("text", ["nobody=PER", "person", "person=", "=PER", ""])
+def test_a_type_that_the_source_lacks_cannot_be_mapped(run, text):
+    with pytest.raises(CrossNERError, match="--map-types"):
+        prepare(run, source="sample-source", map_types=text or ",")
+    assert not run.has("prepare-data")
+
+
+def test_there_is_nothing_to_map_without_a_source(run):
+    with pytest.raises(CrossNERError, match="--map-types"):
+        prepare(run, target="sample-target", map_types="person=PER")
 
 
 def test_later_stages_find_the_sentences_and_types(run):

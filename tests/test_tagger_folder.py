@@ -22,6 +22,7 @@ from crossner_cli.tags import TagSet
 
 ENCODER_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TAGGER_FILES = {"tagger.json", "tagger.safetensors"}
+WORD_FILES = {"words.json", "words.safetensors"}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,8 @@ def engine() -> Engine:
 def test_a_saved_tagger_predicts_the_same(tiny_encoder_folder, tmp_path, engine, method):
     tagger, sentences = make_tagger(tiny_encoder_folder, method, TAG_SET, "dropout=0.3"), some_sentences(8)
     save_tagger(tagger, tmp_path / "tagger", dev_f1=12.5)
-    assert {path.name for path in (tmp_path / "tagger").iterdir()} == ENCODER_FILES | TAGGER_FILES
+    files = TAGGER_FILES | (WORD_FILES if tagger.reads_words else ENCODER_FILES)
+    assert {path.name for path in (tmp_path / "tagger").iterdir()} == files
     assert is_tagger_folder(tmp_path / "tagger") and not is_tagger_folder(tmp_path)
     again = load_tagger(tmp_path / "tagger", engine)
     assert type(again) is type(tagger) and not again.training
@@ -44,7 +46,7 @@ def test_a_saved_tagger_predicts_the_same(tiny_encoder_folder, tmp_path, engine,
     description = read_description(tmp_path / "tagger")
     assert description["method"] == method and description["dev_f1"] == 12.5
     save_tagger(again, tmp_path / "again", dev_f1=12.5)
-    for name in ENCODER_FILES | TAGGER_FILES:
+    for name in files:
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "tagger" / name).read_bytes(), name
 
 

@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -55,9 +55,18 @@ class Tagger(nn.Module, ABC):
         self.legal_moves = Penalties(tag_set)
         self._domain_rows = {domain: row for row, domain in enumerate(tag_set.domains)}
 
+    # Whether the encoder is a ``WordEncoder``, whose settings are then among the hyperparameters (``WordInputs``).
+    reads_words: ClassVar[bool] = False
     # Names of the tensors above the encoder that hold one row or column a tag, with the dimensions that do:
     # these rows are what carries over between models of different types.
     tag_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}
+    # The same for tensors that hold one row for O and then one a type, as ``TagSet.types`` orders them.
+    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}
+
+    @classmethod
+    def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
+        """Words beside those of the sentences that the method wants vectors of: what it compares types with."""
+        return []
 
     @abstractmethod
     def loss(self, batch: Batch) -> dict[str, Tensor]:

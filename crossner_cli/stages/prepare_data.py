@@ -18,6 +18,7 @@ from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.readers import LabelledDomain, read_domain
 from crossner_cli.run_directory import Manifest, RunDirectory, digest_path, write_json
+from crossner_cli.tags import OUTSIDE
 
 COMMAND = "prepare-data"
 # Lines of raw text that are enough to tell the 5,000 most frequent words.
@@ -73,6 +74,8 @@ def _check(options: PrepareData) -> None:
         raise CrossNERError("--corpus-level selects from a corpus, and there is none.", hint="Add --corpus PATH.")
     if options.entities and not options.corpus:
         raise CrossNERError("--entities select sentences of a corpus, and there is none.", hint="Add --corpus PATH.")
+    if options.map_types and not options.source:
+        raise CrossNERError("--map-types renames types of the source, and there is none.", hint="Add --source DATASET.")
 
 
 def _find_domains(options: PrepareData) -> Domains:
@@ -117,6 +120,8 @@ def _prepare(
     for role, domain in domains.items():
         yield Progress(f"read the {role} {domain.name}", len(labelled), len(domains), unit="domains")
         found = read_domain(domain.files, name=domain.name, scheme=options.scheme, keep_docstart=options.keep_docstart)
+        if role == "source" and options.map_types:
+            found = map_types(found, options.map_types)
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
         _write_splits(folder / role, labelled[role].splits)
         for kind, count in found.repairs.counts.items():
@@ -137,6 +142,41 @@ def _prepare(
         "corpus": levels,
         "warnings": warnings,
     }
+
+
+def map_types(labelled: LabelledDomain, text: str) -> LabelledDomain:
+    """Call entity types otherwise.
+
+    Args:
+        labelled: A domain.
+        text: ``old=new`` pairs separated by commas; ``O`` as the new one drops a type.
+
+    Raises:
+        CrossNERError: A pair is malformed, or the domain has no such type.
+    """
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    for old, equals, new in pairs:
+        if not equals or not new.strip() or old.strip() not in labelled.types:
+            raise CrossNERError(
+                f"--map-types {text!r}: {old.strip()!r} is no entity type of the source, or has no new name.",
+                hint=f"Write old=new,…; the source's types are {', '.join(labelled.types)}.",
+            )
+    names = {old.strip(): new.strip() for old, _, new in pairs}
+
+    def rename(tag: str) -> str:
+        prefix, hyphen, entity_type = tag.partition("-")
+        new = names.get(entity_type, entity_type)
+        return OUTSIDE if new == OUTSIDE else f"{prefix}{hyphen}{new}"
+
+    splits = {
+        split: [
+            dataclasses.replace(item, tags=None if item.tags is None else tuple(map(rename, item.tags)))
+            for item in sentences
+        ]
+        for split, sentences in labelled.splits.items()
+    }  # fmt: skip
+    types = dict.fromkeys(names.get(entity_type, entity_type) for entity_type in labelled.types)
+    return dataclasses.replace(labelled, splits=splits, types=tuple(name for name in types if name != OUTSIDE))
 
 
 def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:
@@ -195,6 +235,9 @@ def _write_splits(folder: Path, splits: Mapping[str, list[Sentence]]) -> None:
     folder.mkdir()
     for split, sentences in splits.items():
         write_sentences(folder / f"{split}.jsonl", sentences)
+    write_json(
+        folder / "words.json", sorted({word for part in splits.values() for item in part for word in item.words})
+    )
 
 
 def _write_corpus(

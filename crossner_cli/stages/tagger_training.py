@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crossner_cli.checkpoints import Checkpoints
 from crossner_cli.data import PreparedData, Sentence
-from crossner_cli.encoders import TransformerEncoder
+from crossner_cli.encoders import Encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
@@ -19,11 +19,19 @@ from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, write_json
-from crossner_cli.starting import Start, find_start, start_tagger
+from crossner_cli.starting import KnownWords, Start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
+from crossner_cli.text import segment
+from crossner_cli.text_files import open_lines
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
+from crossner_cli.word_reader import collect_vocabulary
+from crossner_cli.word_vectors import read_vectors, train_vectors
+
+# Of vectors that are trained on the run's raw text.
+RAW_EPOCHS, RAW_MINIMUM = 10, 3
+CORPUS = "corpus"  # what --embeddings calls the raw text of the run
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ def train_stage(
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
     """
     seeds = parse_seeds(options)
-    read_settings(find_method(options.method), options.settings)
+    check_embeddings(options)
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
     inputs = {"prepare-data": prepared.digest, "start": start.digest}
@@ -91,16 +99,80 @@ def train_stage(
         for note in start.notes:
             yield Notice(note)
         data = read(prepared)
+        known, notes = known_words(prepared, options, data)
+        for note in notes:
+            yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
         for seed in seeds:
             folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
-            records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, seed, folder)
+            records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, known, seed, folder)
         return engine.first(lambda: stage.finish(_summary(records), lineage=start.lineage, device=engine.describe()))
 
 
+def check_embeddings(options: Optimisation) -> None:
+    """Refuse settings that do not exist, and word vectors that nobody would read.
+
+    Raises:
+        CrossNERError: As above, or there is no such file.
+    """
+    method = find_method(options.method)
+    hyper = read_settings(method, options.settings)
+    if options.embeddings is None:
+        return
+    if not method.reads_words or hyper.words == "none":
+        raise CrossNERError(
+            f"--embeddings {options.embeddings}: the method {options.method!r} reads no static word vectors as set.",
+            hint="Leave --embeddings out, or choose a method that reads words, as --method bilstm-crf.",
+        )
+    if options.embeddings != CORPUS and not Path(options.embeddings).is_file():
+        raise CrossNERError(
+            f"--embeddings {options.embeddings}: there is no such file.",
+            hint="Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text.",
+        )
+
+
+@dataclass(frozen=True)
+class RawSentences:
+    """The words of a corpus, sentence by sentence, as often as asked for."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for _, line in open_lines(self.path):
+            for words in segment(line):
+                yield [word.text for word in words]
+
+
+def known_words(prepared: PreparedData, options: Optimisation, data: TaggerData) -> tuple[KnownWords | None, list[str]]:
+    """What a method that reads words has vectors for, and what to tell of them; None for other methods.
+
+    Words of every split of the domains that are trained on are looked up in a file of vectors, so that a word of a
+    later test sentence is not unknown for want of a training sentence; no tag is read.
+    """
+    method = find_method(options.method)
+    if not method.reads_words:
+        return None, []
+    inputs = read_settings(method, options.settings)
+    vectors, notes = None, []
+    domains = [domain for domain in prepared.domains.values() if domain.name in data.tag_set.domains]
+    described = method.described_words(inputs, data.tag_set.types)
+    wanted = sorted({*described, *(word for domain in domains for word in domain.words())})
+    if options.embeddings == CORPUS:
+        vectors = train_vectors(
+            RawSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
+            minimum_count=RAW_MINIMUM, workers=1, words=wanted,
+        )  # fmt: skip
+    elif options.embeddings is not None:
+        vectors = read_vectors(Path(options.embeddings), wanted)
+    if vectors is not None:
+        notes.append(vectors.describe())
+    return KnownWords(collect_vocabulary(data.sentences, inputs, vectors, described), vectors), notes
+
+
 def _train_seed(
-    stage: Stage, options: Optimisation, engine: Engine, data: TaggerData, start: Start, seed: int, folder: Path
-) -> Work[dict[str, Any]]:
+    stage: Stage, options: Optimisation, engine: Engine, data: TaggerData, start: Start, known: KnownWords | None,
+    seed: int, folder: Path,
+) -> Work[dict[str, Any]]:  # fmt: skip
     """Train one tagger, or take up one that an interrupted command had finished."""
     task = f"{stage.name} seed {seed}"
     done, checkpoints = folder / "training.json", Checkpoints(stage.draft / f"checkpoint-{seed}")
@@ -110,10 +182,9 @@ def _train_seed(
         record: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
         yield Notice(f"{task}: finished before the interruption.")
         return record
-    tagger, carried = start_tagger(start, options, data.tag_set, seed, engine)
+    tagger, carried = start_tagger(start, options, data.tag_set, seed, engine, known)
     yield Notice(f"{task}: {carried.describe()}")
     encoder = tagger.encoder
-    assert isinstance(encoder, TransformerEncoder)
     encoded = encoder.reader.encode(data.sentences, data.tag_set)
     stream = SentenceStream(encoded, encoder.reader, options.batch_size, seed, data.repeats)
     gold = [sentence.tags or () for sentence in data.dev]
@@ -156,35 +227,33 @@ def plan_of(options: Optimisation) -> Plan:
     )  # fmt: skip
 
 
-def learning_rate_of(encoder: TransformerEncoder, options: Optimisation) -> float:
-    """The encoder's peak learning rate: the option, else by width.
+def learning_rate_of(encoder: Encoder, options: Optimisation) -> float | None:
+    """The transformer's peak learning rate: the option, else by width; None where no transformer is trained.
 
     Small encoders need larger steps: the rule gives the usual 5e-5 for base and 2.4e-5 for large encoders, and for
     ``minilm`` a rate that did well on the dev sentences of ``ai``; never more than 5e-4.
     """
-    if options.learning_rate is not None:
+    if encoder.width is None or options.learning_rate is not None:
         return options.learning_rate
-    return float(min(5e-4, 5e-5 * (768 / encoder.output_dim) ** 2.5))
+    return float(min(5e-4, 5e-5 * (768 / encoder.width) ** 2.5))
 
 
 def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGroup]:
-    """Encoder and head, each with and without weight decay; word embeddings only where they are to be trained."""
+    """Transformer and all above or beside it, each with and without weight decay."""
     encoder = tagger.encoder
-    assert isinstance(encoder, TransformerEncoder)
-    encoder.word_embeddings.requires_grad_(options.train_embeddings)
+    encoder.choose_trained(train_embeddings=options.train_embeddings)
+    slow = {id(parameter) for parameter in encoder.transformer_parameters()}
     encoder_rate = learning_rate_of(encoder, options)
-    head_rate = encoder_rate if options.head_learning_rate is None else options.head_learning_rate
+    rates = [encoder_rate, encoder_rate if options.head_learning_rate is None else options.head_learning_rate]
     groups = []
-    for is_head, rate in ((False, encoder_rate), (True, head_rate)):
+    for is_slow, rate in zip((True, False), rates, strict=True):
         for decays in (True, False):
             parameters = [
-                parameter
-                for name, parameter in tagger.named_parameters()
-                if parameter.requires_grad
-                and name.startswith("encoder.") is not is_head
-                and (parameter.dim() > 1) is decays
-            ]
+                parameter for parameter in tagger.parameters()
+                if parameter.requires_grad and (id(parameter) in slow) is is_slow and (parameter.dim() > 1) is decays
+            ]  # fmt: skip
             if parameters:
+                assert rate is not None
                 groups.append(ParameterGroup(parameters, rate, options.weight_decay if decays else 0.0))
     return groups
 

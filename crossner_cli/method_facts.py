@@ -1,0 +1,102 @@
+"""What each method is, read from its own file: paper, inputs, size, settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.methods import Tagger, find_method, method_names, read_settings
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet
+
+# Sizes are told for these: the width of minilm and the tags of the ai domain.
+WIDTH, TYPES = 384, 14
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """One method.
+
+    Args:
+        name: The value of ``--method``.
+        title: First sentence of its file.
+        paper: Where it is published.
+        differs: What is not as published.
+        reads: ``subwords`` of a transformer, or ``words`` (static vectors, characters, and a transformer if set).
+        parameters: Above an encoder of width 384, for 14 entity types.
+        settings: Name and default of each ``--set``.
+        meaning: What the settings mean.
+    """
+
+    name: str
+    title: str
+    paper: str
+    differs: str
+    reads: str
+    parameters: int
+    settings: dict[str, Any]
+    meaning: str
+
+
+def describe_methods() -> list[MethodFacts]:
+    """Every method, by name."""
+    return [_describe(name, find_method(name)) for name in method_names()]
+
+
+def _describe(name: str, method: type[Tagger]) -> MethodFacts:
+    text = sys.modules[method.__module__].__doc__ or ""
+    hyper = read_settings(method, [])
+    tag_set = TagSet({"": tuple(f"type{number}" for number in range(TYPES))})
+    tagger = method(_Width(WIDTH), tag_set, hyper)
+    parameters = sum(value.numel() for value in tagger.parameters())
+    return MethodFacts(
+        name, " ".join(text.partition("\n\n")[0].split()), _paragraph(text, "Paper"), _paragraph(text, "Differs"),
+        "words" if method.reads_words else "subwords", parameters, dataclasses.asdict(hyper),
+        " ".join((method.Hyperparameters.__doc__ or "").split()),
+    )  # fmt: skip
+
+
+def _paragraph(text: str, heading: str) -> str:
+    found = re.search(rf"^{heading}: (.*?)(?=^\w+: |\Z)", text, re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
+
+
+class _Width(Encoder):
+    """An encoder that is a width and no more."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.output_dim = self.description_size = width
+
+    def describe(self, types: Sequence[str]) -> Tensor:
+        """Zeros, (E, D)."""
+        return torch.zeros(len(types), self.description_size)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Nothing: zeros."""
+        return torch.zeros(*batch.word_mask.shape, self.output_dim)
+
+    @property
+    def width(self) -> None:
+        """None is trained."""
+
+    def transformer_parameters(self) -> list[nn.Parameter]:
+        """None."""
+        return []
+
+    def choose_trained(self, *, train_embeddings: bool) -> None:
+        """Nothing to choose."""
+
+    def prepare_for_training(self, *, on_cpu: bool) -> None:
+        """Nothing to prepare."""
+
+    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+        """Nothing to prepare."""

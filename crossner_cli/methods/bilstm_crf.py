@@ -1,0 +1,79 @@
+"""BiLSTM-CRF: a bidirectional LSTM over word and character vectors, and one score for the whole tag sequence.
+
+Paper: Lample et al. (2016), section 2 and 4; with the settings of Liu et al. (2021), CrossNER, its word-level baseline:
+two layers of 256 units a direction. A transformer may read along, frozen or trained.
+Differs: characters through a convolution or n-gram means instead of an LSTM; padding is masked in LSTM, loss and
+decoding; sums over sentences are divided by words, as in the method ``crf``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.layers import BiLSTM, Dropout, check_range, check_rate
+from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tag_layer import TagLayer
+from crossner_cli.tags import TagSet
+from crossner_cli.word_reader import WordInputs
+
+
+class BiLSTMCRFTagger(Tagger):
+    """What a word is called depends on all words around it and on the tags beside it."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters(WordInputs):
+        """What is read, as in ``WordInputs``. lstm_layers: one above the other. lstm_size: units of one direction.
+        dropout: share of the values dropped between the layers and behind the last. legal: give only sequences that
+        the tag scheme allows.
+        """
+
+        lstm_layers: int = 2
+        lstm_size: int = 256
+        dropout: float = 0.5
+        legal: bool = True
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            check_rate(self.dropout)
+            check_range("lstm_layers", self.lstm_layers, 1)
+            check_range("lstm_size", self.lstm_size, 1)
+
+    reads_words = True
+    tag_dimensions = {
+        "tag_layer.classifier.weight": (0,),
+        "tag_layer.classifier.bias": (0,),
+        "tag_layer.crf.start": (0,),
+        "tag_layer.crf.stop": (0,),
+        "tag_layer.crf.transitions": (0, 1),
+    }
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        self.lstm = BiLSTM(encoder.output_dim, hyper.lstm_size, hyper.lstm_layers, hyper.dropout)
+        self.dropout = Dropout(hyper.dropout)
+        self.tag_layer = TagLayer(self.lstm.output_dim, len(tag_set), "crf")
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Negative log-likelihood of the gold sequences, summed over sentences."""
+        assert batch.tags is not None
+        return {"crf": self.tag_layer.loss(self._states(batch), batch.tags, batch.word_mask)}
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words, so that the loss and its learning rate do not depend on sentence length."""
+        return {"crf": batch.words}
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
+        moves = self.legal_moves() if self.hyper.legal else None
+        return self.tag_layer.decode(self._states(batch), batch.word_mask, self.allowed_tags(batch), moves)
+
+    def _states(self, batch: Batch) -> Tensor:
+        states: Tensor = self.dropout(self.lstm(self.encoder(batch), batch.word_mask))
+        return states  # (B, W, 2 H)
+
+
+METHOD = BiLSTMCRFTagger

@@ -1,0 +1,192 @@
+"""Concept tagger: one pass over the sentence for each entity type, which a vector of its description tells apart.
+
+Paper: the Concept Tagger of Bapna et al. (2017), zero-shot slot filling, as the baseline of Liu, Winata and Fung
+(2020), zero-resource cross-domain NER; its layers and sizes as in their code.
+Differs: passes are merged by score, where the code lets later types overwrite earlier ones: taken as independent, and
+given that at most one type names a word, they make P(B or I of k) proportional to P_k(B or I) / P_k(O), and P(O) to 1.
+The best legal sequence is given (legal=false: the likeliest tag of each word). Only types of the sentence's domain are
+passed; in BIOES, E and S are I and B. The loss is the mean over types but the sum over words. Padding is masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from crossner_cli.layers import IMPOSSIBLE, BiLSTM, check_range, check_rate, viterbi
+from crossner_cli.methods import Decoded, Tagger, unpad
+from crossner_cli.methods.moee import type_row_of_tags
+from crossner_cli.methods.mtl import entity_class_of_tags
+from crossner_cli.subwords import Batch
+from crossner_cli.tag_layer import Context
+from crossner_cli.tags import TagSet
+from crossner_cli.type_descriptions import description_words
+from crossner_cli.word_encoder import WordEncoder
+from crossner_cli.word_reader import WordInputs
+
+CLASSES = 3  # of a pass: O, B, I
+# Words, padding included, that passes read at once: about a gigabyte where gradients are wanted.
+MOST_READ = 2**15
+
+
+class Passes(NamedTuple):
+    """N passes, each over one sentence for one type of its domain.
+
+    Args:
+        sentences: Place of each pass's sentence in the batch, (N,).
+        types: Place of its type in the tag set, (N,).
+        scores: Of O, B and I before the softmax, (N, W, 3).
+    """
+
+    sentences: Tensor
+    types: Tensor
+    scores: Tensor
+
+
+class ConceptTagger(Tagger):
+    """A BiLSTM, and a second one that reads its states h beside q_k, the description of one type.
+
+    Args:
+        encoder: Sentences to one vector a word, and types to one vector a description.
+        tag_set: The tags of the run.
+        hyper: The method's own ``Hyperparameters``.
+        context_size: Units of one direction of the first BiLSTM; ``lstm_size`` where None.
+        type_vectors: How many vectors that tell of a type stand beside h.
+
+    Raises:
+        CrossNERError: The encoder has no vectors for descriptions.
+    """
+
+    @dataclass(frozen=True)
+    class Hyperparameters(WordInputs):
+        """What is read, as in ``WordInputs``; its static vectors describe the types too, so that types alike are read
+        alike where --embeddings give them a meaning. lstm_layers: of the BiLSTM that all types share; no layers leave
+        the encoder's vectors. lstm_size: units of one direction, also of the BiLSTM above it. dropout: share of each
+        word vector's values dropped before the first BiLSTM and between its layers. legal: give only sequences that
+        the tag scheme allows.
+        """
+
+        lstm_layers: int = 2
+        lstm_size: int = 200
+        dropout: float = 0.3
+        legal: bool = True
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            check_rate(self.dropout)
+            check_range("lstm_layers", self.lstm_layers, 0)
+            check_range("lstm_size", self.lstm_size, 1)
+
+    reads_words = True
+    # Nothing above the encoder learns a row a tag or a type: all types share all weights.
+    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
+    descriptions: Tensor
+    first_tags: Tensor
+    type_row: Tensor
+    class_of_tag: Tensor
+
+    @classmethod
+    def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
+        """The words of the types' descriptions."""
+        return description_words(types)
+
+    def __init__(
+        self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters, *, context_size: int | None = None,
+        type_vectors: int = 1,
+    ) -> None:  # fmt: skip
+        super().__init__(encoder, tag_set, hyper)
+        self.register_buffer("descriptions", describe_rows(encoder, tag_set.types))  # q, (1 + E, D)
+        described = type_vectors * self.descriptions.shape[1]
+        self.context = Context(encoder.output_dim, hyper.lstm_layers, context_size or hyper.lstm_size, hyper.dropout)
+        self.type_lstm = BiLSTM(self.context.output_dim + described, hyper.lstm_size)
+        self.type_classifier = nn.Linear(self.type_lstm.output_dim, CLASSES)
+        first_tags = tag_set.to_ids([f"B-{entity_type}" for entity_type in tag_set.types])
+        self.register_buffer("first_tags", torch.tensor(first_tags, dtype=torch.long), persistent=False)
+        self.register_buffer("type_row", type_row_of_tags(tag_set), persistent=False)
+        self.register_buffer("class_of_tag", entity_class_of_tags(tag_set, CLASSES), persistent=False)
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross-entropy of O, B and I: the mean over the types of each sentence's domain, summed over the words."""
+        assert batch.tags is not None
+        sentences, types, scores = self._passes(batch)
+        gold = batch.tags[sentences]  # (N, W)
+        classes = torch.where(self.type_row[gold] == 1 + types[:, None], self.class_of_tag[gold], 0)
+        losses = functional.cross_entropy(scores.flatten(0, 1), classes.flatten(), reduction="none").view_as(classes)
+        passes = sentences.bincount()[sentences]  # of the same sentence
+        return {"tags": (losses * batch.word_mask[sentences] / passes[:, None]).sum()}
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words, however many types their domain has."""
+        return {"tags": batch.words}
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The best sequence of the domain's tags, with the probability of each word's tag."""
+        log_probabilities = self._merge(self._passes(batch), len(batch))  # (B, W, K)
+        if self.hyper.legal:
+            tags = viterbi(log_probabilities, batch.word_mask, self.legal_moves())
+        else:
+            tags = log_probabilities.argmax(dim=-1)
+        probabilities = log_probabilities.gather(2, tags[..., None])[..., 0].exp()  # (B, W)
+        return Decoded(unpad(tags, batch.word_mask), unpad(probabilities, batch.word_mask))
+
+    def _passes(self, batch: Batch) -> Passes:
+        """One pass for each type of each sentence's domain, all at once as far as memory allows."""
+        states = self.context(self.encoder(batch), batch.word_mask)  # h, (B, W, C)
+        sentences, types = self.allowed_tags(batch)[:, self.first_tags].nonzero(as_tuple=True)
+        if not len(types):  # a slice of the states, so that a loss of nothing still has a gradient
+            return Passes(sentences, types, states[:0, :, :1].expand(-1, -1, CLASSES))
+        at_once = max(1, MOST_READ // states.shape[1])
+        scores = []
+        for first in range(0, len(types), at_once):
+            part = slice(first, first + at_once)
+            given = (states, batch.word_mask, sentences[part], types[part])
+            if at_once < len(types) and torch.is_grad_enabled():  # computed again in the backward pass, not kept
+                scores.append(checkpoint(self._scores, *given, use_reentrant=False, preserve_rng_state=False))
+            else:
+                scores.append(self._scores(*given))
+        return Passes(sentences, types, torch.cat(scores))
+
+    def _scores(self, states: Tensor, mask: Tensor, sentences: Tensor, types: Tensor) -> Tensor:
+        """Scores of some passes, (n, W, 3), over the states, (B, W, C), of all sentences."""
+        with torch.autocast(states.device.type, enabled=False):
+            inputs = self._inputs(states[sentences], 1 + types)
+            scores: Tensor = self.type_classifier(self.type_lstm(inputs, mask[sentences]))
+        return scores
+
+    def _inputs(self, states: Tensor, rows: Tensor) -> Tensor:
+        """What passes read, [h ; q_k], from the states of their sentences, (n, W, C), and their types' rows, (n,)."""
+        described = self.descriptions[rows][:, None].expand(-1, states.shape[1], -1)
+        return torch.cat([states, described], dim=-1)
+
+    def _merge(self, passes: Passes, batch: int) -> Tensor:
+        """Log-probabilities of each word's tags, (B, W, K).
+
+        E and S have those of I and B: a pass does not tell them apart, and so tags mean the same in every scheme.
+        """
+        sentences, types, scores = passes
+        odds = scores.new_full((batch, len(self.first_tags), scores.shape[1], 2), IMPOSSIBLE)
+        odds[sentences, types] = scores[..., 1:] - scores[..., :1]  # log P_k(B or I) - log P_k(O)
+        merged = functional.pad(
+            odds.transpose(1, 2).flatten(2), (1, 0)
+        )  # (B, W, 1 + 2 E): O, then B and I of each type
+        place = torch.where(self.type_row > 0, 2 * (self.type_row - 1) + self.class_of_tag, 0)  # of each tag, (K,)
+        return merged.log_softmax(dim=-1)[..., place]
+
+
+def describe_rows(encoder: WordEncoder, types: Sequence[str]) -> Tensor:
+    """One row a type, the vector of its description, behind a row of zeros for O: (1 + E, D).
+
+    Raises:
+        CrossNERError: The encoder has no vectors for descriptions.
+    """
+    outside = torch.zeros(1, encoder.description_size)
+    return torch.cat([outside, encoder.describe(types).float()]) if types else outside
+
+
+METHOD = ConceptTagger

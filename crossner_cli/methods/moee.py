@@ -1,0 +1,127 @@
+"""MoEE tagger: one linear expert an entity type (and one for O), mixed for each word by a gate that knows the types.
+
+Paper: Mixture of Entity Experts, with MTL, of Liu, Winata and Fung (2020), zero-resource cross-domain NER, section 2
+("w/ MTL and MoEE"; multi_task=false is "w/ MoEE").
+Differs: CRF2 reads the meta-expert feature alone, as in the paper's formula (its text names the hidden states too);
+the gate weighs the experts of all domains, only tags are limited to the domain. Loss terms may be weighted (the
+paper's are equal). For Task1, dropout and the paper's BERT version (lstm_layers=0, decoder=softmax) see ``mtl``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.layers import check_range
+from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.methods.mtl import MTLTagger, entity_class_of_tags
+from crossner_cli.subwords import Batch
+from crossner_cli.tag_layer import Context, TagLayer
+from crossner_cli.tags import TagSet, split_tag
+
+
+class MoEETagger(Tagger):
+    """BiLSTM, entity experts and their gate, CRF2; and Task1 with CRF1 beside them on the BiLSTM."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters(MTLTagger.Hyperparameters):
+        """multi_task: with Task1. expert_size: width of the experts' outputs. gate_weight: of the gate's loss. The
+        others are those of ``mtl``.
+        """
+
+        multi_task: bool = True
+        expert_size: int = 200
+        gate_weight: float = 1.0
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            check_range("expert_size", self.expert_size, 1)
+            check_range("gate_weight", self.gate_weight, 0)
+
+    reads_words = True
+    tag_dimensions = MTLTagger.tag_dimensions
+    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {
+        "gate.weight": (0,),
+        "gate.bias": (0,),
+        "experts.weight": (0,),
+        "experts.bias": (0,),
+    }
+    type_row: Tensor
+    entity_class: Tensor
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        self.context = Context(encoder.output_dim, hyper.lstm_layers, hyper.lstm_size, hyper.dropout)
+        width, experts = self.context.output_dim, len(tag_set.types) + 1
+        self.gate = nn.Linear(width, experts)
+        self.experts = EntityExperts(experts, width, hyper.expert_size)
+        self.tag_layer = TagLayer(hyper.expert_size, len(tag_set), hyper.decoder)  # CRF2
+        self.register_buffer("type_row", type_row_of_tags(tag_set), persistent=False)
+        if hyper.multi_task:
+            self.entity_layer = TagLayer(width, hyper.entity_classes, hyper.decoder)  # CRF1
+            self.register_buffer("entity_class", entity_class_of_tags(tag_set, hyper.entity_classes), persistent=False)
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Task2; the gate's cross-entropy with the gold types; Task1. Summed over the real words."""
+        assert batch.tags is not None
+        real = batch.word_mask  # (B, W)
+        states = self.context(self.encoder(batch), real)  # h, (B, W, D)
+        mixture, gate = self._mixture(states)
+        gate_loss = functional.cross_entropy(gate[real], self.type_row[batch.tags][real], reduction="sum")
+        terms = {"tags": self.tag_layer.loss(mixture, batch.tags, real), "gate": self.hyper.gate_weight * gate_loss}
+        if self.hyper.multi_task:
+            entity = self.entity_layer.loss(states, self.entity_class[batch.tags], real)
+            terms["entity"] = self.hyper.entity_weight * entity
+        return terms
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words, for every term."""
+        terms = ("tags", "gate", "entity") if self.hyper.multi_task else ("tags", "gate")
+        return dict.fromkeys(terms, batch.words)
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The best sequence of the domain's tags, with the probability of each tag."""
+        mixture, _ = self._mixture(self.context(self.encoder(batch), batch.word_mask))
+        moves = self.legal_moves() if self.hyper.legal else None
+        return self.tag_layer.decode(mixture, batch.word_mask, self.allowed_tags(batch), moves)
+
+    def _mixture(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Meta-expert features m, (B, W, S), and the gate before its softmax, (B, W, E), of states h, (B, W, D)."""
+        with torch.autocast(states.device.type, enabled=False):
+            gate = self.gate(states)
+            return self.experts(states, gate.softmax(dim=-1)), gate
+
+
+class EntityExperts(nn.Module):
+    """E linear maps L_a(h) of the same vector, mixed: m = sum_a alpha_a L_a(h).
+
+    Args:
+        experts: E.
+        width: Of the vectors read, D.
+        size: Of an expert's output, S.
+    """
+
+    def __init__(self, experts: int, width: int, size: int) -> None:
+        super().__init__()
+        bound = width**-0.5  # as nn.Linear starts
+        self.weight = nn.Parameter(torch.empty(experts, size, width).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(experts, size).uniform_(-bound, bound))
+
+    def forward(self, states: Tensor, alpha: Tensor) -> Tensor:
+        """From states, (B, W, D), and the experts' shares, (B, W, E), to m, (B, W, S)."""
+        outputs = functional.linear(states, self.weight.flatten(0, 1), self.bias.flatten())  # (B, W, E * S)
+        return torch.einsum("bwe,bwes->bws", alpha, outputs.view(*alpha.shape, -1))
+
+
+def type_row_of_tags(tag_set: TagSet) -> Tensor:
+    """The expert of each tag, (K,): 0 for O, then the types in the order of the tag set."""
+    rows = {entity_type: row for row, entity_type in enumerate(("", *tag_set.types))}
+    return torch.tensor([rows[split_tag(tag)[1]] for tag in tag_set.tags])
+
+
+METHOD = MoEETagger

@@ -1,0 +1,100 @@
+"""MTL tagger: two tasks over one BiLSTM, "is this word part of an entity" beside the tags themselves.
+
+Paper: MTL of Liu, Winata and Fung (2020), zero-resource cross-domain NER, section 2 ("w/ MTL").
+Differs: the paper does not tell whether Task1 keeps B and I; here it does (entity_classes=2 merges them), in BIOES as
+in BIO. Loss terms may be weighted (the paper's are equal). The paper's BERT version is words=none,
+characters=none, transformer=trained, lstm_layers=0, decoder=softmax. Dropout stands on the words and between BiLSTM
+layers (not told).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.layers import check_range, check_rate
+from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tag_layer import Context, TagLayer
+from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.word_reader import WordInputs
+
+
+class MTLTagger(Tagger):
+    """CRF1 tells entities from the rest, CRF2 tags; what both read is shared. Decoding reads CRF2 only."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters(WordInputs):
+        """What is read, as in ``WordInputs``. lstm_layers, lstm_size: of the BiLSTM, units of one direction; no layers
+        leave the encoder's vectors. decoder: crf, or softmax of each word. entity_classes: of Task1, 3 for O, B and I,
+        or 2 for outside and inside. entity_weight: of Task1's loss. dropout: share of each word vector's values
+        dropped before the BiLSTM and between its layers. legal: give only sequences that the tag scheme allows.
+        """
+
+        lstm_layers: int = 2
+        lstm_size: int = 200
+        decoder: Literal["crf", "softmax"] = "crf"
+        entity_classes: int = 3
+        entity_weight: float = 1.0
+        dropout: float = 0.3
+        legal: bool = True
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            check_rate(self.dropout)
+            check_range("lstm_layers", self.lstm_layers, 0)
+            check_range("lstm_size", self.lstm_size, 1)
+            check_range("entity_classes", self.entity_classes, 2, 3)
+            check_range("entity_weight", self.entity_weight, 0)
+
+    reads_words = True
+    tag_dimensions = {
+        "tag_layer.classifier.weight": (0,),
+        "tag_layer.classifier.bias": (0,),
+        "tag_layer.crf.start": (0,),
+        "tag_layer.crf.stop": (0,),
+        "tag_layer.crf.transitions": (0, 1),
+    }
+    entity_class: Tensor
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        self.context = Context(encoder.output_dim, hyper.lstm_layers, hyper.lstm_size, hyper.dropout)
+        self.entity_layer = TagLayer(self.context.output_dim, hyper.entity_classes, hyper.decoder)  # CRF1
+        self.tag_layer = TagLayer(self.context.output_dim, len(tag_set), hyper.decoder)  # CRF2
+        self.register_buffer("entity_class", entity_class_of_tags(tag_set, hyper.entity_classes), persistent=False)
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Task2 and Task1, each the negative log-likelihood of its gold sequences, summed over sentences."""
+        assert batch.tags is not None
+        states = self.context(self.encoder(batch), batch.word_mask)  # h, (B, W, D)
+        entity = self.entity_layer.loss(states, self.entity_class[batch.tags], batch.word_mask)
+        return {
+            "tags": self.tag_layer.loss(states, batch.tags, batch.word_mask),
+            "entity": self.hyper.entity_weight * entity,
+        }
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words, for both tasks."""
+        return {"tags": batch.words, "entity": batch.words}
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The best sequence of the domain's tags, with the probability of each tag."""
+        states = self.context(self.encoder(batch), batch.word_mask)
+        moves = self.legal_moves() if self.hyper.legal else None
+        return self.tag_layer.decode(states, batch.word_mask, self.allowed_tags(batch), moves)
+
+
+def entity_class_of_tags(tag_set: TagSet, classes: int) -> Tensor:
+    """Task1's class of each tag, (K,): 0 for O; all types merge, into 1 for the first word of an entity and 2 for the
+    others, or into 1 for every word of it where there are two classes.
+    """
+    class_of = {"O": 0, "B": 1, "S": 1, "I": classes - 1, "E": classes - 1}
+    return torch.tensor([class_of[split_tag(tag)[0]] for tag in tag_set.tags])
+
+
+METHOD = MTLTagger

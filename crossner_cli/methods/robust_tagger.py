@@ -1,0 +1,148 @@
+"""Robust sequence tagger: the concept tagger with examples of each entity type, which each word weighs for itself.
+
+Paper: Shah et al. (2019), zero-shot slot filling with example values, as the baseline of Liu, Winata and Fung (2020),
+zero-resource cross-domain NER; the examples of person, location, organization and miscellaneous are theirs.
+Differs: the code lower-cases words; here examples are cased as in CoNLL-2003, and read in lower case where only that
+is known. A type may have any number of examples; one without any has its description for its only one. Otherwise see
+``concept-tagger``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import check_range
+from crossner_cli.methods.concept_tagger import ConceptTagger
+from crossner_cli.tags import TagSet
+from crossner_cli.type_descriptions import describe_type, description_words
+from crossner_cli.word_encoder import WordEncoder
+
+# By the description of the type, so that PER, Person and person have the same ones.
+PUBLISHED: dict[str, tuple[str, ...]] = {
+    "location": ("France", "Russia"),
+    "person": ("Quigley", "Samokhalova"),
+    "organization": ("Aberdeen", "Nantes"),
+    "organisation": ("Aberdeen", "Nantes"),
+    "miscellaneous": ("English", "EU-wide"),
+}
+
+
+class RobustTagger(ConceptTagger):
+    """A concept tagger whose passes read [h ; q_k ; sum_j a_j x_{k,j}], a = softmax_j((h * w_a) . x_{k,j}).
+
+    The states h must be as wide as the vectors x of words, so the first BiLSTM has half their width a direction.
+
+    Raises:
+        CrossNERError: The encoder has no vectors of words, or their width is odd.
+    """
+
+    @dataclass(frozen=True)
+    class Hyperparameters(ConceptTagger.Hyperparameters):
+        """examples: words that are entities of a type, as politician=Merkel+Obama;country=Chile+Kenya; types that the
+        run lacks are left aside. They are static vectors, so --embeddings make them meaningful: all words that are
+        unknown look alike. Without, person, location, organisation and misc have the published ones, other types
+        their description. Types that carry over from a start keep its examples, unless the longest list has another
+        length. lstm_size: of the second BiLSTM only; the first has half the width of a word's static vector. The
+        others are those of ``concept-tagger``, with at least one of lstm_layers.
+        """
+
+        lstm_size: int = 150
+        examples: str = ""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            check_range("lstm_layers", self.lstm_layers, 1)
+            read_examples(self.examples)
+
+    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {
+        **ConceptTagger.type_dimensions,
+        "examples": (0,),
+        "is_example": (0,),
+    }
+    examples: Tensor
+    is_example: Tensor
+
+    @classmethod
+    def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
+        """The words of the types' descriptions, and their examples."""
+        given = read_examples(hyper.examples)
+        return [*description_words(types), *(word for name in types for word in example_words(name, given))]
+
+    def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        size = encoder.description_size
+        if size % 2:
+            raise CrossNERError(
+                f"The robust tagger needs vectors of an even width to read their words from both sides, not {size}.",
+                hint="Give --embeddings of an even width, or --set word_size=100 where there are none.",
+            )
+        super().__init__(encoder, tag_set, hyper, context_size=size // 2, type_vectors=2)
+        words = [example_words(entity_type, read_examples(hyper.examples)) for entity_type in tag_set.types]
+        most = max(map(len, (*PUBLISHED.values(), *read_examples(hyper.examples).values())))
+        examples, is_example = example_rows(encoder, words, self.descriptions, most)
+        self.register_buffer("examples", examples)  # x, (1 + E, J, D)
+        self.register_buffer("is_example", is_example)  # (1 + E, J)
+        self.example_weight = nn.Parameter(torch.empty(size).uniform_(-0.01, 0.01))  # w_a
+
+    def _inputs(self, states: Tensor, rows: Tensor) -> Tensor:
+        examples = self.examples[rows]  # (n, J, D)
+        scores = (states * self.example_weight) @ examples.mT  # (n, W, J)
+        weights = scores.masked_fill(~self.is_example[rows][:, None], -torch.inf).softmax(dim=-1)
+        return torch.cat([super()._inputs(states, rows), weights @ examples], dim=-1)
+
+
+def read_examples(text: str) -> dict[str, tuple[str, ...]]:
+    """Read ``type=word+word;type=word+word``: the words of each type.
+
+    Raises:
+        CrossNERError: The text is not of this form, or names a type twice.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for part in filter(str.strip, text.split(";")):
+        entity_type, _, listed = part.partition("=")
+        entity_type, words = entity_type.strip(), tuple(word.strip() for word in listed.split("+"))
+        if not entity_type or not all(words) or entity_type in found:
+            raise CrossNERError(
+                f"examples: {part.strip()!r} is not a type with its words, or names a type again.",
+                hint="Write --set 'examples=politician=Merkel+Obama;country=Chile+Kenya'.",
+            )
+        found[entity_type] = words
+    return found
+
+
+def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Examples of a type: those given, else the published ones, else none."""
+    return given.get(entity_type) or PUBLISHED.get(" ".join(describe_type(entity_type)), ())
+
+
+@torch.no_grad()
+def example_rows(
+    encoder: WordEncoder, words: Sequence[Sequence[str]], descriptions: Tensor, most: int
+) -> tuple[Tensor, Tensor]:
+    """Vectors of the examples of each type, and where there are any.
+
+    Args:
+        encoder: What has vectors of words.
+        words: Examples of each type; one without any has its description for its only one.
+        descriptions: A row for O, then one a type, (1 + E, D).
+        most: J, at least as many as any type has.
+
+    Returns:
+        The vectors, (1 + E, J, D), with zeros where there is none, and whether there is one, (1 + E, J).
+    """
+    examples = torch.zeros(len(descriptions), most, descriptions.shape[1])
+    is_example = torch.zeros(len(descriptions), most, dtype=torch.bool)
+    for row, listed in enumerate(words, 1):
+        # A transformer has several vectors a word, which are summed as in descriptions.
+        found = [encoder.vectors_of([word]).sum(dim=0) for word in listed] or [descriptions[row]]
+        examples[row, : len(found)] = torch.stack(found)
+        is_example[row, : len(found)] = True
+    return examples, is_example
+
+
+METHOD = RobustTagger

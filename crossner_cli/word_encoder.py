@@ -1,0 +1,280 @@
+"""Words to vectors without a transformer, or beside one: static vectors, characters and a transformer's output.
+
+Paper: Lample et al. (2016), section 4, and Ma and Hovy (2016) for the characters; the inputs of Liu et al. (2021)'s
+BiLSTM-CRF and Coach. Character n-grams as in Hashimoto et al. (2017), section 2.1.
+Differs: a word that the vocabulary lacks is read as its lower-cased form if there is one, else as unknown; n-gram
+vectors are learnt with the tagger; padding takes no part in the largest value over characters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from crossner_cli.data import Sentence
+from crossner_cli.encoders import Encoder, TransformerEncoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import Dropout
+from crossner_cli.subwords import Batch
+from crossner_cli.type_descriptions import describe_type
+from crossner_cli.word_reader import UNKNOWN, Vocabulary, WordInputs, WordReader
+from crossner_cli.word_vectors import WordVectors
+
+VOCABULARY, TENSORS = "words.json", "words.safetensors"
+CHARACTER_WIDTH, KERNEL = 30, 3
+
+
+class CharacterCNN(nn.Module):
+    """One vector a word from its characters: a convolution, then the largest value of each filter.
+
+    Ma and Hovy (2016), section 2.1.
+
+    Args:
+        characters: Distinct characters; number 0 is unknown.
+        size: Filters.
+    """
+
+    def __init__(self, characters: int, size: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(characters + 1, CHARACTER_WIDTH)
+        nn.init.uniform_(self.table.weight, -((3 / CHARACTER_WIDTH) ** 0.5), (3 / CHARACTER_WIDTH) ** 0.5)
+        self.convolution = nn.Conv1d(CHARACTER_WIDTH, size, KERNEL, padding=KERNEL // 2)
+
+    def forward(self, characters: Tensor, mask: Tensor) -> Tensor:
+        """Read characters (N, C), where ``mask`` (N, C) says they are; return (N, size)."""
+        vectors = self.table(characters) * mask[..., None]  # (N, C, 30); padding is zero, as behind a word's end
+        found = self.convolution(vectors.transpose(1, 2))  # (N, size, C)
+        filters: Tensor = found.masked_fill(~mask[:, None], -torch.inf).amax(dim=2)
+        return filters
+
+
+class NgramMean(nn.Module):
+    """One vector a word: the mean of the vectors of its known 2-, 3- and 4-grams (Hashimoto et al. 2017)."""
+
+    def __init__(self, ngrams: int, size: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(ngrams + 1, size)
+        nn.init.normal_(self.table.weight, std=0.1)
+
+    def forward(self, ngrams: Tensor, mask: Tensor) -> Tensor:
+        """Average n-grams (N, C), where ``mask`` (N, C) says they are; return (N, size)."""
+        kept = mask[..., None]
+        mean: Tensor = (self.table(ngrams) * kept).sum(dim=1) / kept.sum(dim=1)
+        return mean
+
+
+class WordEncoder(Encoder):
+    """One vector a word, its parts side by side.
+
+    Args:
+        vocabulary: What has a vector.
+        inputs: Which parts.
+        transformer: The encoder that reads along; None without one.
+        vectors: Static vectors to begin with; their width wins over ``word_size``.
+    """
+
+    rare: Tensor
+
+    def __init__(
+        self, vocabulary: Vocabulary, inputs: WordInputs, transformer: TransformerEncoder | None = None,
+        vectors: WordVectors | None = None, word_size: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.vocabulary, self.inputs = vocabulary, inputs
+        self.transformer = transformer
+        self.reader = WordReader(vocabulary, inputs, transformer.reader if transformer else None)
+        self.dropout = Dropout(inputs.input_dropout)
+        self.output_dim = transformer.output_dim if transformer else 0
+        self.words: nn.Embedding | None = None
+        if inputs.words != "none":
+            size = word_size or (inputs.word_size if vectors is None else vectors.rows.shape[1])
+            self.words = nn.Embedding(len(vocabulary.words), size)
+            self.unknown = nn.Parameter(torch.empty(size))
+            for weight in (self.words.weight, self.unknown):
+                nn.init.uniform_(weight, -((3 / size) ** 0.5), (3 / size) ** 0.5)
+            if vectors is not None:
+                self._fill(vectors)
+            self.output_dim += size
+            rare = [False, *(word in vocabulary.rare for word in vocabulary.words)]
+            self.register_buffer("rare", torch.tensor(rare), persistent=False)
+        self.characters: CharacterCNN | NgramMean | None = None
+        if inputs.characters != "none":
+            if inputs.characters == "cnn":
+                self.characters = CharacterCNN(len(vocabulary.characters), inputs.character_size)
+            else:
+                self.characters = NgramMean(len(vocabulary.ngrams), inputs.character_size)
+            self.output_dim += inputs.character_size
+
+    def _fill(self, vectors: WordVectors) -> None:
+        assert self.words is not None
+        places = {word: number for number, word in enumerate(self.vocabulary.words)}
+        with torch.no_grad():
+            numbers = torch.tensor([places[word] for word in vectors.words], dtype=torch.long)
+            self.words.weight[numbers] = torch.from_numpy(vectors.rows)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Put the parts side by side, (B, W, D)."""
+        parts: list[Tensor] = []
+        if self.words is not None:
+            parts.append(self._word_vectors(batch))
+        if self.characters is not None:
+            parts.append(self._character_vectors(batch))
+        if self.transformer is not None:
+            frozen = self.inputs.transformer == "frozen"
+            if frozen:
+                self.transformer.eval()
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+                parts.append(self.transformer(batch).float())
+        vectors: Tensor = self.dropout(torch.cat(parts, dim=2))
+        return vectors
+
+    def _word_vectors(self, batch: Batch) -> Tensor:
+        assert batch.word_ids is not None and self.words is not None
+        numbers = batch.word_ids
+        if self.training:  # half of the words met once are read as unknown, so that its vector is learnt
+            numbers = torch.where(
+                self.rare[numbers] & (torch.rand(numbers.shape, device=numbers.device) < 0.5), 0, numbers
+            )
+        known = self.words((numbers - 1).clamp(min=0)) if len(self.vocabulary.words) else self.unknown
+        return torch.where((numbers != UNKNOWN)[..., None], known, self.unknown)
+
+    def _character_vectors(self, batch: Batch) -> Tensor:
+        assert batch.characters is not None and batch.character_mask is not None and self.characters is not None
+        found = batch.characters.new_zeros(*batch.word_mask.shape, self.inputs.character_size, dtype=torch.float32)
+        real = batch.word_mask
+        with torch.autocast(real.device.type, enabled=False):
+            found[real] = self.characters(batch.characters[real], batch.character_mask[real])
+        return found
+
+    @property
+    def description_size(self) -> int:
+        """Width of the vectors of type descriptions."""
+        if self.words is not None:
+            return self.words.embedding_dim
+        return self.transformer.word_embeddings.shape[1] if self.transformer is not None else 0
+
+    def describe(self, types: Sequence[str]) -> Tensor:
+        """One vector a type: the sum of the vectors of its description's words, (E, D), without a gradient.
+
+        Static vectors, or where none are read the transformer's table of subword vectors.
+
+        Raises:
+            CrossNERError: Neither is read.
+        """
+        if self.words is None and self.transformer is None:
+            raise CrossNERError(
+                "Type descriptions need word vectors, and this tagger reads characters only.",
+                hint="Set words=trained, words=frozen or transformer=frozen.",
+            )
+        with torch.no_grad():
+            return torch.stack([self.vectors_of(describe_type(name)).sum(dim=0) for name in types])
+
+    def vectors_of(self, words: Sequence[str]) -> Tensor:
+        """Vectors of words that are no part of a sentence, (N, D)."""
+        if self.words is None:
+            assert self.transformer is not None
+            (encoded,) = self.transformer.reader.encode([Sentence(tuple(words))])
+            return self.transformer.word_embeddings[torch.from_numpy(encoded.windows[0])]
+        numbers = torch.tensor([self.reader.number(word) for word in words], device=self.unknown.device)
+        known = self.words((numbers - 1).clamp(min=0)) if len(self.vocabulary.words) else self.unknown
+        return torch.where((numbers != UNKNOWN)[:, None], known, self.unknown)
+
+    @property
+    def width(self) -> int | None:
+        """Width of the transformer that is trained; None where none is."""
+        return self.transformer.width if self.transformer and self.inputs.transformer == "trained" else None
+
+    def transformer_parameters(self) -> list[nn.Parameter]:
+        """Of the transformer, trained or not."""
+        return list(self.transformer.parameters()) if self.transformer else []
+
+    def choose_trained(self, *, train_embeddings: bool) -> None:
+        """Freeze what the settings say is frozen."""
+        if self.words is not None:
+            self.words.weight.requires_grad_(self.inputs.words == "trained")
+        if self.transformer is not None:
+            self.transformer.requires_grad_(self.inputs.transformer == "trained")
+            if self.inputs.transformer == "trained":
+                self.transformer.choose_trained(train_embeddings=train_embeddings)
+
+    def prepare_for_training(self, *, on_cpu: bool) -> None:
+        """Take what is fast on the device."""
+        if self.transformer is not None:
+            self.transformer.prepare_for_training(on_cpu=on_cpu)
+
+    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+        """Take what is fast where the weights no longer change."""
+        if self.transformer is not None:
+            self.transformer.prepare_for_use(on_cpu=on_cpu, in_bf16=in_bf16)
+
+    def own_tensors(self) -> dict[str, Tensor]:
+        """What is stored besides the transformer."""
+        return {name: value for name, value in self.state_dict().items() if not name.startswith("transformer.")}
+
+
+def save_word_encoder(encoder: WordEncoder, folder: Path) -> None:
+    """Write vocabulary and vectors; the transformer, if any, is written by who writes the tagger."""
+    vocabulary = encoder.vocabulary
+    record = {"words": vocabulary.words, "characters": vocabulary.characters, "ngrams": vocabulary.ngrams}
+    (folder / VOCABULARY).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+    save_file({name: value.contiguous().cpu() for name, value in encoder.own_tensors().items()}, folder / TENSORS)
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """Read what ``save_word_encoder`` wrote.
+
+    Raises:
+        CrossNERError: It is missing or broken.
+    """
+    path = folder / VOCABULARY
+    try:
+        record: Any = json.loads(path.read_text(encoding="utf-8"))
+        return Vocabulary(tuple(record["words"]), str(record["characters"]), tuple(record["ngrams"]))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise CrossNERError(f"{path} cannot be read: {error!r}.", hint="Train the tagger again.") from None
+
+
+def read_own_tensors(folder: Path) -> dict[str, Tensor]:
+    """Read the vectors that ``save_word_encoder`` wrote.
+
+    Raises:
+        CrossNERError: They are missing or broken.
+    """
+    try:
+        return load_file(folder / TENSORS)
+    except (OSError, SafetensorError) as error:
+        raise CrossNERError(f"{folder / TENSORS} cannot be read: {error}.", hint="Train the tagger again.") from None
+
+
+def load_word_encoder(folder: Path, inputs: WordInputs, transformer: TransformerEncoder | None) -> WordEncoder:
+    """Read a word encoder back.
+
+    Raises:
+        CrossNERError: A file is missing or broken, or they do not belong together.
+    """
+    stored = read_own_tensors(folder)
+    size = stored["words.weight"].shape[1] if "words.weight" in stored else None
+    encoder = WordEncoder(read_vocabulary(folder), inputs, transformer, word_size=size)
+    shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
+    if shapes != {name: tuple(value.shape) for name, value in stored.items()}:
+        raise CrossNERError(f"{folder / TENSORS} does not fit {VOCABULARY} beside it.", hint="Train the tagger again.")
+    encoder.load_state_dict(stored, strict=False)
+    return encoder
+
+
+def carry_over_words(encoder: WordEncoder, folder: Path) -> int:
+    """Copy the vectors of a start whose vocabulary the encoder's begins with; return how many tensors fitted."""
+    taken = 0
+    for name, value in read_own_tensors(folder).items():
+        new = encoder.own_tensors().get(name)
+        if new is not None and new.shape[1:] == value.shape[1:] and len(new) >= len(value):
+            new[: len(value)] = value  # the state dict shares memory with the parameters
+            taken += 1
+    return taken

@@ -1,0 +1,221 @@
+"""Sentences to numbers of words, characters and n-grams: what an encoder of words reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from crossner_cli.data import Sentence
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import check_range, check_rate
+from crossner_cli.subwords import Batch, EncodedSentence, Ids, SubwordReader
+from crossner_cli.tags import TagSet
+from crossner_cli.word_vectors import WordVectors, ngram_keys
+
+UNKNOWN = 0
+LONGEST_WORD = 50  # characters that are read of a word
+
+
+@dataclass(frozen=True)
+class WordInputs:
+    """words: how static word vectors are used: trained, frozen or none. word_size: their width where no --embeddings
+    give one. characters: cnn (a convolution), ngrams (the mean of the vectors of 2-, 3- and 4-grams) or none.
+    character_size: width of that. transformer: whether the --encoder reads along: none, frozen or trained.
+    input_dropout: share of the values of a word's vector dropped.
+    """
+
+    words: Literal["trained", "frozen", "none"] = "trained"
+    word_size: int = 100
+    characters: Literal["cnn", "ngrams", "none"] = "cnn"
+    character_size: int = 50
+    transformer: Literal["none", "frozen", "trained"] = "none"
+    input_dropout: float = 0.3
+
+    def __post_init__(self) -> None:
+        check_rate(self.input_dropout)
+        if self.words == self.characters == self.transformer == "none":
+            raise CrossNERError(
+                "words, characters and transformer are all none: there is nothing to read.",
+                hint="Set one of them, as --set words=trained.",
+            )
+        check_range("word_size", self.word_size, 1)
+        check_range("character_size", self.character_size, 1)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a word encoder has vectors for. Number 0 is what is unknown.
+
+    Args:
+        words: The first has number 1.
+        characters: Likewise.
+        ngrams: Likewise.
+        rare: Words met once in training: reading them as unknown now and then trains the unknown vector.
+    """
+
+    words: tuple[str, ...] = ()
+    characters: str = ""
+    ngrams: tuple[str, ...] = ()
+    rare: frozenset[str] = frozenset()
+
+    def extended(self, other: Vocabulary) -> Vocabulary:
+        """This vocabulary, numbers unchanged, followed by what only the other one has."""
+        return Vocabulary(
+            tuple(dict.fromkeys((*self.words, *other.words))),
+            "".join(dict.fromkeys((*self.characters, *other.characters))),
+            tuple(dict.fromkeys((*self.ngrams, *other.ngrams))),
+            other.rare,
+        )
+
+
+def collect_vocabulary(
+    sentences: Iterable[Sentence], inputs: WordInputs, vectors: WordVectors | None = None,
+    described: Iterable[str] = (),
+) -> Vocabulary:  # fmt: skip
+    """The vocabulary of sentences to train on, and of the vectors there are.
+
+    Args:
+        sentences: Those to train on.
+        inputs: What is read.
+        vectors: Their words are all known; where vectors are frozen, no others of the sentences are.
+        described: Words of type descriptions, all known, so that no two types look alike for want of a vector.
+    """
+    counts = Counter(word for sentence in sentences for word in sentence.words)
+    given = () if vectors is None else vectors.words
+    words: tuple[str, ...] = ()
+    if inputs.words != "none":
+        own = () if inputs.words == "frozen" and given else sorted(counts)
+        words = tuple(dict.fromkeys((*given, *own, *described)))
+    characters = "".join(sorted({letter for word in counts for letter in word})) if inputs.characters == "cnn" else ""
+    ngrams: tuple[str, ...] = ()
+    if inputs.characters == "ngrams":
+        of_words = Counter(key for word in counts for key in ngram_keys(word))
+        ngrams = tuple(sorted(key for key, count in of_words.items() if count > 1))
+    has_vector = set(given)
+    rare = frozenset(word for word, count in counts.items() if count == 1 and word not in has_vector)
+    return Vocabulary(words, characters, ngrams, rare)
+
+
+class WordReader:
+    """Numbers words, their characters or n-grams, and lets a transformer's reader read along.
+
+    Args:
+        vocabulary: What has a number.
+        inputs: What is read.
+        subwords: The transformer's reader, if one reads along.
+
+    Attributes:
+        unknown_words: Distinct words without a vector of their own.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, inputs: WordInputs, subwords: SubwordReader | None) -> None:
+        self.vocabulary, self.inputs, self.subwords = vocabulary, inputs, subwords
+        self._words = {word: number for number, word in enumerate(vocabulary.words, 1)}
+        self._characters = {letter: number for number, letter in enumerate(vocabulary.characters, 1)}
+        self._ngrams = {key: number for number, key in enumerate(vocabulary.ngrams, 1)}
+        self._pieces: dict[str, Ids] = {}
+        self._unknown: set[str] = set()
+
+    @property
+    def pad_id(self) -> int:
+        """What stands where no subword is."""
+        return self.subwords.pad_id if self.subwords else 0
+
+    @property
+    def unreadable_words(self) -> int:
+        """Distinct words that the transformer's tokenizer makes nothing of."""
+        return self.subwords.unreadable_words if self.subwords else 0
+
+    @property
+    def shortened_words(self) -> int:
+        """Distinct words longer than the transformer's window."""
+        return self.subwords.shortened_words if self.subwords else 0
+
+    @property
+    def unknown_words(self) -> int:
+        """Distinct words read so far that have no vector of their own, nor their lower-cased form."""
+        return len(self._unknown)
+
+    def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
+        """Encode sentences; tags are numbered where both the sentence and ``tag_set`` have them."""
+        encoded = self.subwords.encode(sentences, tag_set) if self.subwords else [
+            _without_subwords(sentence, tag_set) for sentence in sentences
+        ]  # fmt: skip
+        return [
+            dataclasses.replace(row, words=sentence.words) for row, sentence in zip(encoded, sentences, strict=True)
+        ]
+
+    def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
+        """Pad sentences into one batch."""
+        batch = self.subwords.collate(sentences) if self.subwords else _empty_batch(sentences)
+        shape = (len(sentences), max(len(sentence.words) for sentence in sentences))
+        if self.inputs.words != "none":
+            numbers = np.zeros(shape, np.int64)
+            for row, sentence in enumerate(sentences):
+                numbers[row, : len(sentence.words)] = [self.number(word) for word in sentence.words]
+            batch.word_ids = torch.from_numpy(numbers)
+        if self.inputs.characters != "none":
+            pieces = [[self._pieces_of(word) for word in sentence.words] for sentence in sentences]
+            longest = max(len(piece) for of_sentence in pieces for piece in of_sentence)
+            padded = np.zeros((*shape, longest), np.int64)
+            lengths = np.zeros(shape, np.int64)
+            for number, of_sentence in enumerate(pieces):
+                for place, piece in enumerate(of_sentence):
+                    padded[number, place, : len(piece)] = piece
+                    lengths[number, place] = len(piece)
+            batch.characters = torch.from_numpy(padded)
+            batch.character_mask = torch.from_numpy(np.arange(longest) < lengths[..., None])
+        return batch
+
+    def number(self, word: str) -> int:
+        """Number of a word or of its lower-cased form; 0 where there is neither."""
+        number = self._words.get(word) or self._words.get(word.lower(), UNKNOWN)
+        if number == UNKNOWN:
+            self._unknown.add(word)
+        return number
+
+    def _pieces_of(self, word: str) -> Ids:
+        """Numbers of a word's characters or n-grams, at least one."""
+        if word not in self._pieces:
+            table, parts = (
+                (self._characters, list(word[:LONGEST_WORD])) if self.inputs.characters == "cnn"
+                else (self._ngrams, [key for key in ngram_keys(word[:LONGEST_WORD]) if key in self._ngrams])
+            )  # fmt: skip
+            self._pieces[word] = np.asarray([table.get(part, UNKNOWN) for part in parts] or [UNKNOWN], np.int64)
+        return self._pieces[word]
+
+
+def _without_subwords(sentence: Sentence, tag_set: TagSet | None) -> EncodedSentence:
+    tags = None
+    if tag_set is not None and sentence.tags is not None:
+        tags = np.asarray(tag_set.to_ids(sentence.tags), np.int64)
+    words = len(sentence.words)
+    # One window of as many places as there are words, so that batches by length see how long the sentence is.
+    return EncodedSentence((np.zeros(words, np.int64),), np.zeros((words, 2), np.int64), tags, sentence.domain)
+
+
+def _empty_batch(sentences: Sequence[EncodedSentence]) -> Batch:
+    """A batch of words and tags without subwords."""
+    most = max(len(sentence.places) for sentence in sentences)
+    mask = np.zeros((len(sentences), most), bool)
+    tags = np.zeros((len(sentences), most), np.int64)
+    for row, sentence in enumerate(sentences):
+        mask[row, : len(sentence.places)] = True
+        if sentence.tags is not None:
+            tags[row, : len(sentence.places)] = sentence.tags
+    has_tags = all(sentence.tags is not None for sentence in sentences)
+    return Batch(
+        input_ids=torch.zeros(len(sentences), 1, dtype=torch.long),
+        attention_mask=None,
+        word_places=torch.zeros(mask.shape, dtype=torch.long),
+        word_mask=torch.from_numpy(mask),
+        tags=torch.from_numpy(tags) if has_tags else None,
+        domains=tuple(sentence.domain for sentence in sentences),
+        words=int(mask.sum()),
+    )

@@ -1,0 +1,433 @@
+"""LANER against a plain reading of its paper: the label LSTM run again for every word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import laner, read_settings
+from crossner_cli.methods.laner import LANER, attend
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet, illegal_positions
+
+TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
+ABLATIONS: list[dict[str, bool]] = [
+    {"background": background, "context": context} for background in (True, False) for context in (True, False)
+]
+every_ablation = pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
+
+
+class GivenVectors(nn.Module):
+    """Stands for an encoder: the word vectors are what the test says."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        super().__init__()
+        self.output_dim = vectors.shape[-1]
+        self.vectors = nn.Parameter(vectors)
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.vectors
+
+
+def make_batch(lengths: list[int], tags: Tensor, domains: tuple[str, ...] | None = None) -> Batch:
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    nothing = torch.zeros_like(mask).long()
+    return Batch(nothing, None, nothing, mask, tags, domains or ("",) * len(lengths), int(mask.sum()))
+
+
+def make(
+    lengths: list[int], tag_set: TagSet = TAG_SET, width: int = 12, seed: int = 0, **settings: Any
+) -> tuple[LANER, Batch]:
+    """A random LANER, sharp enough for its attentions to matter, and a batch whose padding holds other numbers."""
+    torch.manual_seed(seed)
+    encoder: Any = GivenVectors(torch.randn(len(lengths), max(lengths), width))
+    tagger = LANER(encoder, tag_set, LANER.Hyperparameters(**{"label_size": 6, "dropout": 0.0, **settings}))
+    with torch.no_grad():
+        for name, value in tagger.named_parameters():
+            if not name.startswith("encoder."):
+                value.add_(torch.randn_like(value) * 0.3)
+    tags = torch.randint(len(tag_set), (len(lengths), max(lengths)))
+    return tagger, make_batch(lengths, tags)
+
+
+def scores_of(tagger: LANER, batch: Batch, tags: Tensor | None = None) -> Tensor:
+    given = batch.tags if tags is None else tags
+    assert given is not None
+    return tagger._scores(tagger.encoder(batch), batch.word_mask, given)
+
+
+def naive_bilstm(tagger: LANER) -> nn.LSTM:
+    """The label LSTM as the paper has it: one module of two directions."""
+    encoder = tagger.label_encoder
+    size = encoder.labels.embedding_dim
+    lstm = nn.LSTM(size, size, bidirectional=True)
+    own = {f"{name}_l0": getattr(encoder.forward_lstm, f"{name}_l0") for name in
+           ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}  # fmt: skip
+    own |= {f"{name}_reverse": getattr(encoder.backward_lstm, name) for name in list(own)}
+    lstm.load_state_dict(own)
+    return lstm
+
+
+def naive_scores(tagger: LANER, h: Tensor, tags: list[int], memory: int = 10**6) -> Tensor:
+    """Scores of the next word of one sentence, (K,), word by word as the paper writes it; h: (W, H)."""
+    encoder, parts = tagger.label_encoder, [h[len(tags)]]
+    prefix = torch.cat([encoder.start, encoder.labels.weight[torch.tensor(tags, dtype=torch.long)]])  # (labels, d2)
+    lstm = naive_bilstm(tagger)
+    e = lstm(prefix)[0]
+    if len(prefix) > memory:
+        half = e.shape[1] // 2
+        e = torch.cat([e[-memory:, :half], lstm(prefix[-memory:])[0][:, half:]], dim=1)
+    if tagger.hyper.background:
+        query = tagger.background_query.weight @ e[-1] + tagger.background_query.bias
+        parts.append(torch.softmax(h @ query, 0) @ h)
+    if tagger.hyper.context:
+        asked = tagger.context_query.weight @ torch.cat(parts) + tagger.context_query.bias
+        parts.append(torch.softmax(e @ asked, 0) @ e)
+    return tagger.output.weight @ torch.cat(parts) + tagger.output.bias
+
+
+@pytest.mark.parametrize("ablation", ABLATIONS[:3], ids=str)
+def test_the_fast_form_equals_the_label_lstm_run_again_for_every_word(ablation):
+    lengths = [7, 1, 12, 4]
+    tagger, batch = make(lengths, **ablation)
+    assert batch.tags is not None
+    with torch.no_grad():
+        fast = scores_of(tagger, batch)
+        for number, length in enumerate(lengths):
+            h, tags = tagger.encoder.vectors[number, :length], batch.tags[number].tolist()
+            naive = torch.stack([naive_scores(tagger, h, tags[:word]) for word in range(length)])
+            assert torch.allclose(fast[number, :length], naive, atol=1e-5)
+
+
+@pytest.mark.parametrize("ablation", ABLATIONS[:3], ids=str)
+def test_greedy_decoding_equals_the_naive_one(ablation):
+    lengths = [7, 1, 12, 4]
+    tagger, batch = make(lengths, legal=False, **ablation)
+    with torch.no_grad():
+        decoded = tagger.decode(batch)
+        for number, length in enumerate(lengths):
+            tags: list[int] = []
+            probabilities = []
+            for _ in range(length):
+                scores = naive_scores(tagger, tagger.encoder.vectors[number, :length], tags)
+                tags.append(int(scores.argmax()))
+                probabilities.append(float(scores.softmax(0).max()))
+            assert decoded.tags[number] == tags
+            assert decoded.probabilities[number] == pytest.approx(probabilities, abs=1e-5)
+    assert len({tag for tags in decoded.tags for tag in tags}) > 3, "the choices must differ to mean anything"
+
+
+@pytest.mark.parametrize("memory", [1, 2, 5])
+def test_only_the_last_labels_are_seen_where_there_are_more_than_the_memory_holds(memory):
+    tagger, batch = make([9, 4], memory=memory, legal=False)
+    assert batch.tags is not None
+    with torch.no_grad():
+        fast, decoded = scores_of(tagger, batch), tagger.decode(batch)
+        for number, length in enumerate([9, 4]):
+            h, tags = tagger.encoder.vectors[number, :length], batch.tags[number].tolist()
+            naive = torch.stack([naive_scores(tagger, h, tags[:word], memory) for word in range(length)])
+            assert torch.allclose(fast[number, :length], naive, atol=1e-5)
+            chosen = decoded.tags[number]
+            for word, tag in enumerate(chosen):
+                assert tag == int(naive_scores(tagger, h, chosen[:word], memory).argmax())
+
+
+def test_a_memory_as_long_as_the_sentence_forgets_nothing():
+    (exact, batch), (long, _) = make([9, 4], memory=9), make([9, 4], memory=500)
+    (short, _) = make([9, 4], memory=8)
+    with torch.no_grad():
+        assert torch.equal(scores_of(exact, batch), scores_of(long, batch))
+        assert exact.decode(batch) == long.decode(batch)
+        same = (scores_of(short, batch) - scores_of(exact, batch)).abs().amax(dim=-1)
+    assert (same[:, :8] < 1e-5).all() and same[0, 8] > 1e-5
+
+
+@pytest.mark.parametrize("memory", [3, 128])
+def test_words_read_in_blocks_give_the_same_scores_and_gradients(monkeypatch, memory):
+    found = []
+    for most in (2**17, 17):
+        monkeypatch.setattr(laner, "MOST_PAIRS", most)
+        tagger, batch = make([11, 2, 8], memory=memory)
+        loss = tagger.loss(batch)["tags"]
+        loss.backward()
+        found.append((loss, {name: value.grad for name, value in tagger.named_parameters()}))
+    (loss, gradients), (again, others) = found
+    assert torch.allclose(loss, again)
+    for name, gradient in gradients.items():
+        assert gradient is not None and others[name] is not None
+        assert torch.allclose(gradient, others[name], atol=1e-4), name
+
+
+def test_blocks_bound_how_many_pairs_are_held_at_once(monkeypatch):
+    monkeypatch.setattr(laner, "MOST_PAIRS", 100)
+    tagger, batch = make([60, 3], memory=10)
+    held, read = [], tagger.label_encoder._read_backwards
+
+    def watched(gates: Tensor, labels: Tensor, counts: list[int]) -> Tensor:
+        held.append(labels.numel())
+        return read(gates, labels, counts)
+
+    monkeypatch.setattr(tagger.label_encoder, "_read_backwards", watched)
+    with torch.no_grad():
+        tagger.loss(batch)
+    assert max(held) <= 100 and len(held) == 7
+
+
+@every_ablation
+def test_a_score_depends_on_the_tags_before_and_on_no_other(ablation):
+    tagger, batch = make([8], **ablation)
+    assert batch.tags is not None
+    with torch.no_grad():
+        scores = scores_of(tagger, batch)
+        for word in range(8):
+            later = batch.tags.clone()
+            later[:, word:] = (later[:, word:] + 1) % len(TAG_SET)
+            changed = (scores_of(tagger, batch, later) - scores).abs().amax(dim=-1)[0]
+            assert (changed[: word + 1] == 0).all()
+            if word < 7:
+                assert (changed[word + 1] > 1e-6) == tagger.reads_labels
+
+
+@every_ablation
+def test_the_models_own_tags_as_gold_give_the_scores_it_chose_them_by(ablation):
+    lengths = [10, 3, 6]
+    tagger, batch = make(lengths, legal=False, **ablation)
+    with torch.no_grad():
+        tags, probabilities = tagger._decode(tagger.encoder(batch), batch.word_mask, torch.ones(3, 7).bool())
+        best, forced = scores_of(tagger, batch, tags).softmax(dim=-1).max(dim=-1)
+    real = batch.word_mask
+    assert torch.equal(forced[real], tags[real])
+    assert torch.allclose(best[real], probabilities[real], atol=1e-5)
+
+
+def test_attention_is_a_mean_of_the_vectors_that_are_there():
+    torch.manual_seed(1)
+    asked, vectors = torch.randn(2, 4, 5), torch.randn(2, 3, 5)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    constant = torch.cat([vectors, torch.ones(2, 3, 1)], dim=-1)
+    weighed = attend(torch.cat([asked, torch.zeros(2, 4, 1)], dim=-1), constant, mask)
+    assert torch.allclose(weighed[..., -1], torch.ones(2, 4)), "weights sum to one"
+    assert torch.allclose(attend(asked[:1], vectors[:1], mask[:1]), attend(asked[:1], vectors[:1, :2]))
+    shares = torch.softmax(asked[1] @ vectors[1].T, dim=-1)
+    assert torch.allclose(attend(asked, vectors, mask)[1], shares @ vectors[1], atol=1e-6)
+
+
+def test_the_weights_of_the_labels_before_a_word_sum_to_one_and_no_other_has_any():
+    tagger, batch = make([6, 4])
+    assert batch.tags is not None
+    encoder = tagger.label_encoder
+    previous = encoder.previous(batch.tags)
+    ends, sentences = batch.word_mask.t().nonzero(as_tuple=True)
+    with torch.no_grad():
+        weights, _ = encoder._attend_backwards(
+            torch.randn(10, 6), torch.randn(10, 6), torch.randn(8, 24), previous, sentences, ends
+        )
+    assert torch.allclose(weights.sum(dim=1), torch.ones(10))
+    assert torch.equal(weights > 0, torch.arange(6) <= ends[:, None])
+
+
+def test_the_first_word_sees_the_start_label_whatever_it_asks():
+    tagger, batch = make([5, 1])
+    assert batch.tags is not None
+    encoder = tagger.label_encoder
+    with torch.no_grad():
+        previous = encoder.previous(batch.tags)
+        _, forward = encoder.last(previous)
+        first = naive_bilstm(tagger)(encoder.start)[0]
+        for _ in range(3):
+            read = encoder.context(torch.randn(2, 5, 12), forward, previous, batch.word_mask)
+            assert torch.allclose(read[:, 0], first.expand(2, -1), atol=1e-6)
+
+
+def test_equal_word_vectors_are_their_own_background_whatever_the_query():
+    torch.manual_seed(3)
+    same = torch.randn(1, 1, 12).expand(1, 5, 12)
+    assert torch.allclose(attend(torch.randn(1, 4, 12), same), same[:, :4], atol=1e-6)
+
+
+def test_labels_of_zero_encode_to_zero_and_the_background_is_the_mean():
+    tagger, batch = make([5, 3])
+    assert batch.tags is not None
+    encoder = tagger.label_encoder
+    with torch.no_grad():
+        for name, value in [*encoder.named_parameters(), ("bias", tagger.background_query.bias)]:
+            if "weight_" not in name:
+                value.zero_()
+        last, forward = encoder.last(encoder.previous(batch.tags))
+        read = encoder.context(torch.randn(2, 5, 12), forward, encoder.previous(batch.tags), batch.word_mask)
+        words = tagger.encoder(batch)
+        background = attend(tagger.background_query(last), words, batch.word_mask)
+    assert not last.any() and not read.any()
+    assert torch.allclose(background[0], words[0].mean(dim=0).expand(5, -1), atol=1e-6)
+    assert torch.allclose(background[1], words[1, :3].mean(dim=0).expand(5, -1), atol=1e-6)
+
+
+@every_ablation
+def test_without_weights_for_what_it_sees_it_is_the_linear_tagger(ablation):
+    tagger, batch = make([6, 2], legal=False, **ablation)
+    linear = LinearTagger(tagger.encoder, TAG_SET, LinearTagger.Hyperparameters(dropout=0.0, legal=False))
+    with torch.no_grad():
+        tagger.output.weight[:, 12:] = 0
+        linear.classifier.weight.copy_(tagger.output.weight[:, :12])
+        linear.classifier.bias.copy_(tagger.output.bias)
+        assert float(tagger.loss(batch)["tags"]) == pytest.approx(float(linear.loss(batch)["tags"]), rel=1e-5)
+        own, other = tagger.decode(batch), linear.decode(batch)
+    assert own.tags == other.tags
+    assert own.probabilities[0] == pytest.approx(other.probabilities[0], abs=1e-5)
+
+
+def test_every_label_that_was_read_learns_the_one_of_outside_too():
+    tagger, batch = make([4])
+    tagger.loss(make_batch([4], torch.tensor([[0, 3, 0, 5]])))["tags"].backward()
+    gradient = tagger.label_encoder.labels.weight.grad
+    assert gradient is not None
+    assert gradient.any(dim=1).tolist() == [True, False, False, True, False, False, False], "the last tag is not read"
+    assert tagger.label_encoder.start.grad is not None and tagger.label_encoder.start.grad.any()
+
+
+def count(module: nn.Module) -> int:
+    return sum(value.numel() for value in module.parameters())
+
+
+def test_the_parameters_are_as_many_as_the_paper_derives():
+    encoder: Any = GivenVectors(torch.zeros(1, 1, 768))
+    tag_set = TagSet({"ai": tuple("abcdefghijklmn")})
+    tagger = LANER(encoder, tag_set, LANER.Hyperparameters())
+    assert len(tag_set) == 29
+    assert count(tagger.label_encoder.labels) + tagger.label_encoder.start.numel() == 2_900 + 100
+    assert count(tagger.label_encoder.forward_lstm) + count(tagger.label_encoder.backward_lstm) == 161_600
+    assert count(tagger.background_query) == 154_368
+    assert count(tagger.context_query) == 307_400
+    assert count(tagger.output) == 50_373
+    assert sum(value.numel() for value in tagger.above_encoder().values()) == 676_741
+
+
+@pytest.mark.parametrize(
+    ("ablation", "parts", "width"),
+    [
+        (ABLATIONS[0], {"label_encoder", "background_query", "context_query", "output"}, 12 + 12 + 12),
+        (ABLATIONS[1], {"label_encoder", "background_query", "output"}, 12 + 12),
+        (ABLATIONS[2], {"label_encoder", "context_query", "output"}, 12 + 12),
+        (ABLATIONS[3], {"output"}, 12),
+    ],
+    ids=str,
+)
+def test_an_ablation_has_only_the_parts_it_uses(ablation, parts, width):
+    tagger, batch = make([3, 5], **ablation)
+    assert {name.split(".")[0] for name in tagger.above_encoder()} == parts
+    assert tagger.output.in_features == width
+    if ablation["context"]:
+        assert tagger.context_query.in_features == 12 * (1 + ablation["background"])
+    tagger.loss(batch)["tags"].backward()
+    assert all(value.grad is not None for value in tagger.parameters()), "none is left out of the graph"
+
+
+@every_ablation
+def test_one_sentence_is_learnt_by_heart_tag_by_tag(ablation):
+    """Two words have equal vectors and different tags: only what was read before tells them apart."""
+    torch.manual_seed(2)
+    vectors = torch.randn(1, 6, 12)
+    vectors[:, 3] = vectors[:, 2]
+    encoder: Any = GivenVectors(vectors)
+    encoder.requires_grad_(False)
+    tag_set = TagSet({"news": ("person", "place")}, "bioes")
+    tagger = LANER(encoder, tag_set, LANER.Hyperparameters(label_size=8, legal=False, **ablation))
+    gold = tag_set.to_ids(["O", "S-place", "B-person", "I-person", "E-person", "O"])
+    batch = make_batch([6], torch.tensor([gold]))
+    optimiser = torch.optim.Adam(tagger.parameters(), lr=0.03)
+    for _ in range(80):
+        optimiser.zero_grad()
+        tagger.loss(batch)["tags"].backward()
+        optimiser.step()
+    with torch.no_grad():
+        found = tagger.eval().decode(batch)
+    assert (found.tags == [gold]) == tagger.reads_labels
+    if tagger.reads_labels:
+        assert min(found.probabilities[0]) > 0.9
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_greedy_decoding_keeps_to_the_scheme_to_the_last_word_and_to_the_domain(scheme):
+    tag_set = TagSet({"news": ("person", "place"), "songs": ("artist",)}, scheme)
+    found = set()
+    for seed in range(12):
+        lengths = [1, 2, 3, 9, 5]
+        tagger, batch = make(lengths, tag_set, seed=seed)
+        batch.domains = ("news", "songs", "elsewhere", "news", "songs")
+        with torch.no_grad():
+            tagger.output.weight.mul_(4)
+            decoded = tagger.decode(batch)
+        for tags, probabilities, domain in zip(decoded.tags, decoded.probabilities, batch.domains, strict=True):
+            names = tag_set.from_ids(tags)
+            assert illegal_positions(names, scheme) == []
+            assert all(tag_set.of(domain)[tag] for tag in tags)
+            assert all(0 < probability <= 1 for probability in probabilities)
+            found |= {name[0] for name in names}
+    assert found == set("OBI" if scheme == "bio" else "OBIES")
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_no_legal_tag_leads_where_no_other_can_follow_or_end(scheme):
+    tag_set = TagSet({"news": ("person", "place"), "songs": ("artist",)}, scheme)
+    start, follow, stop = tag_set.legal_moves()
+    for domain in ("news", "songs", "elsewhere"):
+        own = [tag for tag, used in enumerate(tag_set.of(domain)) if used]
+        assert any(start[tag] and stop[tag] for tag in own)
+        for tag in own:
+            assert any(follow[tag][then] for then in own)
+            assert any(follow[tag][then] and stop[then] for then in own)
+
+
+def test_a_probability_is_that_of_the_choice_among_allowed_and_legal_tags():
+    tag_set = TagSet({"news": ("person",), "songs": ("artist",)}, "bioes")
+    tagger, batch = make([1], tag_set)
+    batch.domains = ("news",)
+    with torch.no_grad():
+        scores, decoded = scores_of(tagger, batch)[0, 0], tagger.decode(batch)
+    open_tags = tag_set.to_ids(["O", "S-person"])  # B- cannot end a sentence, artists are of another domain
+    best = max(open_tags, key=lambda tag: float(scores[tag]))
+    assert decoded.tags == [[best]]
+    assert decoded.probabilities[0][0] == pytest.approx(float(scores[open_tags].softmax(0).max()), abs=1e-6)
+
+
+def test_labels_and_scores_of_tags_carry_over_and_the_start_label_is_no_tag():
+    tagger, _ = make([2])
+    sizes = {name: value.shape for name, value in tagger.above_encoder().items()}
+    for name, dimensions in LANER.tag_dimensions.items():
+        assert [size for size in range(len(sizes[name])) if sizes[name][size] == len(TAG_SET)] == list(dimensions)
+    assert {name for name, size in sizes.items() if len(TAG_SET) in size} == set(LANER.tag_dimensions)
+    assert sizes["label_encoder.start"] == (1, 6)
+
+
+def test_only_the_word_itself_is_dropped_before_the_output_layer():
+    tagger, batch = make([6], dropout=0.9)
+    with torch.no_grad():
+        tagger.output.weight[:, :12] = 0  # of the word itself
+        assert torch.equal(scores_of(tagger.train(), batch), scores_of(tagger.eval(), batch))
+
+
+def test_everything_above_the_encoder_is_computed_in_fp32():
+    tagger, batch = make([9, 4])
+    with torch.no_grad():
+        plain, decoded = tagger.loss(batch)["tags"], tagger.decode(batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed, mixed_decoded = tagger.loss(batch)["tags"], tagger.decode(batch)
+        tagger.encoder.vectors.data = tagger.encoder.vectors.to(torch.bfloat16)
+        rounded = tagger.loss(batch)["tags"]
+    assert mixed.dtype == rounded.dtype == torch.float32
+    assert torch.equal(plain, mixed) and decoded == mixed_decoded
+    assert float(rounded) == pytest.approx(float(plain), rel=0.05)
+
+
+@pytest.mark.parametrize("setting", ["memory=0", "label_size=-3"])
+def test_a_size_that_is_not_positive_is_refused(setting):
+    name, value = setting.split("=")
+    with pytest.raises(CrossNERError) as caught:
+        read_settings(LANER, [setting])
+    assert caught.value.problem == f"A {name} of {value} is not positive."
+    assert f"--set {name}=" in caught.value.hint

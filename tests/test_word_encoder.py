@@ -1,0 +1,222 @@
+"""Words to vectors: every part is what it says, unknown words are read too, and what is frozen stays as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_methods import some_sentences
+from torch import Tensor
+
+from crossner_cli.data import Sentence
+from crossner_cli.encoders import load_encoder
+from crossner_cli.engine import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Finetune
+from crossner_cli.progress import exhaust
+from crossner_cli.stages.tagger_training import check_embeddings, parameter_groups, plan_of
+from crossner_cli.starting import KnownWords, Start, start_tagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tagger_folder import load_tagger, save_tagger
+from crossner_cli.tagging import tag
+from crossner_cli.tags import TagSet
+from crossner_cli.training import SentenceStream, fit
+from crossner_cli.word_encoder import CharacterCNN, WordEncoder
+from crossner_cli.word_reader import Vocabulary, WordInputs, collect_vocabulary
+from crossner_cli.word_vectors import ngram_keys, read_vectors
+
+WORDS_ONLY = {"characters": "none", "word_size": 6, "input_dropout": 0.0}
+KNOWN = [Sentence(("Paris", "met", "anna", "Paris", "met")), Sentence(("the", "the"))]
+TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+@pytest.fixture
+def vector_file(tmp_path: Path) -> Path:
+    path = tmp_path / "vectors.txt"
+    path.write_text("paris 1 2 3\nmet 4 5 6\nlondon 7 8 9\n", encoding="utf-8")
+    return path
+
+
+def make(inputs: WordInputs, transformer: Any = None, **more: Any) -> WordEncoder:
+    torch.manual_seed(1)
+    return WordEncoder(collect_vocabulary(KNOWN, inputs, more.get("vectors")), inputs, transformer, **more).eval()
+
+
+def read(encoder: WordEncoder, *sentences: tuple[str, ...]) -> tuple[Tensor, Batch]:
+    batch = encoder.reader.collate(encoder.reader.encode([Sentence(words) for words in sentences]))
+    with torch.no_grad():
+        return encoder(batch), batch
+
+
+def test_a_word_has_its_row_or_that_of_its_lower_cased_form_or_the_unknown_one():
+    encoder = make(WordInputs(**WORDS_ONLY))
+    assert encoder.vocabulary.words == ("Paris", "anna", "met", "the") and encoder.words is not None
+    (vectors,), _ = read(encoder, ("the", "The", "Paris", "paris", "zzz"))
+    rows = encoder.words.weight
+    expected = torch.stack([rows[3], rows[3], rows[0], encoder.unknown, encoder.unknown])
+    assert torch.equal(vectors, expected)
+    assert encoder.reader.unknown_words == 2
+
+
+def test_words_met_once_are_read_as_unknown_half_of_the_time_in_training_only():
+    encoder = make(WordInputs(**WORDS_ONLY))
+    (vectors,), _ = read(encoder.train(), ("anna", "the") * 500)
+    unknown = (vectors == encoder.unknown).all(dim=1)
+    assert 180 < unknown[::2].sum() < 320 and not unknown[1::2].any()
+    (vectors,), _ = read(encoder.eval(), ("anna",))
+    assert not torch.equal(vectors[0], encoder.unknown)
+
+
+def test_given_vectors_are_looked_up_by_case_and_counted(vector_file):
+    vectors = read_vectors(vector_file, ["Paris", "met", "anna", "the"])
+    assert vectors.describe().startswith("vectors.txt: 3 values, 2 of 4 words found")
+    frozen = make(WordInputs(**{**WORDS_ONLY, "words": "frozen"}), vectors=vectors)
+    assert frozen.output_dim == 3
+    (found,), _ = read(frozen, ("Paris", "met", "anna"))
+    assert found[:2].tolist() == [[1, 2, 3], [4, 5, 6]] and torch.equal(found[2], frozen.unknown)
+    trained = make(WordInputs(**WORDS_ONLY), vectors=vectors)
+    (found,), _ = read(trained, ("Paris", "met", "anna"))
+    assert found[:2].tolist() == [[1, 2, 3], [4, 5, 6]] and not torch.equal(found[2], trained.unknown)
+
+
+@pytest.mark.parametrize("words", ["frozen", "trained"])
+def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(vector_file, engine, words):
+    vectors = read_vectors(vector_file, ["the", "London", "of", "met", "visited"])
+    options = Finetune(method="bilstm-crf", settings=[f"words={words}", "lstm_size=8"], epochs=2, device="cpu")
+    sentences = some_sentences(6)
+    known = KnownWords(collect_vocabulary(sentences, WordInputs(words=words), vectors), vectors)  # type: ignore[arg-type]
+    tagger, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    assert isinstance(tagger.encoder, WordEncoder) and tagger.encoder.words is not None
+    before = tagger.encoder.words.weight.detach().clone()
+    stream = SentenceStream(tagger.encoder.reader.encode(sentences, TAG_SET), tagger.encoder.reader, 3, 1)
+    exhaust(fit(tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine))
+    assert torch.equal(before, tagger.encoder.words.weight) is (words == "frozen")
+
+
+def test_a_filter_gives_its_largest_value_over_the_characters_of_the_word_alone():
+    torch.manual_seed(2)
+    layer = CharacterCNN(5, 7)
+    characters = torch.tensor([[1, 2, 3, 0, 0], [4, 5, 1, 2, 3]])
+    mask = torch.tensor([[True, True, True, False, False], [True] * 5])
+    found = layer(characters, mask)
+    for row, length in enumerate((3, 5)):
+        vectors = layer.table(characters[row, :length]).T[None]
+        alone = torch.nn.functional.conv1d(vectors, layer.convolution.weight, layer.convolution.bias, padding=1)
+        torch.testing.assert_close(found[row], alone[0].amax(dim=1))
+
+
+def test_an_n_gram_vector_is_the_mean_of_the_known_ones():
+    inputs = WordInputs(words="none", characters="ngrams", character_size=4, input_dropout=0.0)
+    encoder = WordEncoder(collect_vocabulary([*KNOWN, Sentence(("Parish", "mat"))], inputs), inputs).eval()
+    keys = [key for key in ngram_keys("Paris") if key in encoder.vocabulary.ngrams]
+    assert encoder.characters is not None and keys
+    rows = encoder.characters.table.weight[[encoder.vocabulary.ngrams.index(key) + 1 for key in keys]]
+    (found,), _ = read(encoder, ("Paris", "Ж"))
+    torch.testing.assert_close(found[0], rows.mean(dim=0))
+    torch.testing.assert_close(found[1], encoder.characters.table.weight[0])
+
+
+@pytest.mark.parametrize("kind", ["frozen", "trained"])
+def test_a_transformer_reads_along_frozen_or_trained(tiny_encoder_folder, engine, kind):
+    transformer, _ = load_encoder(str(tiny_encoder_folder))
+    alone = transformer.eval()
+    encoder = make(WordInputs(transformer=kind, word_size=5, character_size=3), transformer)
+    words = ("anna", "visited", "paris", "x-ray")
+    (found,), batch = read(encoder, words)
+    assert found.shape == (4, 5 + 3 + alone.output_dim) and encoder.output_dim == 8 + alone.output_dim
+    with torch.no_grad():
+        torch.testing.assert_close(found[:, 8:], alone(batch)[0])
+    encoder.choose_trained(train_embeddings=False)
+    encoder.train()
+    encoder(batch).sum().backward()
+    reached = [value.grad is not None for value in alone.parameters()]
+    assert any(reached) is (kind == "trained")
+    assert encoder.width == (alone.output_dim if kind == "trained" else None)
+    assert alone.training is (kind == "trained")
+
+
+@pytest.mark.parametrize(
+    "settings", [("transformer=frozen",), ("characters=ngrams",), ("words=none", "characters=cnn")]
+)
+def test_a_saved_tagger_of_words_predicts_the_same(tiny_encoder_folder, tmp_path, engine, settings):
+    sentences = some_sentences(5)
+    options = Finetune(method="bilstm-crf", encoder=str(tiny_encoder_folder), settings=["lstm_size=8", *settings])
+    known = KnownWords(Vocabulary(("the", "London"), "abcdeL", ("2gram-th",)))
+    tagger, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    save_tagger(tagger.eval(), tmp_path / "tagger")
+    again = load_tagger(tmp_path / "tagger", engine)
+    assert tag(again, sentences, engine) == tag(tagger, sentences, engine)
+
+
+def test_a_start_keeps_its_vectors_and_learns_new_words(tmp_path, engine):
+    options = Finetune(method="bilstm-crf", settings=["lstm_size=8", "word_size=6"])
+    known = KnownWords(Vocabulary(("the", "London"), "ab"))
+    old, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    save_tagger(old, tmp_path)
+    start = Start("old", tmp_path, "")
+    new, carried = start_tagger(start, options, TAG_SET, 2, engine, KnownWords(Vocabulary(("berlin", "the"), "bc")))
+    assert isinstance(old.encoder, WordEncoder) and isinstance(new.encoder, WordEncoder)
+    assert new.encoder.vocabulary.words == ("the", "London", "berlin") and new.encoder.vocabulary.characters == "abc"
+    assert new.encoder.words is not None and old.encoder.words is not None
+    assert torch.equal(new.encoder.words.weight[:2], old.encoder.words.weight)
+    assert carried.new == carried.left == 0
+
+
+def test_a_transformer_gives_nothing_to_a_tagger_that_reads_none(tiny_encoder_folder, engine):
+    start = Start("dapt", tiny_encoder_folder, "")
+    with pytest.raises(CrossNERError, match="nothing would carry over"):
+        start_tagger(start, Finetune(method="bilstm-crf"), TAG_SET, 1, engine, KnownWords())
+
+
+def test_a_type_is_described_by_the_sum_of_its_words(tiny_encoder_folder):
+    inputs = WordInputs(**WORDS_ONLY)
+    vocabulary = collect_vocabulary(KNOWN, inputs, described=["political", "party", "anna"])
+    encoder = WordEncoder(vocabulary, inputs)
+    assert vocabulary.words == ("Paris", "anna", "met", "the", "political", "party") and encoder.words is not None
+    rows = encoder.words.weight
+    found = encoder.describe(["politicalparty", "anna", "nobody"])
+    assert torch.equal(found, torch.stack([rows[4] + rows[5], rows[1], encoder.unknown])) and not found.requires_grad
+    assert encoder.description_size == 6
+    transformer, _ = load_encoder(str(tiny_encoder_folder))
+    other = WordEncoder(Vocabulary(), WordInputs(words="none", characters="none", transformer="frozen"), transformer)
+    (encoded,) = transformer.reader.encode([Sentence(("political", "party"))])
+    expected = transformer.word_embeddings[torch.from_numpy(encoded.windows[0])].sum(dim=0)
+    torch.testing.assert_close(other.describe(["politicalparty"])[0], expected)
+    assert other.description_size == transformer.output_dim
+    letters = WordInputs(words="none")
+    with pytest.raises(CrossNERError, match="Type descriptions need word vectors"):
+        WordEncoder(collect_vocabulary(KNOWN, letters), letters).describe(["person"])
+
+
+def test_something_must_be_read():
+    with pytest.raises(CrossNERError, match="nothing to read"):
+        WordInputs(words="none", characters="none")
+    for name in ("word_size", "character_size"):
+        with pytest.raises(CrossNERError, match=name):
+            WordInputs(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_padding_of_words_and_characters_changes_nothing():
+    encoder = make(WordInputs())
+    (short, *_), _ = read(encoder, ("anna", "met"), ("the",) * 9, ("x" * 200,))
+    (alone,), _ = read(encoder, ("anna", "met"))
+    np.testing.assert_allclose(short[:2], alone, rtol=1e-5, atol=1e-6)
+
+
+def test_word_vectors_that_nobody_reads_are_refused_before_any_work(tmp_path, vector_file):
+    for method, settings, embeddings, said in (
+        ("linear", [], str(vector_file), "reads no static word vectors"),
+        ("bilstm-crf", [], str(tmp_path / "none.txt"), "there is no such file"),
+        ("bilstm-crf", ["words=none"], "corpus", "reads no static word vectors"),
+    ):
+        with pytest.raises(CrossNERError, match=said):
+            check_embeddings(Finetune(method=method, settings=settings, embeddings=embeddings))
+    check_embeddings(Finetune(method="bilstm-crf", embeddings=str(vector_file)))
