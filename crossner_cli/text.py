@@ -8,11 +8,21 @@ Burmese is one word. Every pattern reads each character a bounded number of time
 
 from __future__ import annotations
 
-import re
+import sys
 import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+OTHER_SPACES: dict[int, str] = {}
+if TYPE_CHECKING or sys.version_info >= (3, 11, 5):
+    import re
+else:
+    # Before 3.11.5 re loses its place in possessive repetitions (CPython issue 106052); Debian 12 has 3.11.2. The
+    # package comes with transformers and reads the same patterns.
+    import regex as re
+
+    OTHER_SPACES = dict.fromkeys(range(0x1C, 0x20), " ")  # white space to Python and re, but not to regex
 
 
 class Word(NamedTuple):
@@ -104,7 +114,7 @@ def find_words(text: str) -> list[Word]:
     Every character that is not white space is part of exactly one word, and no word holds white space.
     """
     words: list[Word] = []
-    for match in _WORD.finditer(text):
+    for match in _WORD.finditer(text.translate(OTHER_SPACES) if OTHER_SPACES else text):
         if match.lastindex is None:
             words.append(Word(match.group(), *match.span()))
         else:
