@@ -74,7 +74,7 @@ class Task:
         engine = start_engine(options)
         sentences, tag_set = self.batch(), TagSet({"any": TYPES})
         kind = find_method(method)
-        known = KnownWords(collect_vocabulary(sentences, kind.Hyperparameters())) if kind.reads_words else None
+        known = KnownWords(collect_vocabulary(sentences, kind.Hyperparameters())) if kind.reads == "words" else None
         tagger, _ = start_tagger(Start("base", None, ""), options, tag_set, 1, engine, known)
         reader = tagger.encoder.reader
         return tagger, reader.collate(reader.encode(sentences, tag_set)), engine, options

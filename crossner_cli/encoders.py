@@ -237,6 +237,28 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
     """
     folder = resolve_encoder(encoder)
     config = read_config(folder)
+    model, counts = load_weights(encoder, folder, config, attention)
+    _check_reads_text(encoder, model)
+    tokenizer = read_tokenizer(folder)
+    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
+    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), counts
+
+
+def load_weights(encoder: str, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, int]]:
+    """Load a model without head and pooler.
+
+    Args:
+        encoder: As the user named it.
+        folder: A model folder or a Hugging Face name.
+        config: Its configuration.
+        attention: As for ``load_encoder``.
+
+    Returns:
+        The model, and how many tensors were loaded, new and left.
+
+    Raises:
+        CrossNERError: It cannot be read, or none of its weights fit.
+    """
     model, report = _load_model(encoder, folder, config, attention)
     missing = {name for name in report["missing_keys"] if not name.startswith("pooler.")}
     left = set(report["unexpected_keys"])
@@ -249,10 +271,7 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
             f"None of the weights of {encoder!r} fit its architecture ({config.model_type}).",
             hint="Check that config.json and model.safetensors belong together.",
         )
-    _check_reads_text(encoder, model)
-    tokenizer = read_tokenizer(folder)
-    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
-    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), counts
+    return model, counts
 
 
 def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:

@@ -30,7 +30,8 @@ class MethodFacts:
         title: First sentence of its file.
         paper: Where it is published.
         differs: What is not as published.
-        reads: ``subwords`` of a transformer, or ``words`` (static vectors, characters, and a transformer if set).
+        reads: ``subwords`` of a transformer, ``words`` (static vectors, characters, and a transformer if set), or
+            subwords of an ``encoder-decoder``.
         parameters: Above an encoder of width 384, for 14 entity types.
         settings: Name and default of each ``--set``.
         meaning: What the settings mean.
@@ -59,7 +60,7 @@ def _describe(name: str, method: type[Tagger]) -> MethodFacts:
     parameters = sum(value.numel() for value in tagger.parameters())
     return MethodFacts(
         name, " ".join(text.partition("\n\n")[0].split()), _paragraph(text, "Paper"), _paragraph(text, "Differs"),
-        "words" if method.reads_words else "subwords", parameters, dataclasses.asdict(hyper),
+        method.reads, parameters, dataclasses.asdict(hyper),
         " ".join((method.Hyperparameters.__doc__ or "").split()),
     )  # fmt: skip
 
@@ -75,6 +76,7 @@ class _Width(Encoder):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.output_dim = self.description_size = width
+        self.end_vector = torch.zeros(width)
 
     def describe(self, types: Sequence[str]) -> Tensor:
         """Zeros, (E, D)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from crossner_cli.encoder_decoder import load_encoder_decoder
 from crossner_cli.encoders import MINILM, Encoder, TransformerEncoder, digest_encoder, load_encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -183,10 +185,11 @@ def start_tagger(
     carried = Carried(start.name)
     name = options.encoder if folder is None else str(folder.absolute())
     encoder: Encoder
-    if method.reads_words:
+    if method.reads == "words":
         encoder = _start_words(hyper, name, folder, engine, known or KnownWords(), carried)
     else:
-        encoder = _start_transformer(name, engine, carried)
+        load = load_encoder_decoder if method.reads == "encoder-decoder" else load_encoder
+        encoder = _start_transformer(name, engine, carried, load)
     encoder.prepare_for_training(on_cpu=engine.on_cpu)
     tagger = method(encoder, tag_set, hyper)
     if folder is not None and is_tagger_folder(folder):
@@ -197,9 +200,12 @@ def start_tagger(
     return tagger, carried
 
 
-def _start_transformer(name: str, engine: Engine, carried: Carried) -> TransformerEncoder:
+def _start_transformer(
+    name: str, engine: Engine, carried: Carried, load: Callable[..., Any] = load_encoder
+) -> TransformerEncoder:
     """Load an encoder and count its tensors; what a tagger's file has besides is a copy of its classifier."""
-    encoder, counts = load_encoder(name, attention=engine.attention)
+    encoder: TransformerEncoder
+    encoder, counts = load(name, attention=engine.attention)
     carried.loaded += counts["loaded"]
     carried.new += counts["new"]
     carried.left += 0 if is_tagger_folder(Path(name)) else counts["left"]

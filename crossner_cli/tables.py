@@ -265,14 +265,15 @@ def _scores(models: Mapping[str, Any], title: str) -> Table:
     averages = (("F1", "f1"), ("precision", "precision"), ("recall", "recall"), ("macro F1", "macro_f1"))
     counts = (
         ("entities", "support"), ("repaired tags", "repaired"), ("unreadable words", "unreadable_words"),
-        ("shortened words", "shortened_words"), ("words/s", "words_per_second"),
+        ("shortened words", "shortened_words"), ("discarded sequences", "discarded_sequences"),
+        ("words/s", "words_per_second"),
     )  # fmt: skip
     rows = [
         *((words, *(_spread(model[name]) for model in models.values())) for words, name in averages),
         (f"F1 if {other}", *(_spread(model["other_mode"]["f1"]) for model in models.values())),
         ("seeds", *(figures.count(len(model["seeds"])) for model in models.values())),
-        *((words, *(figures.count(model[name]) for model in models.values()))
-          for words, name in counts if any(model[name] for model in models.values())),
+        *((words, *(figures.count(model.get(name, 0)) for model in models.values()))
+          for words, name in counts if any(model.get(name) for model in models.values())),
     ]  # fmt: skip
     return Table(title, ("score", *map(_heading, models)), rows)
 
@@ -312,8 +313,10 @@ def prediction_tables(manifest: Manifest) -> list[Block]:
         )
     )  # fmt: skip
     lines = [", ".join(f"{name} {figures.count(number)}" for name, number in result["entities"].items())]
-    names = ("blank_documents", "repaired", "rewritten_words", "unreadable_words", "shortened_words")
-    counts = {name.replace("_", " "): result[name] for name in names} | result["repairs"]
+    names = (
+        "blank_documents", "repaired", "rewritten_words", "unreadable_words", "shortened_words", "discarded_sequences",
+    )  # fmt: skip
+    counts = {name.replace("_", " "): result.get(name, 0) for name in names} | result["repairs"]
     lines += [f"{name}: {figures.count(number)}" for name, number in counts.items() if number]
     if not result["is_complete"]:
         lines.append("Not complete: the reader of the output went away.")

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from crossner_cli.encoder_decoder import load_encoder_decoder
 from crossner_cli.encoders import TransformerEncoder, load_encoder, quiet_transformers
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -150,7 +151,8 @@ def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:
     transformer: TransformerEncoder | None = None
     counts: dict[str, int] = {}
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
-        transformer, counts = load_encoder(str(folder), attention=engine.attention)
+        load = load_encoder_decoder if method.reads == "encoder-decoder" else load_encoder
+        transformer, counts = load(str(folder), attention=engine.attention)
     encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
     assert encoder is not None
     tagger = method(encoder, tag_set, hyper)

@@ -18,6 +18,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa:
 
 from crossner_cli.data import Sentence  # noqa: E402
 from crossner_cli.encoders import TransformerEncoder  # noqa: E402
+from crossner_cli.methods import Tagger  # noqa: E402
 
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("crossner")
@@ -60,6 +61,28 @@ def make_encoder(folder: Path, **changes: int) -> Path:
     })  # fmt: skip
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
     return folder
+
+
+def make_encoder_decoder(folder: Path, kind: str = "Bart", **changes: Any) -> Path:
+    """A random encoder-decoder of the BART family, two layers each, with its tokenizer, as a Hugging Face folder."""
+    tokenizer = make_tokenizer(folder)
+    torch.manual_seed(7)
+    config = getattr(transformers, f"{kind}Config")(**{
+        "vocab_size": len(tokenizer), "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+        "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "init_std": 0.2,
+        "decoder_start_token_id": 3, "forced_eos_token_id": 3, **changes,
+    })  # fmt: skip
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
+    return folder
+
+
+def folder_for(kind: type[Tagger], folder: Path) -> Path:
+    """The folder of an encoder, or beside it, made once, of an encoder-decoder where the method reads one."""
+    if kind.reads != "encoder-decoder":
+        return folder
+    beside = folder.with_name(f"{folder.name}-encoder-decoder")
+    return beside if beside.is_dir() else make_encoder_decoder(beside)
 
 
 @pytest.fixture(scope="session")

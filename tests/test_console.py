@@ -262,6 +262,7 @@ def scored(**models: list[float]) -> Manifest:
             **dict.fromkeys(("f1", "precision", "recall", "macro_f1"), mean),
             "other_mode": {"mode": "strict", "f1": mean},
             "support": 4321, "repaired": 1234, "unreadable_words": 0, "shortened_words": 0, "words_per_second": None,
+            "discarded_sequences": 2345,
             "per_type": types, "seeds": {str(seed): {} for seed in range(len(values))}, "unknown_types": ["moon"],
             "extra_types": [],
         }  # fmt: skip
@@ -278,6 +279,7 @@ TAGGED: dict[str, Any] = {
     "result": {
         "entities": {"star": 1200, "planet": 34}, "sentences": 5000, "words": 98765, "words_per_second": 4321,
         "blank_documents": 2, "repaired": 0, "rewritten_words": 0, "unreadable_words": 7, "shortened_words": 0,
+        "discarded_sequences": 11,
         "repairs": {"odd lines": 3}, "is_complete": True,
     },
 }  # fmt: skip
@@ -340,6 +342,7 @@ def test_one_model_is_shown_with_precision_and_recall_by_type_the_frequent_ones_
     assert text.startswith("F1 61.50 ± 0.75 on politics test\n")
     assert re.search(r"F1 +61\.50 ± 0\.75\n", text)
     assert re.search(r"repaired tags +1,234\n", text)
+    assert re.search(r"discarded sequences +2,345\n", text)
     assert re.search(r"star +3,456 +4\.25 +5\.50 +6\.75\nplanet +12 +1\.25", text)
     assert "unreadable" not in text
     assert "types it does not know: moon" in text and "Warning: mind the gap" in text
@@ -368,6 +371,7 @@ def test_tagging_tells_what_it_found_and_what_it_could_not_read(capsys: pytest.C
         "star 1,200, planet 34",
         "blank documents: 2",
         "unreadable words: 7",
+        "discarded sequences: 11",
         "odd lines: 3",
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import make_encoder
+from conftest import folder_for, make_encoder
 from safetensors.torch import load_file, save_file
 from test_methods import decode, every_method, make_tagger, small_sizes, some_sentences
 from torch import Tensor
@@ -39,8 +39,8 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 def options_for(folder: Path, **changes: Any) -> Finetune:
-    settings = small_sizes(find_method(changes.get("method", "linear")))
-    return dataclasses.replace(Finetune(encoder=str(folder), settings=settings), **changes)
+    kind = find_method(changes.get("method", "linear"))
+    return dataclasses.replace(Finetune(encoder=str(folder_for(kind, folder)), settings=small_sizes(kind)), **changes)
 
 
 def known_to(tagger: Tagger) -> KnownWords | None:
@@ -300,8 +300,8 @@ def test_the_digest_of_a_start_follows_its_files(run, tmp_path, tiny_encoder_fol
 
 def test_a_started_tagger_is_ready_to_be_trained(tiny_encoder_folder, run, engine):
     for method in method_names():
-        if find_method(method).reads_words:
-            continue  # there every rate is a setting
+        if find_method(method).reads != "subwords":
+            continue  # there every rate is a setting, and those of an encoder-decoder are no layers
         options = options_for(tiny_encoder_folder, method=method)
         tagger, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
         rates = {type(layer).__module__: layer.p for layer in tagger.modules() if type(layer).__name__ == "Dropout"}

@@ -8,7 +8,7 @@ import pkgutil
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,8 @@ class Tagger(nn.Module, ABC):
         """Set with ``--set key=value``; each method declares its own."""
 
     allowed: Tensor
+    # Of a method that generates: parts of its sequences that were no entity, since the tagger was made.
+    discarded_sequences: int = 0
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Any) -> None:
         super().__init__()
@@ -55,8 +57,9 @@ class Tagger(nn.Module, ABC):
         self.legal_moves = Penalties(tag_set)
         self._domain_rows = {domain: row for row, domain in enumerate(tag_set.domains)}
 
-    # Whether the encoder is a ``WordEncoder``, whose settings are then among the hyperparameters (``WordInputs``).
-    reads_words: ClassVar[bool] = False
+    # The encoder: a ``TransformerEncoder``, a ``WordEncoder`` (its settings are then among the hyperparameters, as
+    # ``WordInputs``) or an ``EncoderDecoder``.
+    reads: ClassVar[Literal["subwords", "words", "encoder-decoder"]] = "subwords"
     # Names of the tensors above the encoder that hold one row or column a tag, with the dimensions that do:
     # these rows are what carries over between models of different types.
     tag_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}

@@ -42,7 +42,7 @@ class BiLSTMCRFTagger(Tagger):
             check_range("lstm_layers", self.lstm_layers, 1)
             check_range("lstm_size", self.lstm_size, 1)
 
-    reads_words = True
+    reads = "words"
     tag_dimensions = {
         "tag_layer.classifier.weight": (0,),
         "tag_layer.classifier.bias": (0,),

@@ -68,7 +68,7 @@ class CoachTagger(Tagger):
             check_range("template_weight", self.template_weight, 0)
             check_range("template_margin", self.template_margin, 0)
 
-    reads_words = True
+    reads = "words"
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
     descriptions: Tensor
     boundary_of_tag: Tensor

@@ -83,7 +83,7 @@ class ConceptTagger(Tagger):
             check_range("lstm_layers", self.lstm_layers, 0)
             check_range("lstm_size", self.lstm_size, 1)
 
-    reads_words = True
+    reads = "words"
     # Nothing above the encoder learns a row a tag or a type: all types share all weights.
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
     descriptions: Tensor

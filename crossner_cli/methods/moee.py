@@ -43,7 +43,7 @@ class MoEETagger(Tagger):
             check_range("expert_size", self.expert_size, 1)
             check_range("gate_weight", self.gate_weight, 0)
 
-    reads_words = True
+    reads = "words"
     tag_dimensions = MTLTagger.tag_dimensions
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {
         "gate.weight": (0,),

@@ -51,7 +51,7 @@ class MTLTagger(Tagger):
             check_range("entity_classes", self.entity_classes, 2, 3)
             check_range("entity_weight", self.entity_weight, 0)
 
-    reads_words = True
+    reads = "words"
     tag_dimensions = {
         "tag_layer.classifier.weight": (0,),
         "tag_layer.classifier.bias": (0,),

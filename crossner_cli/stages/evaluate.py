@@ -108,6 +108,7 @@ def _score_tagger(
     counts = {
         "unreadable_words": reader_of(tagger).unreadable_words,
         "shortened_words": reader_of(tagger).shortened_words,
+        "discarded_sequences": int(engine.sum([tagger.discarded_sequences])[0]),
         "seconds": round(seconds, 2),
         "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
     }
@@ -142,6 +143,7 @@ def _summary(scored: dict[str, Scored]) -> dict[str, Any]:
         "illegal_in_gold": first.scores.illegal_in_gold,
         "unreadable_words": int(first.counts.get("unreadable_words", 0)),
         "shortened_words": int(first.counts.get("shortened_words", 0)),
+        "discarded_sequences": int(sum(each.counts.get("discarded_sequences", 0) for each in scored.values())),
         "seconds": round(sum(each.counts.get("seconds", 0.0) for each in scored.values()), 2),
         "words_per_second": _rate(list(scored.values())),
         "per_type": _type_rows(scored),

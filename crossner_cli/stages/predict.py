@@ -103,6 +103,7 @@ def run(
         "repairs": dict(repairs.counts),
         "unreadable_words": reader_of(tagger).unreadable_words,
         "shortened_words": reader_of(tagger).shortened_words,
+        "discarded_sequences": int(engine.sum([tagger.discarded_sequences])[0]),
         "is_complete": not output.is_closed,
         "seconds": round(seconds, 2),
         "words_per_second": round(totals.words / max(seconds, 1e-9)),

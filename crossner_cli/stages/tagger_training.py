@@ -11,6 +11,7 @@ from typing import Any
 
 from crossner_cli.checkpoints import Checkpoints
 from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.encoder_decoder import check_encoder_decoder
 from crossner_cli.encoders import Encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -87,6 +88,7 @@ def train_stage(
     """
     seeds = parse_seeds(options)
     check_embeddings(options)
+    check_encoder(options)
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
     inputs = {"prepare-data": prepared.digest, "start": start.digest}
@@ -119,7 +121,7 @@ def check_embeddings(options: Optimisation) -> None:
     hyper = read_settings(method, options.settings)
     if options.embeddings is None:
         return
-    if not method.reads_words or hyper.words == "none":
+    if method.reads != "words" or hyper.words == "none":
         raise CrossNERError(
             f"--embeddings {options.embeddings}: the method {options.method!r} reads no static word vectors as set.",
             hint="Leave --embeddings out, or choose a method that reads words, as --method bilstm-crf.",
@@ -129,6 +131,16 @@ def check_embeddings(options: Optimisation) -> None:
             f"--embeddings {options.embeddings}: there is no such file.",
             hint="Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text.",
         )
+
+
+def check_encoder(options: Optimisation) -> None:
+    """Refuse an encoder of another kind than the method reads, where its configuration alone tells.
+
+    Raises:
+        CrossNERError: It is no encoder-decoder, and the method needs one.
+    """
+    if options.start_from == "base" and find_method(options.method).reads == "encoder-decoder":
+        check_encoder_decoder(options.encoder)
 
 
 @dataclass(frozen=True)
@@ -150,7 +162,7 @@ def known_words(prepared: PreparedData, options: Optimisation, data: TaggerData)
     later test sentence is not unknown for want of a training sentence; no tag is read.
     """
     method = find_method(options.method)
-    if not method.reads_words:
+    if method.reads != "words":
         return None, []
     inputs = read_settings(method, options.settings)
     vectors, notes = None, []

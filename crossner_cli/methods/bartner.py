@@ -1,0 +1,302 @@
+"""BARTNER: an encoder-decoder writes the entities, each as the positions of its words and then its type.
+
+Paper: Yan et al. (2021), A Unified Generative Framework for Various NER Subtasks, flat NER.
+Differs: only the first subwords of words can be pointed to, and windows of a long sentence are written one by one, an
+entity across their border in two parts that are joined again; end and types have vectors of their own, which begin as
+the paper's and leave the table of subword vectors as it is; greedy, no beam; entities are made of neighbouring words.
+The probability of an entity is that of its steps, given those before; of a word outside, that no step points to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crossner_cli.encoder_decoder import EncoderDecoder
+from crossner_cli.layers import Dropout, check_rate
+from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import Span, TagSet, split_tag, to_tags
+
+# A step is a number: the end, then 1 .. E for the types, then one for each word of the window.
+END = 0
+NO_STEP = -100
+LEAST = 1e-12  # probability that is written where rounding leaves none
+
+
+class Windows(NamedTuple):
+    """The words that each of the R rows of a batch is to tell of: N in all, P at most in a row.
+
+    Args:
+        rows: Row of each word, (N,), which never falls.
+        places: Which word of its row it is, (N,).
+        counts: Words of each row, (R,).
+        columns: Column of each word's first subword, (R, P).
+        sentences: The sentence of each row, (R,).
+    """
+
+    rows: Tensor
+    places: Tensor
+    counts: Tensor
+    columns: Tensor
+    sentences: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """Where a word is, (R, P)."""
+        return torch.arange(self.columns.shape[1], device=self.counts.device) < self.counts[:, None]
+
+
+def find_windows(batch: Batch) -> Windows:
+    """Tell which words belong to which row: those that the batch reads there."""
+    height, width = batch.input_ids.shape
+    flat = batch.word_places[batch.word_mask]  # (N,)
+    rows = flat // width
+    counts = rows.bincount(minlength=height)
+    places = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+    columns = torch.zeros(height, int(counts.max()), dtype=torch.long, device=rows.device)
+    columns[rows, places] = flat % width
+    sentences = torch.zeros_like(counts)
+    sentences[rows] = batch.word_mask.nonzero()[:, 0]
+    return Windows(rows, places, counts, columns, sentences)
+
+
+class Entity(NamedTuple):
+    """What was written of one entity: words ``start`` to ``end`` of its row, number of its type, probability."""
+
+    start: int
+    end: int
+    type: int
+    probability: float
+
+
+def read_entities(
+    steps: Sequence[int], types: int, probabilities: Sequence[float] | None = None
+) -> tuple[list[Entity], int]:
+    """Read a written sequence.
+
+    Args:
+        steps: Without the end.
+        types: Number of types, E.
+        probabilities: Of each step; 1 where none are given.
+
+    Returns:
+        The entities, and how many parts of the sequence are none: those without a type or without words, with words
+        that do not follow one another, or with a word of an entity before.
+    """
+    entities: list[Entity] = []
+    taken: set[int] = set()
+    words: list[int] = []
+    probability, discarded = 1.0, 0
+    for number, step in enumerate(steps):
+        probability *= 1.0 if probabilities is None else probabilities[number]
+        if step > types:
+            words.append(step - types - 1)
+            continue
+        run = range(words[0], words[0] + len(words)) if words else range(0)
+        if words and words == list(run) and taken.isdisjoint(run):
+            entities.append(Entity(run.start, run.stop, step, max(probability, LEAST)))
+            taken.update(run)
+        else:
+            discarded += 1
+        words, probability = [], 1.0
+    return entities, discarded + bool(words)
+
+
+def join(before: list[Entity], entities: Sequence[Entity], words: int) -> list[Entity]:
+    """Put the entities of a window behind those of the windows before it, which hold ``words`` words.
+
+    An entity that begins with the window, where one of its type ended with the words before, is the rest of it.
+    """
+    moved = [entity._replace(start=entity.start + words, end=entity.end + words) for entity in entities]
+    ending = next((entity for entity in before if entity.end == words), None)
+    opening = next((entity for entity in moved if entity.start == words), None)
+    if words == 0 or ending is None or opening is None or ending.type != opening.type:
+        return before + moved
+    probability = max(ending.probability * opening.probability, LEAST)
+    whole = Entity(ending.start, opening.end, ending.type, probability)
+    return [*(entity for entity in before if entity is not ending), whole,
+            *(entity for entity in moved if entity is not opening)]  # fmt: skip
+
+
+class Written(NamedTuple):
+    """What the decoder wrote, row by row.
+
+    Args:
+        steps: (R, S); ``NO_STEP`` behind the end.
+        probabilities: Of each of them, (R, S).
+        outside: For each word, (R, P), the probability that no step points to it: the least of all steps.
+    """
+
+    steps: Tensor
+    probabilities: Tensor
+    outside: Tensor
+
+
+class BARTNER(Tagger):
+    """Writes the entities of a sentence in the order of their words."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters:
+        """dropout: share of values dropped inside the layers that the encoder's states pass on their way to a score."""
+
+        dropout: float = 0.3
+
+        def __post_init__(self) -> None:
+            check_rate(self.dropout)
+
+    reads = "encoder-decoder"
+    type_dimensions = {"symbols": (0,)}  # the end stands where others have O
+    encoder: EncoderDecoder
+    opening: Tensor
+    tag_types: Tensor
+    opens: Tensor
+    closes: Tensor
+
+    def __init__(self, encoder: EncoderDecoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        size, types = encoder.output_dim, tag_set.types
+        self.mlp = nn.Sequential(nn.Linear(size, size), Dropout(hyper.dropout), nn.ReLU(), nn.Linear(size, size))
+        start = torch.cat([encoder.end_vector.detach()[None], encoder.describe(types)])
+        self.symbols = nn.Parameter(start)  # the end and the types, (1+E, H)
+        tags = [split_tag(tag) for tag in tag_set.tags]
+        numbers = {"": 0, **{name: number for number, name in enumerate(types, start=1)}}
+        for name, values in {
+            "opening": tag_set.to_ids([f"B-{name}" for name in types]),  # (E,)
+            "tag_types": [numbers[name] for _, name in tags],  # (K,)
+            "opens": [prefix in "BS" for prefix, _ in tags],
+            "closes": [prefix in "ESO" for prefix, _ in tags],
+        }.items():
+            kind = torch.bool if name in ("opens", "closes") else torch.long
+            self.register_buffer(name, torch.tensor(values, dtype=kind), persistent=False)
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Cross-entropy summed over the steps, each given the gold steps before it."""
+        windows = find_windows(batch)
+        steps = self._targets(batch, windows)  # (R, S)
+        read = self.encoder.read(batch)
+        inputs = self._inputs(steps[:, :-1], batch, windows)
+        states = self.encoder.write(inputs, read, batch.attention_mask)
+        scores = self._scores(states, self._pointed(read, batch, windows), windows.mask)
+        return {"steps": functional.cross_entropy(scores.flatten(0, 1), steps.flatten(), reduction="sum")}
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Steps: a word of an entity, a type, an end."""
+        return {"steps": int((self._targets(batch, find_windows(batch)) != NO_STEP).sum())}
+
+    def decode(self, batch: Batch) -> Decoded:
+        """What the decoder writes step by step, each time the likeliest; what is no entity is discarded and counted."""
+        windows = find_windows(batch)
+        written = self._write(batch, windows)
+        owner = windows.sentences.tolist()
+        probabilities: list[list[float]] = [[] for _ in range(len(batch))]
+        found: list[list[Entity]] = [[] for _ in range(len(batch))]
+        rows = (windows.counts, written.steps, written.probabilities, written.outside)
+        for sentence, count, steps, likely, outside in zip(owner, *(part.tolist() for part in rows), strict=True):
+            length = next((place for place, step in enumerate(steps) if step in (END, NO_STEP)), len(steps))
+            entities, discarded = read_entities(steps[:length], len(self.tag_set.types), likely)
+            self.discarded_sequences += discarded
+            before = len(probabilities[sentence])
+            probabilities[sentence] += outside[:count]
+            found[sentence] = join(found[sentence], entities, before)
+        for entities, likely in zip(found, probabilities, strict=True):
+            for start, end, _, probability in entities:
+                likely[start:end] = [probability] * (end - start)
+        tags = [self._tags(entities, len(likely)) for entities, likely in zip(found, probabilities, strict=True)]
+        return Decoded(tags, probabilities)
+
+    def _tags(self, entities: Sequence[Entity], words: int) -> list[int]:
+        names = self.tag_set.types
+        spans = [Span(entity.start, entity.end, names[entity.type - 1]) for entity in entities]
+        return self.tag_set.to_ids(to_tags(spans, words, self.tag_set.scheme))
+
+    def _targets(self, batch: Batch, windows: Windows) -> Tensor:
+        """The steps of the gold tags, (R, S); ``NO_STEP`` behind the end. Spans are read by conlleval's rule."""
+        assert batch.tags is not None
+        tags = batch.tags[batch.word_mask]  # (N,)
+        types = self.tag_types[tags]
+        # The word before the first one is the last one, which does not matter: every row begins anew.
+        begins = (windows.places == 0) | self.opens[tags] | self.closes[tags.roll(1)] | (types != types.roll(1))
+        inside = types > 0
+        last = inside & begins.roll(-1)
+        sizes = inside.long() + last  # steps of each word
+        totals = torch.zeros_like(windows.counts).index_add_(0, windows.rows, sizes)  # (R,)
+        at = sizes.cumsum(0) - sizes - (totals.cumsum(0) - totals)[windows.rows]
+        steps = totals.new_full((len(totals), int(totals.max()) + 1), NO_STEP)
+        steps[windows.rows[inside], at[inside]] = windows.places[inside] + len(self.symbols)
+        steps[windows.rows[last], at[last] + 1] = types[last]
+        holds_words = (windows.counts > 0).nonzero()[:, 0]
+        steps[holds_words, totals[holds_words]] = END
+        return steps
+
+    def _inputs(self, steps: Tensor, batch: Batch, windows: Windows) -> Tensor:
+        """What the decoder reads: the start, then the vector of each step, (R, S+1, H) for (R, S)."""
+        start = self.encoder.start_vector.expand(len(steps), 1, -1)
+        return torch.cat([start, self._vectors(steps, batch.input_ids.gather(1, windows.columns))], dim=1)
+
+    def _vectors(self, steps: Tensor, subwords: Tensor) -> Tensor:
+        """Vectors of steps, (R, S, H): of the subword pointed to among ``subwords``, (R, P), or of the symbol."""
+        symbols = functional.embedding(steps.clamp(0, len(self.symbols) - 1), self.symbols)
+        chosen = subwords.gather(1, (steps - len(self.symbols)).clamp(min=0))
+        words = functional.embedding(chosen, self.encoder.word_embeddings)
+        return torch.where((steps >= len(self.symbols))[..., None], words, symbols)
+
+    def _pointed(self, read: Tensor, batch: Batch, windows: Windows) -> Tensor:
+        """What a state is compared with to point to a word, (R, P, H)."""
+        rows = torch.arange(len(read), device=read.device)[:, None]
+        words = functional.embedding(batch.input_ids[rows, windows.columns], self.encoder.word_embeddings)
+        pointed: Tensor = (self.mlp(read[rows, windows.columns]).float() + words.float()) / 2
+        return pointed
+
+    def _scores(self, states: Tensor, pointed: Tensor, mask: Tensor) -> Tensor:
+        """Scores of all steps, (R, S, 1+E+P), given states, (R, S, H); -infinity where no word is."""
+        with torch.autocast(states.device.type, enabled=False):
+            states = states.float()
+            words = (states @ pointed.mT).masked_fill(~mask[:, None], -torch.inf)
+            return torch.cat([states @ self.symbols.float().T, words], dim=-1)
+
+    def _banned(self, batch: Batch, windows: Windows) -> Tensor:
+        """Steps that cannot be written, (R, 1+E+P): types of other domains; words, where there is no type at all."""
+        types = ~self.allowed_tags(batch)[windows.sentences][:, self.opening]  # (R, E)
+        words = types.all(dim=1, keepdim=True).expand(-1, windows.columns.shape[1])
+        return torch.cat([torch.zeros_like(words[:, :1]), types, words], dim=1)
+
+    def _write(self, batch: Batch, windows: Windows) -> Written:
+        """Write until every row has ended, or has as many steps as the longest sequence of entities takes.
+
+        Rows that have ended are left out of the steps that follow.
+        """
+        alive, longest = (windows.counts > 0).nonzero()[:, 0], 2 * windows.counts + 1
+        steps = torch.full((len(longest), int(longest.max())), NO_STEP, device=longest.device)
+        probabilities = torch.ones_like(steps, dtype=torch.float)
+        most = torch.zeros_like(windows.mask, dtype=torch.float)  # of the step that most wanted to point to a word
+        read, attention = self.encoder.read(batch), batch.attention_mask
+        pointed = self._pointed(read, batch, windows)
+        banned, subwords = self._banned(batch, windows), batch.input_ids.gather(1, windows.columns)
+        of_rows = [part[alive] for part in (read, pointed, windows.mask, banned, subwords)]
+        attention = None if attention is None else attention[alive]
+        inputs, cache = self.encoder.start_vector.expand(len(alive), 1, -1), self.encoder.new_cache()
+        for number in range(steps.shape[1]):
+            read, pointed, mask, banned, subwords = of_rows
+            states = self.encoder.write(inputs, read, attention, cache)  # (alive, 1, H)
+            shares = self._scores(states, pointed, mask)[:, 0].masked_fill(banned, -torch.inf).softmax(dim=-1)
+            best, chosen = shares.max(dim=-1)
+            steps[alive, number], probabilities[alive, number] = chosen, best
+            most[alive] = torch.maximum(most[alive], shares[:, len(self.symbols) :])
+            kept = ((chosen != END) & (longest[alive] > number + 1)).nonzero()[:, 0]
+            if not len(kept):
+                break
+            if len(kept) < len(alive):
+                cache.batch_select_indices(kept)
+                alive, chosen, *of_rows = (part[kept] for part in (alive, chosen, *of_rows))
+                attention = None if attention is None else attention[kept]
+            inputs = self._vectors(chosen[:, None], of_rows[-1])
+        return Written(steps, probabilities, (1 - most).clamp(LEAST, 1.0))
+
+
+METHOD = BARTNER
