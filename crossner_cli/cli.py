@@ -21,6 +21,7 @@ import typer
 from crossner_cli import __version__
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import (
+    CPU_SUBWORDS,
     NOT_PUBLISHED,
     Command,
     Compute,
@@ -167,7 +168,7 @@ def more_memory(options: Command) -> str:
         )
     if not hasattr(options, "batch_subwords"):
         return ""
-    return f"--batch-subwords {max(64, (options.batch_subwords or 1024) // 4)} reads less at once."
+    return f"--batch-subwords {max(64, (options.batch_subwords or CPU_SUBWORDS) // 4)} reads less at once."
 
 
 def tell(problem: str, hint: str, options: Command, *, is_shared: bool = False, is_error: bool = True) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossner_cli.encoders import TransformerEncoder, load_weights, read_config, resolve_encoder
+from crossner_cli.encoders import TransformerEncoder, load_encoder, load_weights, read_config, resolve_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.subwords import Batch, SubwordReader, check_vocabulary, position_limit, read_tokenizer
 from crossner_cli.type_descriptions import describe_type
@@ -132,3 +132,20 @@ def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple
     check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
     words = (config.max_position_embeddings - 1) // 2
     return EncoderDecoder(model, SubwordReader(tokenizer, min(position_limit(config, tokenizer), words + 2))), counts
+
+
+def load_transformer(encoder: str, reads: str, *, attention: str | None = None) -> tuple[Any, dict[str, int]]:
+    """Load what a method reads: an encoder-decoder, or an encoder as every other does.
+
+    Args:
+        encoder: A Hugging Face name or a folder; for encoders also ``minilm``.
+        reads: ``Tagger.reads`` of the method.
+        attention: As for ``load_encoder``.
+
+    Returns:
+        The transformer, and how many tensors were loaded, new and left.
+
+    Raises:
+        CrossNERError: As ``load_encoder`` and ``load_encoder_decoder``.
+    """
+    return (load_encoder_decoder if reads == "encoder-decoder" else load_encoder)(encoder, attention=attention)

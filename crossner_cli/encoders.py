@@ -220,6 +220,21 @@ def read_config(folder: str) -> Any:
         ) from None
 
 
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read what a tagger's folder holds beside its transformer.
+
+    Raises:
+        CrossNERError: The file is missing or broken.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CrossNERError(f"{path} cannot be read: {error}.", hint="Train the tagger again.") from None
+
+
 def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, dict[str, int]]:
     """Load an encoder without its head.
 

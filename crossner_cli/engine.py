@@ -35,7 +35,7 @@ from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import CPU_ATTENTION
-from crossner_cli.options import Compute
+from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS, Compute
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 
 Value = TypeVar("Value")
@@ -89,7 +89,7 @@ class Engine:
     @property
     def batch_subwords(self) -> int:
         """Subwords to read at once where nothing is trained."""
-        return 1024 if self.on_cpu else 16384
+        return CPU_SUBWORDS if self.on_cpu else GPU_SUBWORDS
 
     def describe(self) -> str:
         """One line for the log."""
@@ -214,9 +214,16 @@ def reset_accelerate() -> None:
 
 
 def default_threads() -> int:
-    """Cores this process may use: its share, where a launcher has put several processes on the machine."""
+    """Cores this process may use: its share, where a launcher has put several processes on the machine.
+
+    ``OMP_NUM_THREADS`` is a person's wish only without a launcher: torchrun sets it to 1 by itself.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if processes == 1 and wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    return max(1, cores // processes)
 
 
 def choose_device(options: Compute) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 NOT_PUBLISHED: Any = object()
 LARGEST_SEED = 2**32 - 1
+CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once, padding included, where nothing is trained
+SUBWORDS_HELP = f"Subwords read at once; default: {CPU_SUBWORDS} on a CPU, {GPU_SUBWORDS} elsewhere."
 EVERY_COMMAND, DEVICE, OPTIMISATION = "Every command", "Device", "Optimisation"
 
 
@@ -93,7 +95,9 @@ class Compute(Command):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
         "auto", "Number format; auto takes bf16 where the device has it in hardware.", panel=DEVICE
     )
-    threads: int | None = option(None, "CPU threads; default: all cores.", minimum=1, panel=DEVICE, counts=False)
+    threads: int | None = option(
+        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, panel=DEVICE, counts=False
+    )
     seed: int = option(1, "Seed of every random choice.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
 
 
@@ -169,6 +173,9 @@ class Optimisation(Compute):
         None, "Static word vectors of methods that read words: a file (GloVe, word2vec, fastText), or corpus to train"
         " them on the run's raw text.",
     )  # fmt: skip
+    ngram_embeddings: str | None = option(
+        None, "Vectors of character n-grams for --set characters=ngrams: a file keyed as CharNGram is.",
+    )  # fmt: skip
     settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
     seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
     epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
@@ -243,9 +250,7 @@ class Evaluate(Compute):
     )
     gold: Path | None = option(None, "Score two files: the gold tags.")
     predictions: Path | None = option(None, "Score two files: the predicted tags.")
-    batch_subwords: int | None = option(
-        None, "Subwords read at once; default: 1024 on a CPU, 16384 elsewhere.", minimum=64, counts=False
-    )
+    batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +262,4 @@ class Predict(Compute):
     output: Path | None = option(None, "Where to write; default: stdout.")
     format: Literal["jsonl", "conll"] = option("jsonl", "Output format.")
     input_format: Literal["auto", "text", "conll", "jsonl"] = option("auto", "Input format; auto goes by file ending.")
-    batch_subwords: int | None = option(
-        None, "Subwords read at once; default: 1024 on a CPU, 16384 elsewhere.", minimum=64, counts=False
-    )
+    batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from crossner_cli.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders import MINILM, Encoder, TransformerEncoder, digest_encoder, load_encoder
+from crossner_cli.encoder_decoder import load_transformer
+from crossner_cli.encoders import MINILM, Encoder, TransformerEncoder, digest_encoder, read_tensors
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Dapt, Optimisation
 from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder, read_manifest
-from crossner_cli.tagger_folder import is_tagger_folder, read_tag_set, read_tensors
+from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_tag_set
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import VOCABULARY, WordEncoder, carry_over_words, read_vocabulary
 from crossner_cli.word_reader import Vocabulary, WordInputs
@@ -153,10 +152,12 @@ class KnownWords:
     Args:
         vocabulary: Of the sentences to train on, and of the vectors.
         vectors: Static vectors to begin with, if any.
+        ngram_vectors: Vectors of character n-grams to begin with, if any.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     vectors: WordVectors | None = None
+    ngram_vectors: WordVectors | None = None
 
 
 def start_tagger(
@@ -188,8 +189,7 @@ def start_tagger(
     if method.reads == "words":
         encoder = _start_words(hyper, name, folder, engine, known or KnownWords(), carried)
     else:
-        load = load_encoder_decoder if method.reads == "encoder-decoder" else load_encoder
-        encoder = _start_transformer(name, engine, carried, load)
+        encoder = _start_transformer(name, method.reads, engine, carried)
     encoder.prepare_for_training(on_cpu=engine.on_cpu)
     tagger = method(encoder, tag_set, hyper)
     if folder is not None and is_tagger_folder(folder):
@@ -200,12 +200,10 @@ def start_tagger(
     return tagger, carried
 
 
-def _start_transformer(
-    name: str, engine: Engine, carried: Carried, load: Callable[..., Any] = load_encoder
-) -> TransformerEncoder:
+def _start_transformer(name: str, reads: str, engine: Engine, carried: Carried) -> TransformerEncoder:
     """Load an encoder and count its tensors; what a tagger's file has besides is a copy of its classifier."""
     encoder: TransformerEncoder
-    encoder, counts = load(name, attention=engine.attention)
+    encoder, counts = load_transformer(name, reads, attention=engine.attention)
     carried.loaded += counts["loaded"]
     carried.new += counts["new"]
     carried.left += 0 if is_tagger_folder(Path(name)) else counts["left"]
@@ -222,11 +220,11 @@ def _start_words(
             f"The start {carried.start!r} holds a transformer, and this tagger reads none: nothing would carry over.",
             hint="Let it read along, as --set transformer=frozen, or start from base.",
         )
-    transformer = None if inputs.transformer == "none" else _start_transformer(name, engine, carried)
+    transformer = None if inputs.transformer == "none" else _start_transformer(name, "subwords", engine, carried)
     vocabulary = known.vocabulary
     if folder is not None and has_words:
         vocabulary = read_vocabulary(folder).extended(vocabulary)
-    encoder = WordEncoder(vocabulary, inputs, transformer, known.vectors)
+    encoder = WordEncoder(vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors)
     own = len(encoder.own_tensors())
     taken = carry_over_words(encoder, folder) if folder is not None and has_words else 0
     carried.loaded += taken
@@ -237,7 +235,7 @@ def _start_words(
 def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are."""
     old_set = read_tag_set(folder)
-    old = read_tensors(folder)
+    old = read_tensors(folder / TENSORS)
     new = tagger.above_encoder()
     new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
     tag_rows = _shared_rows(new_set.tags, old_set.tags)

@@ -180,9 +180,7 @@ class SubwordReader:
         lengths = np.fromiter((len(ids) for ids in pieces), np.int64, len(pieces))
         flat = np.fromiter((number for ids in pieces for number in ids), np.int64, int(lengths.sum()))
         starts = np.cumsum(lengths) - lengths
-        tags = None
-        if tag_set is not None and sentence.tags is not None:
-            tags = np.asarray(tag_set.to_ids(sentence.tags), np.int64)
+        tags = number_tags(sentence, tag_set)
         if len(flat) <= self.room:
             places = np.stack([np.zeros_like(starts), starts + 1], axis=1)
             return EncodedSentence((flat,), places, tags, sentence.domain)
@@ -199,28 +197,46 @@ class SubwordReader:
             end = len(window) + 1
             input_ids[row, 0], input_ids[row, 1:end], input_ids[row, end] = self.first_id, window, self.last_id
             attention[row, : end + 1] = 1
-        most_words = max(len(sentence.places) for sentence in sentences)
-        places = np.zeros((len(sentences), most_words), np.int64)
-        mask = np.zeros((len(sentences), most_words), bool)
-        tags = np.zeros((len(sentences), most_words), np.int64)
+        batch = pad_words(sentences)
+        places = np.zeros(tuple(batch.word_mask.shape), np.int64)
         first_row = 0
         for number, sentence in enumerate(sentences):
-            words = len(sentence.places)
-            places[number, :words] = (first_row + sentence.places[:, 0]) * longest + sentence.places[:, 1]
-            mask[number, :words] = True
-            if sentence.tags is not None:
-                tags[number, :words] = sentence.tags
+            places[number, : len(sentence.places)] = (
+                (first_row + sentence.places[:, 0]) * longest + sentence.places[:, 1]
+            )  # fmt: skip
             first_row += len(sentence.windows)
-        has_tags = all(sentence.tags is not None for sentence in sentences)
-        return Batch(
-            input_ids=torch.from_numpy(input_ids),
-            attention_mask=None if attention.all() else torch.from_numpy(attention),
-            word_places=torch.from_numpy(places),
-            word_mask=torch.from_numpy(mask),
-            tags=torch.from_numpy(tags) if has_tags else None,
-            domains=tuple(sentence.domain for sentence in sentences),
-            words=int(mask.sum()),
-        )
+        batch.input_ids = torch.from_numpy(input_ids)
+        batch.attention_mask = None if attention.all() else torch.from_numpy(attention)
+        batch.word_places = torch.from_numpy(places)
+        return batch
+
+
+def number_tags(sentence: Sentence, tag_set: TagSet | None) -> Ids | None:
+    """Tag ids of a sentence, (W,); None where it has no tags or nobody says which tags there are."""
+    if tag_set is None or sentence.tags is None:
+        return None
+    return np.asarray(tag_set.to_ids(sentence.tags), np.int64)
+
+
+def pad_words(sentences: Sequence[EncodedSentence]) -> Batch:
+    """A batch of words and tags, without subwords: one padding id a sentence stands for them."""
+    shape = (len(sentences), max(len(sentence.places) for sentence in sentences))
+    mask, tags = np.zeros(shape, bool), np.zeros(shape, np.int64)
+    for row, sentence in enumerate(sentences):
+        words = len(sentence.places)
+        mask[row, :words] = True
+        if sentence.tags is not None:
+            tags[row, :words] = sentence.tags
+    has_tags = all(sentence.tags is not None for sentence in sentences)
+    return Batch(
+        input_ids=torch.zeros(len(sentences), 1, dtype=torch.long),
+        attention_mask=None,
+        word_places=torch.zeros(shape, dtype=torch.long),
+        word_mask=torch.from_numpy(mask),
+        tags=torch.from_numpy(tags) if has_tags else None,
+        domains=tuple(sentence.domain for sentence in sentences),
+        words=int(mask.sum()),
+    )
 
 
 def cut_windows(flat: Ids, starts: Ids, room: int) -> tuple[tuple[Ids, ...], Ids]:

@@ -6,8 +6,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, LinearChainCRF, Moves, viterbi
+from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, LinearChainCRF, Moves, check_range, check_rate, viterbi
 from crossner_cli.methods import Decoded, unpad
+
+# Of a tag layer with a CRF: the dimensions of its tensors that count tags.
+TAG_DIMENSIONS: dict[str, tuple[int, ...]] = {
+    "classifier.weight": (0,), "classifier.bias": (0,), "crf.start": (0,), "crf.stop": (0,), "crf.transitions": (0, 1),
+}  # fmt: skip
+
+
+def check_lstm(layers: int, size: int, dropout: float, *, fewest: int) -> None:
+    """Refuse settings of a BiLSTM that make no sense.
+
+    Args:
+        layers: One above the other.
+        size: Units of one direction.
+        dropout: Share of values dropped.
+        fewest: Layers there must be.
+
+    Raises:
+        CrossNERError: They make none.
+    """
+    check_rate(dropout)
+    check_range("lstm_layers", layers, fewest)
+    check_range("lstm_size", size, 1)
 
 
 class Context(nn.Module):
@@ -65,12 +87,25 @@ class TagLayer(nn.Module):
         A CRF gives the marginal probability of each class, a softmax that of each word on its own.
         """
         scores = self.scores(values).masked_fill(~allowed[:, None], IMPOSSIBLE)
-        if self.crf is not None:
-            tags = self.crf.viterbi(scores, mask, moves)
-            probabilities = self.crf.marginals(scores, mask)
-        else:
-            log_probabilities = torch.log_softmax(scores, dim=-1)
-            tags = log_probabilities.argmax(dim=-1) if moves is None else viterbi(log_probabilities, mask, moves)
-            probabilities = log_probabilities.exp()
-        chosen = probabilities.gather(2, tags[..., None])[..., 0]  # (B, W)
-        return Decoded(unpad(tags, mask), unpad(chosen, mask))
+        if self.crf is None:
+            return decode_words(torch.log_softmax(scores, dim=-1), mask, moves)
+        tags = self.crf.viterbi(scores, mask, moves)
+        return chosen(tags, self.crf.marginals(scores, mask), mask)
+
+
+def decode_words(log_probabilities: Tensor, mask: Tensor, moves: Moves | None) -> Decoded:
+    """The likeliest sequence that keeps to ``moves``, each word on its own.
+
+    Args:
+        log_probabilities: Of each word's tags, (B, W, K).
+        mask: Where a word is, (B, W).
+        moves: What is legal; None gives each word its likeliest tag.
+    """
+    tags = log_probabilities.argmax(dim=-1) if moves is None else viterbi(log_probabilities, mask, moves)
+    return chosen(tags, log_probabilities.exp(), mask)
+
+
+def chosen(tags: Tensor, probabilities: Tensor, mask: Tensor) -> Decoded:
+    """Tags, (B, W), with the probabilities that each has among those of its word, (B, W, K)."""
+    of_tags = probabilities.gather(2, tags[..., None])[..., 0]  # (B, W)
+    return Decoded(unpad(tags, mask), unpad(of_tags, mask))

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from crossner_cli.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders import TransformerEncoder, load_encoder, quiet_transformers
+from crossner_cli.encoder_decoder import load_transformer
+from crossner_cli.encoders import TransformerEncoder, quiet_transformers, read_tensors
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method
@@ -151,25 +150,12 @@ def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:
     transformer: TransformerEncoder | None = None
     counts: dict[str, int] = {}
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
-        load = load_encoder_decoder if method.reads == "encoder-decoder" else load_encoder
-        transformer, counts = load(str(folder), attention=engine.attention)
+        transformer, counts = load_transformer(str(folder), method.reads, attention=engine.attention)
     encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
     assert encoder is not None
     tagger = method(encoder, tag_set, hyper)
-    fill(tagger, read_tensors(folder), folder)
+    fill(tagger, read_tensors(folder / TENSORS), folder)
     return tagger, counts
-
-
-def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """Read the tensors above the encoder.
-
-    Raises:
-        CrossNERError: The file is missing or broken.
-    """
-    try:
-        return load_file(folder / TENSORS)
-    except (OSError, SafetensorError) as error:
-        raise CrossNERError(f"{folder / TENSORS} cannot be read: {error}.", hint="Train the tagger again.") from None
 
 
 def fill(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:

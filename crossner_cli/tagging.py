@@ -75,6 +75,16 @@ def reader_of(tagger: Tagger) -> Any:
     return tagger.encoder.reader
 
 
+def reading_counts(tagger: Tagger, engine: Engine) -> dict[str, int]:
+    """What could not be read or was left out since the tagger was made, over all processes."""
+    reader = reader_of(tagger)
+    return {
+        "unreadable_words": reader.unreadable_words,
+        "shortened_words": reader.shortened_words,
+        "discarded_sequences": int(engine.sum([tagger.discarded_sequences])[0]),
+    }
+
+
 @contextlib.contextmanager
 def _reading(tagger: Tagger, engine: Engine) -> Iterator[None]:
     """Evaluation mode without gradients; entered for each batch, since a generator may be left between two."""

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossner_cli.data import Sentence
-from crossner_cli.encoders import Encoder, TransformerEncoder
+from crossner_cli.encoders import Encoder, TransformerEncoder, read_tensors
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import Dropout
 from crossner_cli.subwords import Batch
@@ -78,6 +77,9 @@ class WordEncoder(Encoder):
         inputs: Which parts.
         transformer: The encoder that reads along; None without one.
         vectors: Static vectors to begin with; their width wins over ``word_size``.
+        word_size: Width of the vectors of words, if not that of ``inputs``.
+        ngram_vectors: Vectors of character n-grams to begin with; their width wins over ``character_size``.
+        character_size: Width of the vectors of characters, if not that of ``inputs``.
     """
 
     rare: Tensor
@@ -85,6 +87,7 @@ class WordEncoder(Encoder):
     def __init__(
         self, vocabulary: Vocabulary, inputs: WordInputs, transformer: TransformerEncoder | None = None,
         vectors: WordVectors | None = None, word_size: int | None = None,
+        ngram_vectors: WordVectors | None = None, character_size: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.vocabulary, self.inputs = vocabulary, inputs
@@ -94,30 +97,27 @@ class WordEncoder(Encoder):
         self.output_dim = transformer.output_dim if transformer else 0
         self.words: nn.Embedding | None = None
         if inputs.words != "none":
-            size = word_size or (inputs.word_size if vectors is None else vectors.rows.shape[1])
+            size = word_size or (inputs.word_size if vectors is None else vectors.size)
             self.words = nn.Embedding(len(vocabulary.words), size)
             self.unknown = nn.Parameter(torch.empty(size))
             for weight in (self.words.weight, self.unknown):
                 nn.init.uniform_(weight, -((3 / size) ** 0.5), (3 / size) ** 0.5)
             if vectors is not None:
-                self._fill(vectors)
+                copy_vectors(vectors, self.words.weight, self.vocabulary.words)
             self.output_dim += size
             rare = [False, *(word in vocabulary.rare for word in vocabulary.words)]
             self.register_buffer("rare", torch.tensor(rare), persistent=False)
         self.characters: CharacterCNN | NgramMean | None = None
+        self.character_size = character_size or (inputs.character_size if ngram_vectors is None else ngram_vectors.size)
         if inputs.characters != "none":
             if inputs.characters == "cnn":
-                self.characters = CharacterCNN(len(vocabulary.characters), inputs.character_size)
+                self.characters = CharacterCNN(len(vocabulary.characters), self.character_size)
             else:
-                self.characters = NgramMean(len(vocabulary.ngrams), inputs.character_size)
-            self.output_dim += inputs.character_size
-
-    def _fill(self, vectors: WordVectors) -> None:
-        assert self.words is not None
-        places = {word: number for number, word in enumerate(self.vocabulary.words)}
-        with torch.no_grad():
-            numbers = torch.tensor([places[word] for word in vectors.words], dtype=torch.long)
-            self.words.weight[numbers] = torch.from_numpy(vectors.rows)
+                self.characters = NgramMean(len(vocabulary.ngrams), self.character_size)
+                if ngram_vectors is not None:  # what has no known n-gram is zero, as in CharNGram
+                    nn.init.zeros_(self.characters.table.weight[0])
+                    copy_vectors(ngram_vectors, self.characters.table.weight[1:], self.vocabulary.ngrams)
+            self.output_dim += self.character_size
 
     def forward(self, batch: Batch) -> Tensor:
         """Put the parts side by side, (B, W, D)."""
@@ -142,12 +142,17 @@ class WordEncoder(Encoder):
             numbers = torch.where(
                 self.rare[numbers] & (torch.rand(numbers.shape, device=numbers.device) < 0.5), 0, numbers
             )
+        return self._look_up(numbers)
+
+    def _look_up(self, numbers: Tensor) -> Tensor:
+        """Vectors of numbered words, (..., D); of what has no number the unknown one."""
+        assert self.words is not None
         known = self.words((numbers - 1).clamp(min=0)) if len(self.vocabulary.words) else self.unknown
         return torch.where((numbers != UNKNOWN)[..., None], known, self.unknown)
 
     def _character_vectors(self, batch: Batch) -> Tensor:
         assert batch.characters is not None and batch.character_mask is not None and self.characters is not None
-        found = batch.characters.new_zeros(*batch.word_mask.shape, self.inputs.character_size, dtype=torch.float32)
+        found = batch.characters.new_zeros(*batch.word_mask.shape, self.character_size, dtype=torch.float32)
         real = batch.word_mask
         with torch.autocast(real.device.type, enabled=False):
             found[real] = self.characters(batch.characters[real], batch.character_mask[real])
@@ -183,8 +188,7 @@ class WordEncoder(Encoder):
             (encoded,) = self.transformer.reader.encode([Sentence(tuple(words))])
             return self.transformer.word_embeddings[torch.from_numpy(encoded.windows[0])]
         numbers = torch.tensor([self.reader.number(word) for word in words], device=self.unknown.device)
-        known = self.words((numbers - 1).clamp(min=0)) if len(self.vocabulary.words) else self.unknown
-        return torch.where((numbers != UNKNOWN)[:, None], known, self.unknown)
+        return self._look_up(numbers)
 
     @property
     def width(self) -> int | None:
@@ -219,6 +223,14 @@ class WordEncoder(Encoder):
         return {name: value for name, value in self.state_dict().items() if not name.startswith("transformer.")}
 
 
+def copy_vectors(vectors: WordVectors, table: Tensor, names: Sequence[str]) -> None:
+    """Copy vectors into the rows, (N, D), of a table whose rows have the given names."""
+    places = {name: number for number, name in enumerate(names)}
+    numbers = torch.tensor([places[word] for word in vectors.words], dtype=torch.long)
+    with torch.no_grad():
+        table[numbers] = torch.from_numpy(vectors.rows)
+
+
 def save_word_encoder(encoder: WordEncoder, folder: Path) -> None:
     """Write vocabulary and vectors; the transformer, if any, is written by who writes the tagger."""
     vocabulary = encoder.vocabulary
@@ -241,27 +253,20 @@ def read_vocabulary(folder: Path) -> Vocabulary:
         raise CrossNERError(f"{path} cannot be read: {error!r}.", hint="Train the tagger again.") from None
 
 
-def read_own_tensors(folder: Path) -> dict[str, Tensor]:
-    """Read the vectors that ``save_word_encoder`` wrote.
-
-    Raises:
-        CrossNERError: They are missing or broken.
-    """
-    try:
-        return load_file(folder / TENSORS)
-    except (OSError, SafetensorError) as error:
-        raise CrossNERError(f"{folder / TENSORS} cannot be read: {error}.", hint="Train the tagger again.") from None
-
-
 def load_word_encoder(folder: Path, inputs: WordInputs, transformer: TransformerEncoder | None) -> WordEncoder:
     """Read a word encoder back.
 
     Raises:
         CrossNERError: A file is missing or broken, or they do not belong together.
     """
-    stored = read_own_tensors(folder)
-    size = stored["words.weight"].shape[1] if "words.weight" in stored else None
-    encoder = WordEncoder(read_vocabulary(folder), inputs, transformer, word_size=size)
+    stored = read_tensors(folder / TENSORS)
+    word_size, character_size = (
+        stored[name].shape[1] if name in stored and (name == "words.weight" or inputs.characters == "ngrams") else None
+        for name in ("words.weight", "characters.table.weight")
+    )
+    encoder = WordEncoder(
+        read_vocabulary(folder), inputs, transformer, word_size=word_size, character_size=character_size
+    )
     shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
     if shapes != {name: tuple(value.shape) for name, value in stored.items()}:
         raise CrossNERError(f"{folder / TENSORS} does not fit {VOCABULARY} beside it.", hint="Train the tagger again.")
@@ -271,9 +276,9 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
 
 def carry_over_words(encoder: WordEncoder, folder: Path) -> int:
     """Copy the vectors of a start whose vocabulary the encoder's begins with; return how many tensors fitted."""
-    taken = 0
-    for name, value in read_own_tensors(folder).items():
-        new = encoder.own_tensors().get(name)
+    taken, own = 0, encoder.own_tensors()
+    for name, value in read_tensors(folder / TENSORS).items():
+        new = own.get(name)
         if new is not None and new.shape[1:] == value.shape[1:] and len(new) >= len(value):
             new[: len(value)] = value  # the state dict shares memory with the parameters
             taken += 1

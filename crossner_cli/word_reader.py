@@ -14,7 +14,7 @@ import torch
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import check_range, check_rate
-from crossner_cli.subwords import Batch, EncodedSentence, Ids, SubwordReader
+from crossner_cli.subwords import Batch, EncodedSentence, Ids, SubwordReader, number_tags, pad_words
 from crossner_cli.tags import TagSet
 from crossner_cli.word_vectors import WordVectors, ngram_keys
 
@@ -76,7 +76,7 @@ class Vocabulary:
 
 def collect_vocabulary(
     sentences: Iterable[Sentence], inputs: WordInputs, vectors: WordVectors | None = None,
-    described: Iterable[str] = (),
+    described: Iterable[str] = (), ngram_vectors: WordVectors | None = None,
 ) -> Vocabulary:  # fmt: skip
     """The vocabulary of sentences to train on, and of the vectors there are.
 
@@ -85,6 +85,7 @@ def collect_vocabulary(
         inputs: What is read.
         vectors: Their words are all known; where vectors are frozen, no others of the sentences are.
         described: Words of type descriptions, all known, so that no two types look alike for want of a vector.
+        ngram_vectors: Their character n-grams are the known ones; without them, those met more than once.
     """
     counts = Counter(word for sentence in sentences for word in sentence.words)
     given = () if vectors is None else vectors.words
@@ -94,7 +95,9 @@ def collect_vocabulary(
         words = tuple(dict.fromkeys((*given, *own, *described)))
     characters = "".join(sorted({letter for word in counts for letter in word})) if inputs.characters == "cnn" else ""
     ngrams: tuple[str, ...] = ()
-    if inputs.characters == "ngrams":
+    if inputs.characters == "ngrams" and ngram_vectors is not None:
+        ngrams = ngram_vectors.words
+    elif inputs.characters == "ngrams":
         of_words = Counter(key for word in counts for key in ngram_keys(word))
         ngrams = tuple(sorted(key for key, count in of_words.items() if count > 1))
     has_vector = set(given)
@@ -153,7 +156,7 @@ class WordReader:
 
     def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
         """Pad sentences into one batch."""
-        batch = self.subwords.collate(sentences) if self.subwords else _empty_batch(sentences)
+        batch = self.subwords.collate(sentences) if self.subwords else pad_words(sentences)
         shape = (len(sentences), max(len(sentence.words) for sentence in sentences))
         if self.inputs.words != "none":
             numbers = np.zeros(shape, np.int64)
@@ -192,30 +195,7 @@ class WordReader:
 
 
 def _without_subwords(sentence: Sentence, tag_set: TagSet | None) -> EncodedSentence:
-    tags = None
-    if tag_set is not None and sentence.tags is not None:
-        tags = np.asarray(tag_set.to_ids(sentence.tags), np.int64)
     words = len(sentence.words)
     # One window of as many places as there are words, so that batches by length see how long the sentence is.
-    return EncodedSentence((np.zeros(words, np.int64),), np.zeros((words, 2), np.int64), tags, sentence.domain)
-
-
-def _empty_batch(sentences: Sequence[EncodedSentence]) -> Batch:
-    """A batch of words and tags without subwords."""
-    most = max(len(sentence.places) for sentence in sentences)
-    mask = np.zeros((len(sentences), most), bool)
-    tags = np.zeros((len(sentences), most), np.int64)
-    for row, sentence in enumerate(sentences):
-        mask[row, : len(sentence.places)] = True
-        if sentence.tags is not None:
-            tags[row, : len(sentence.places)] = sentence.tags
-    has_tags = all(sentence.tags is not None for sentence in sentences)
-    return Batch(
-        input_ids=torch.zeros(len(sentences), 1, dtype=torch.long),
-        attention_mask=None,
-        word_places=torch.zeros(mask.shape, dtype=torch.long),
-        word_mask=torch.from_numpy(mask),
-        tags=torch.from_numpy(tags) if has_tags else None,
-        domains=tuple(sentence.domain for sentence in sentences),
-        words=int(mask.sum()),
-    )
+    windows, places = (np.zeros(words, np.int64),), np.zeros((words, 2), np.int64)
+    return EncodedSentence(windows, places, number_tags(sentence, tag_set), sentence.domain)

@@ -12,7 +12,14 @@ import pytest
 import torch
 
 from crossner_cli import engine as engine_module
-from crossner_cli.engine import choose_precision, has_bf16, read_slurm_variables, start_engine, wait_for_all
+from crossner_cli.engine import (
+    choose_precision,
+    default_threads,
+    has_bf16,
+    read_slurm_variables,
+    start_engine,
+    wait_for_all,
+)
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune
 
@@ -110,3 +117,14 @@ def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytes
     found = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
     assert found == {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
     assert os.environ["MASTER_ADDR"] == "10.0.0.1"
+
+
+def test_the_threads_wished_for_hold_unless_a_launcher_set_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    for wish, threads in (("3", 3), ("2,1", 2), ("", 8), ("many", 8), ("0", 8)):
+        monkeypatch.setenv("OMP_NUM_THREADS", wish)
+        assert default_threads() == threads, wish
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert default_threads() == 2

@@ -73,6 +73,25 @@ def test_the_crf_agrees_with_enumeration(words, tags, spread):
             assert float(marginals[row, word, tag]) == pytest.approx(share, abs=1e-5)
 
 
+@pytest.mark.parametrize("tags, words, batch", [(1, 1, 1), (5, 7, 4), (29, 40, 8)])
+def test_the_crf_equals_pytorch_crf(tags, words, batch):
+    reference_class = pytest.importorskip("torchcrf").CRF
+    crf = random_crf(tags, spread=1.0).double()
+    reference = reference_class(tags, batch_first=True).double()
+    for theirs, ours in (
+        (reference.start_transitions, crf.start), (reference.end_transitions, crf.stop),
+        (reference.transitions, crf.transitions),
+    ):  # fmt: skip
+        theirs.data.copy_(ours)
+    emissions = torch.randn(batch, words, tags, dtype=torch.double)
+    mask = torch.arange(words) < torch.randint(1, words + 1, (batch, 1))
+    gold = torch.randint(tags, (batch, words))
+    expected = reference(emissions, gold, mask=mask, reduction="none")
+    torch.testing.assert_close(crf.log_likelihood(emissions, gold, mask), expected)
+    found = crf.viterbi(emissions, mask)
+    assert [row[real].tolist() for row, real in zip(found, mask, strict=True)] == reference.decode(emissions, mask)
+
+
 @settings(max_examples=30)
 @given(
     words=st.integers(1, 6),

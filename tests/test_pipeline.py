@@ -212,3 +212,38 @@ def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_pred
     (record,) = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len(record["tags"]) == 5000
     assert len(record["entities"]) == 500
+
+
+def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_text(
+    chain: Path, tmp_path: Path
+) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("telescope 0.5 1 2\nthe 1 0 -1\n")
+    quick = (*QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--set", "word_size=5", "--max-steps", "2")
+    run = tmp_path / "run"
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    given = ("finetune", "--run", str(run), *quick, "--embeddings", str(vectors))
+    first = CliRunner().invoke(app, [*given])
+    assert first.exit_code == 0 and "4 of" in first.stderr and "2 lower-cased" in first.stderr
+    assert "already done" in CliRunner().invoke(app, [*given]).stderr
+    vectors.write_text("telescope 0.5 1 3\nthe 1 0 -1\n")
+    changed = CliRunner().invoke(app, [*given])
+    assert changed.exit_code == 1 and "embeddings" in changed.stderr and "--force" in changed.stderr
+    ngrams = tmp_path / "charNgram.txt"
+    ngrams.write_text("2gram-th 0.5 1\n3gram-ing 1 0\n")
+    crossner(
+        "finetune", "--run", run, *quick, "--set", "characters=ngrams", "--ngram-embeddings", ngrams, "--name", "ngrams"
+    )
+    crossner("evaluate", "--run", run, *QUICK, "--model", "ngrams", "--name", "of-ngrams")
+    pytest.importorskip("gensim")
+    crossner("finetune", "--run", run, *quick, "--embeddings", "corpus", "--name", "raw")
+    result = crossner("evaluate", "--run", run, *QUICK, "--model", "finetune", "--model", "raw")["result"]
+    assert set(result["models"]) == {"finetune", "raw"}
+
+
+def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    for words in run.rglob("words.json"):
+        words.unlink()
+    crossner("finetune", "--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--max-steps", "2")

@@ -24,9 +24,9 @@ from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, fit
-from crossner_cli.word_encoder import CharacterCNN, WordEncoder
+from crossner_cli.word_encoder import CharacterCNN, WordEncoder, load_word_encoder, save_word_encoder
 from crossner_cli.word_reader import Vocabulary, WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import ngram_keys, read_vectors
+from crossner_cli.word_vectors import mean_of_known, ngram_keys, read_vectors
 
 WORDS_ONLY = {"characters": "none", "word_size": 6, "input_dropout": 0.0}
 KNOWN = [Sentence(("Paris", "met", "anna", "Paris", "met")), Sentence(("the", "the"))]
@@ -122,6 +122,22 @@ def test_an_n_gram_vector_is_the_mean_of_the_known_ones():
     (found,), _ = read(encoder, ("Paris", "Ж"))
     torch.testing.assert_close(found[0], rows.mean(dim=0))
     torch.testing.assert_close(found[1], encoder.characters.table.weight[0])
+
+
+def test_published_vectors_of_n_grams_give_a_word_their_mean_and_zero_where_none_is_known(tmp_path):
+    path = tmp_path / "charNgram.txt"
+    path.write_text("2gram-Pa 1 2 3\n3gram-Par 3 4 5\n2gram-zz 9 9 9\n4gram-Pari -1 0 1\n")
+    keys = [key for sentence in KNOWN for word in sentence.words for key in ngram_keys(word)]
+    vectors = read_vectors(path, [*keys, *ngram_keys("Paris")], exact_only=True)
+    inputs = WordInputs(words="none", characters="ngrams", input_dropout=0.0)
+    vocabulary = collect_vocabulary(KNOWN, inputs, ngram_vectors=vectors)
+    encoder = WordEncoder(vocabulary, inputs, ngram_vectors=vectors).eval()
+    (found,), _ = read(encoder, ("Paris", "Ж"))
+    np.testing.assert_allclose(found[0].detach(), mean_of_known(ngram_keys("Paris"), vectors), rtol=1e-6)
+    assert found[0].tolist() == [1, 2, 3] and found[1].tolist() == [0, 0, 0]
+    save_word_encoder(encoder, tmp_path)
+    again = load_word_encoder(tmp_path, inputs, None).eval()
+    assert torch.equal(read(again, ("Paris", "Ж"))[0][0], found)
 
 
 @pytest.mark.parametrize("kind", ["frozen", "trained"])
@@ -220,3 +236,10 @@ def test_word_vectors_that_nobody_reads_are_refused_before_any_work(tmp_path, ve
         with pytest.raises(CrossNERError, match=said):
             check_embeddings(Finetune(method=method, settings=settings, embeddings=embeddings))
     check_embeddings(Finetune(method="bilstm-crf", embeddings=str(vector_file)))
+    for settings, file, said in (
+        ([], str(vector_file), "reads no character n-grams"),
+        (["characters=ngrams"], str(tmp_path / "none.txt"), "there is no such file"),
+    ):
+        with pytest.raises(CrossNERError, match=said):
+            check_embeddings(Finetune(method="bilstm-crf", settings=settings, ngram_embeddings=file))
+    check_embeddings(Finetune(method="bilstm-crf", settings=["characters=ngrams"], ngram_embeddings=str(vector_file)))

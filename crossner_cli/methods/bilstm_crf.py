@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from crossner_cli.encoders import Encoder
-from crossner_cli.layers import BiLSTM, Dropout, check_range, check_rate
+from crossner_cli.layers import BiLSTM, Dropout
 from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TagLayer
+from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
 from crossner_cli.tags import TagSet
 from crossner_cli.word_reader import WordInputs
 
@@ -38,18 +38,10 @@ class BiLSTMCRFTagger(Tagger):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            check_rate(self.dropout)
-            check_range("lstm_layers", self.lstm_layers, 1)
-            check_range("lstm_size", self.lstm_size, 1)
+            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
 
     reads = "words"
-    tag_dimensions = {
-        "tag_layer.classifier.weight": (0,),
-        "tag_layer.classifier.bias": (0,),
-        "tag_layer.crf.start": (0,),
-        "tag_layer.crf.stop": (0,),
-        "tag_layer.crf.transitions": (0, 1),
-    }
+    tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)

@@ -23,13 +23,13 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, check_range, check_rate
+from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, check_range
 from crossner_cli.methods import Decoded, Penalties, Tagger, unpad
 from crossner_cli.methods.concept_tagger import describe_rows
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TagLayer
+from crossner_cli.tag_layer import TagLayer, check_lstm
 from crossner_cli.tags import Span, TagSet, to_tags
 from crossner_cli.type_descriptions import description_words
 from crossner_cli.word_encoder import WordEncoder
@@ -62,9 +62,7 @@ class CoachTagger(Tagger):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            check_rate(self.dropout)
-            check_range("lstm_layers", self.lstm_layers, 1)
-            check_range("lstm_size", self.lstm_size, 1)
+            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
             check_range("template_weight", self.template_weight, 0)
             check_range("template_margin", self.template_margin, 0)
 

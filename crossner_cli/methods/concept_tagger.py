@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from crossner_cli.layers import IMPOSSIBLE, BiLSTM, check_range, check_rate, viterbi
-from crossner_cli.methods import Decoded, Tagger, unpad
+from crossner_cli.layers import IMPOSSIBLE, BiLSTM
+from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import Context
+from crossner_cli.tag_layer import Context, check_lstm, decode_words
 from crossner_cli.tags import TagSet
 from crossner_cli.type_descriptions import description_words
 from crossner_cli.word_encoder import WordEncoder
@@ -79,9 +79,7 @@ class ConceptTagger(Tagger):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            check_rate(self.dropout)
-            check_range("lstm_layers", self.lstm_layers, 0)
-            check_range("lstm_size", self.lstm_size, 1)
+            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
 
     reads = "words"
     # Nothing above the encoder learns a row a tag or a type: all types share all weights.
@@ -128,12 +126,8 @@ class ConceptTagger(Tagger):
     def decode(self, batch: Batch) -> Decoded:
         """The best sequence of the domain's tags, with the probability of each word's tag."""
         log_probabilities = self._merge(self._passes(batch), len(batch))  # (B, W, K)
-        if self.hyper.legal:
-            tags = viterbi(log_probabilities, batch.word_mask, self.legal_moves())
-        else:
-            tags = log_probabilities.argmax(dim=-1)
-        probabilities = log_probabilities.gather(2, tags[..., None])[..., 0].exp()  # (B, W)
-        return Decoded(unpad(tags, batch.word_mask), unpad(probabilities, batch.word_mask))
+        moves = self.legal_moves() if self.hyper.legal else None
+        return decode_words(log_probabilities, batch.word_mask, moves)
 
     def _passes(self, batch: Batch) -> Passes:
         """One pass for each type of each sentence's domain, all at once as far as memory allows."""

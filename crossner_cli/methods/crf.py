@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from crossner_cli.encoders import Encoder
 from crossner_cli.layers import Dropout, LinearChainCRF, check_rate
-from crossner_cli.methods import Decoded, Tagger, unpad
+from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.subwords import Batch
+from crossner_cli.tag_layer import chosen
 from crossner_cli.tags import TagSet
 
 
@@ -60,8 +61,7 @@ class CRFTagger(Tagger):
         """The best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
         scores = self._scores(batch).masked_fill(~self.allowed_tags(batch)[:, None], self.crf.impossible)
         tags = self.crf.viterbi(scores, batch.word_mask, self.legal_moves() if self.hyper.legal else None)  # (B, W)
-        marginals = self.crf.marginals(scores, batch.word_mask).gather(2, tags[..., None])[..., 0]
-        return Decoded(unpad(tags, batch.word_mask), unpad(marginals, batch.word_mask))
+        return chosen(tags, self.crf.marginals(scores, batch.word_mask), batch.word_mask)
 
     def _scores(self, batch: Batch) -> Tensor:
         scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.encoders import Encoder
-from crossner_cli.layers import IMPOSSIBLE, Dropout, check_rate, viterbi
-from crossner_cli.methods import Decoded, Tagger, unpad
+from crossner_cli.layers import IMPOSSIBLE, Dropout, check_rate
+from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.subwords import Batch
+from crossner_cli.tag_layer import decode_words
 from crossner_cli.tags import TagSet
 
 
@@ -56,12 +57,8 @@ class LinearTagger(Tagger):
         """The likeliest legal sequence of the domain's tags, each word on its own; probabilities are the words'."""
         allowed = self.allowed_tags(batch)[:, None]  # (B, 1, K)
         log_probabilities = torch.log_softmax(self._scores(batch).masked_fill(~allowed, IMPOSSIBLE), -1)
-        if self.hyper.legal:
-            tags = viterbi(log_probabilities, batch.word_mask, self.legal_moves())
-        else:
-            tags = log_probabilities.argmax(dim=-1)
-        probabilities = log_probabilities.gather(2, tags[..., None])[..., 0].exp()  # (B, W)
-        return Decoded(unpad(tags, batch.word_mask), unpad(probabilities, batch.word_mask))
+        moves = self.legal_moves() if self.hyper.legal else None
+        return decode_words(log_probabilities, batch.word_mask, moves)
 
     def _scores(self, batch: Batch) -> Tensor:
         scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))

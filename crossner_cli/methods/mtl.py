@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from crossner_cli.encoders import Encoder
-from crossner_cli.layers import check_range, check_rate
+from crossner_cli.layers import check_range
 from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import Context, TagLayer
+from crossner_cli.tag_layer import TAG_DIMENSIONS, Context, TagLayer, check_lstm
 from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.word_reader import WordInputs
 
@@ -45,20 +45,12 @@ class MTLTagger(Tagger):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            check_rate(self.dropout)
-            check_range("lstm_layers", self.lstm_layers, 0)
-            check_range("lstm_size", self.lstm_size, 1)
+            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
             check_range("entity_classes", self.entity_classes, 2, 3)
             check_range("entity_weight", self.entity_weight, 0)
 
     reads = "words"
-    tag_dimensions = {
-        "tag_layer.classifier.weight": (0,),
-        "tag_layer.classifier.bias": (0,),
-        "tag_layer.crf.start": (0,),
-        "tag_layer.crf.stop": (0,),
-        "tag_layer.crf.transitions": (0, 1),
-    }
+    tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
     entity_class: Tensor
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:

@@ -21,7 +21,7 @@ from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
 from crossner_cli.scored_files import score_files
 from crossner_cli.tagger_folder import load_tagger, read_description
-from crossner_cli.tagging import Tagged, reader_of, tag_with_progress
+from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
 from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.trained_taggers import TrainedTagger, find_taggers
 from crossner_cli.versions import versions
@@ -106,9 +106,7 @@ def _score_tagger(
         _write_predictions(path, sentences, tagged)
     scored = _score_both(sentences, tagged, tagger, options.mode)
     counts = {
-        "unreadable_words": reader_of(tagger).unreadable_words,
-        "shortened_words": reader_of(tagger).shortened_words,
-        "discarded_sequences": int(engine.sum([tagger.discarded_sequences])[0]),
+        **reading_counts(tagger, engine),
         "seconds": round(seconds, 2),
         "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
     }

@@ -21,7 +21,7 @@ from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.readers import Repairs, open_binary
 from crossner_cli.run_directory import Manifest, RunDirectory, flush_folder
 from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.tagging import reader_of
+from crossner_cli.tagging import reading_counts
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.versions import versions
 
@@ -101,9 +101,7 @@ def run(
         **dataclasses.asdict(totals),
         "entities": dict(totals.entities.most_common()),
         "repairs": dict(repairs.counts),
-        "unreadable_words": reader_of(tagger).unreadable_words,
-        "shortened_words": reader_of(tagger).shortened_words,
-        "discarded_sequences": int(engine.sum([tagger.discarded_sequences])[0]),
+        **reading_counts(tagger, engine),
         "is_complete": not output.is_closed,
         "seconds": round(seconds, 2),
         "words_per_second": round(totals.words / max(seconds, 1e-9)),

@@ -19,7 +19,7 @@ from crossner_cli.evaluation import score
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, write_json
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
 from crossner_cli.starting import KnownWords, Start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
@@ -27,8 +27,8 @@ from crossner_cli.tags import TagSet
 from crossner_cli.text import segment
 from crossner_cli.text_files import open_lines
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
-from crossner_cli.word_reader import collect_vocabulary
-from crossner_cli.word_vectors import read_vectors, train_vectors
+from crossner_cli.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
+from crossner_cli.word_vectors import ngram_keys, read_vectors, train_vectors
 
 # Of vectors that are trained on the run's raw text.
 RAW_EPOCHS, RAW_MINIMUM = 10, 3
@@ -92,6 +92,8 @@ def train_stage(
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
     inputs = {"prepare-data": prepared.digest, "start": start.digest}
+    files = {"embeddings": options.embeddings, "ngram_embeddings": options.ngram_embeddings}
+    inputs |= {name: digest_file(Path(file)) for name, file in files.items() if file not in (None, CORPUS)}
     stage = engine.open_stage(run, command, options, inputs)
     with stage:
         if stage.finished is not None:
@@ -117,19 +119,30 @@ def check_embeddings(options: Optimisation) -> None:
     Raises:
         CrossNERError: As above, or there is no such file.
     """
-    method = find_method(options.method)
-    hyper = read_settings(method, options.settings)
-    if options.embeddings is None:
-        return
-    if method.reads != "words" or hyper.words == "none":
+    hyper = read_settings(find_method(options.method), options.settings)
+    words, ngrams = (
+        (hyper.words != "none", hyper.characters == "ngrams") if isinstance(hyper, WordInputs) else (False, False)
+    )
+    if options.embeddings is not None and not words:
         raise CrossNERError(
             f"--embeddings {options.embeddings}: the method {options.method!r} reads no static word vectors as set.",
             hint="Leave --embeddings out, or choose a method that reads words, as --method bilstm-crf.",
         )
-    if options.embeddings != CORPUS and not Path(options.embeddings).is_file():
+    if options.ngram_embeddings is not None and not ngrams:
+        raise CrossNERError(
+            f"--ngram-embeddings {options.ngram_embeddings}: the method {options.method!r} reads no character n-grams"
+            " as set.",
+            hint="Leave it out, or choose a method that reads words, and --set characters=ngrams.",
+        )
+    if options.embeddings not in (None, CORPUS) and not Path(options.embeddings).is_file():
         raise CrossNERError(
             f"--embeddings {options.embeddings}: there is no such file.",
             hint="Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text.",
+        )
+    if options.ngram_embeddings is not None and not Path(options.ngram_embeddings).is_file():
+        raise CrossNERError(
+            f"--ngram-embeddings {options.ngram_embeddings}: there is no such file.",
+            hint="Give a file of vectors of character n-grams, as charNgram.txt.",
         )
 
 
@@ -168,7 +181,8 @@ def known_words(prepared: PreparedData, options: Optimisation, data: TaggerData)
     vectors, notes = None, []
     domains = [domain for domain in prepared.domains.values() if domain.name in data.tag_set.domains]
     described = method.described_words(inputs, data.tag_set.types)
-    wanted = sorted({*described, *(word for domain in domains for word in domain.words())})
+    if options.embeddings is not None or options.ngram_embeddings is not None:
+        wanted = sorted({*described, *(word for domain in domains for word in domain.words())})
     if options.embeddings == CORPUS:
         vectors = train_vectors(
             RawSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
@@ -178,7 +192,13 @@ def known_words(prepared: PreparedData, options: Optimisation, data: TaggerData)
         vectors = read_vectors(Path(options.embeddings), wanted)
     if vectors is not None:
         notes.append(vectors.describe())
-    return KnownWords(collect_vocabulary(data.sentences, inputs, vectors, described), vectors), notes
+    ngram_vectors = None
+    if options.ngram_embeddings is not None:
+        keys = dict.fromkeys(key for word in wanted for key in ngram_keys(word[:LONGEST_WORD]))
+        ngram_vectors = read_vectors(Path(options.ngram_embeddings), keys, exact_only=True)
+        notes.append(ngram_vectors.describe())
+    vocabulary = collect_vocabulary(data.sentences, inputs, vectors, described, ngram_vectors)
+    return KnownWords(vocabulary, vectors, ngram_vectors), notes
 
 
 def _train_seed(

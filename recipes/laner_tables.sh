@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# LANER beside its ablations and the taggers it is compared with: tables 2 and 3 with a source, table 4 without (direct).
+# Source: Hu et al. (2022), tables 2 to 4. Published and measured test F1: recipes/README.md
+# Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target domain, for ADAPTATIONS=span; for
+# the system bartner ENCODER_DECODER, a name or folder such as facebook/bart-base.
+set -euo pipefail
+TARGET=${TARGET:-ai}
+SOURCE=${SOURCE:-conll2003}
+CORPUS=${CORPUS:-}
+CORPUS_LEVEL=${CORPUS_LEVEL:-domain}
+DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-} # mit-movie and mit-restaurant have no dev split of their own: 0.1
+ENCODER=${ENCODER:-minilm}
+SEEDS=${SEEDS:-1,2,3}
+SOURCE_SEEDS=${SOURCE_SEEDS:-$SEEDS}
+EPOCHS=${EPOCHS:-15}
+ADAPTATIONS=${ADAPTATIONS:-none}
+REGIMES=${REGIMES:-transfer direct}
+SYSTEMS=${SYSTEMS:-linear crf laner laner-without-context laner-without-background}
+# Folder of a run that has the stages source-SYSTEM-ADAPTATION already, as that of another target.
+SOURCES=${SOURCES:-}
+export CROSSNER_RUN=${CROSSNER_RUN:-runs/laner-$TARGET}
+
+settings_of() {
+  case $1 in
+    laner-without-context) echo --method laner --set context=false ;;
+    laner-without-background) echo --method laner --set background=false ;;
+    bartner) echo --method bartner --encoder "$ENCODER_DECODER" ;;
+    *) echo --method "$1" ;;
+  esac
+}
+
+data=(--source "$SOURCE" --target "$TARGET")
+if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level "$CORPUS_LEVEL"); fi
+if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
+crossner prepare-data "${data[@]}"
+models=()
+for adaptation in $ADAPTATIONS; do
+  start=base
+  if [ "$adaptation" != none ]; then
+    start=dapt-$adaptation
+    crossner dapt --name "$start" --encoder "$ENCODER" --masking "$adaptation" --corpus-level "$CORPUS_LEVEL"
+  fi
+  for system in $SYSTEMS; do
+    read -ra train <<<"--encoder $ENCODER $(settings_of "$system")"
+    for regime in $REGIMES; do
+      model=$regime-$system-$adaptation
+      from=$start
+      if [ "$regime" = transfer ]; then
+        from=source-$system-$adaptation
+        if [ -n "$SOURCES" ]; then from=$SOURCES/$from; else
+          crossner pretrain-source "${train[@]}" --seeds "$SOURCE_SEEDS" --name "$from" --start-from "$start"
+        fi
+      fi
+      crossner finetune "${train[@]}" --seeds "$SEEDS" --epochs "$EPOCHS" --name "$model" --start-from "$from"
+      models+=(--model "$model")
+    done
+  done
+done
+crossner evaluate "${models[@]}"

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Zero-resource NER: trained on news, chosen on news dev, scored on a domain of which nothing was seen.
+# Source: Liu, Winata and Fung (2020), table 1. Published and measured test F1: recipes/README.md
+# Needs: CROSSNER_MIRROR or a network for the data sets; EMBEDDINGS, a file of static vectors (fastText wiki.en.vec is the
+# paper's), or corpus together with CORPUS, raw text to train them on, of no domain in particular.
+set -euo pipefail
+TARGET=${TARGET:-cbs-scitech-2019} # or cbs-scitech-2020, the same sentences labelled anew: not to be compared
+SOURCE=${SOURCE:-conll2003}
+MAP_TYPES=${MAP_TYPES-person=PER,organisation=ORG,location=LOC,misc=MISC}
+CORPUS=${CORPUS:-}
+EMBEDDINGS=${EMBEDDINGS:-corpus}
+WORD_SIZE=${WORD_SIZE:-300}
+ENCODER=${ENCODER:-minilm}
+SEEDS=${SEEDS:-1,2,3}
+EPOCHS=${EPOCHS:-10}
+TRANSFORMER_EPOCHS=${TRANSFORMER_EPOCHS:-2}
+READINGS=${READINGS:-frozen trained transformer} # static vectors, frozen or trained; or a transformer, fine-tuned
+SYSTEMS=${SYSTEMS:-concept-tagger robust-tagger bilstm-crf mtl moee mtl-moee}
+export CROSSNER_RUN=${CROSSNER_RUN:-runs/zero-resource-$TARGET}
+
+data=(--source "$SOURCE" --target "$TARGET")
+if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
+if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level domain); fi
+crossner prepare-data "${data[@]}"
+
+# The paper's sizes: two layers of 200 units a direction; robust-tagger: 150, half of a vector.
+settings_of() {
+  local system=$1 reading=$2
+  case $system in
+    moee) echo --method moee --set multi_task=false ;;
+    mtl-moee) echo --method moee ;;
+    *) echo --method "$system" ;;
+  esac
+  if [ "$reading" = transformer ]; then
+    echo --set words=none --set characters=none --set transformer=trained --epochs "$TRANSFORMER_EPOCHS"
+    case $system in
+      mtl | moee | mtl-moee) echo --set lstm_layers=0 --set decoder=softmax ;;
+      concept-tagger) echo --set lstm_layers=0 ;;
+      robust-tagger) echo --set lstm_layers=1 ;; # its examples are compared with the states of a BiLSTM
+    esac
+    return
+  fi
+  echo --set words="$reading" --set characters=none --set word_size="$WORD_SIZE" --epochs "$EPOCHS" --batch-size 32
+  echo --embeddings "$EMBEDDINGS"
+  if [ "$system" = bilstm-crf ]; then echo --set lstm_size=200 --set dropout=0.3; fi
+}
+
+models=()
+for reading in $READINGS; do
+  for system in $SYSTEMS; do
+    case $system-$reading in
+      bilstm-crf-transformer) read -ra train <<<"--method linear --epochs $TRANSFORMER_EPOCHS" ;;
+      *) read -ra train <<<"$(settings_of "$system" "$reading" | tr '\n' ' ')" ;;
+    esac
+    crossner pretrain-source "${train[@]}" --encoder "$ENCODER" --seeds "$SEEDS" --name "$system-$reading"
+    models+=(--model "$system-$reading")
+  done
+done
+crossner evaluate "${models[@]}"
