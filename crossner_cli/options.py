@@ -176,6 +176,9 @@ class Optimisation(Compute):
     ngram_embeddings: str | None = option(
         None, "Vectors of character n-grams for --set characters=ngrams: a file keyed as CharNGram is.",
     )  # fmt: skip
+    string_embeddings: str | None = option(
+        None, "Language models of characters for --set strings=frozen (those of Flair): a folder.",
+    )  # fmt: skip
     settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
     seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
     epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)

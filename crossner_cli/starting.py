@@ -15,6 +15,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Dapt, Optimisation
 from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder, read_manifest
+from crossner_cli.string_encoder import TENSORS as STRINGS
+from crossner_cli.string_encoder import StringEncoder, load_string_encoder
 from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_tag_set
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import VOCABULARY, WordEncoder, carry_over_words, read_vocabulary
@@ -153,11 +155,13 @@ class KnownWords:
         vocabulary: Of the sentences to train on, and of the vectors.
         vectors: Static vectors to begin with, if any.
         ngram_vectors: Vectors of character n-grams to begin with, if any.
+        strings: Folder of the language models of characters; None for those of the start.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     vectors: WordVectors | None = None
     ngram_vectors: WordVectors | None = None
+    strings: Path | None = None
 
 
 def start_tagger(
@@ -224,11 +228,26 @@ def _start_words(
     vocabulary = known.vocabulary
     if folder is not None and has_words:
         vocabulary = read_vocabulary(folder).extended(vocabulary)
-    encoder = WordEncoder(vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors)
+    strings = _start_strings(known.strings or folder, carried) if inputs.strings == "frozen" else None
+    encoder = WordEncoder(
+        vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors, strings=strings
+    )
     own = len(encoder.own_tensors())
     taken = carry_over_words(encoder, folder) if folder is not None and has_words else 0
     carried.loaded += taken
     carried.new += own - taken
+    return encoder
+
+
+def _start_strings(folder: Path | None, carried: Carried) -> StringEncoder:
+    """Load the language models of characters, which are never trained."""
+    if folder is None or not (folder / STRINGS).is_file():
+        raise CrossNERError(
+            f"The start {carried.start!r} holds no language models of characters, which strings=frozen reads.",
+            hint="Give --string-embeddings FOLDER.",
+        )
+    encoder = load_string_encoder(folder)
+    carried.loaded += len(encoder.state_dict())
     return encoder
 
 

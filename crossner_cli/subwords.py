@@ -76,6 +76,8 @@ class Batch:
         word_ids: Numbers of the words, (B, W), 0 where unknown; None for encoders without static vectors.
         characters: Numbers of the characters or n-grams of each word, (B, W, C); None for encoders that read none.
         character_mask: Where a character is, (B, W, C).
+        strings: Numbers of the characters of whole sentences, forward and backward, (2, B, S); None if none are read.
+        string_places: Where each word is read from, forward and backward, (2, B, W).
     """
 
     input_ids: Tensor
@@ -88,6 +90,8 @@ class Batch:
     word_ids: Tensor | None = None
     characters: Tensor | None = None
     character_mask: Tensor | None = None
+    strings: Tensor | None = None
+    string_places: Tensor | None = None
 
     @property
     def domain(self) -> str:

@@ -21,6 +21,7 @@ from crossner_cli.data import Sentence
 from crossner_cli.encoders import Encoder, TransformerEncoder, read_tensors
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import Dropout
+from crossner_cli.string_encoder import StringEncoder, load_string_encoder, save_string_encoder
 from crossner_cli.subwords import Batch
 from crossner_cli.type_descriptions import describe_type
 from crossner_cli.word_reader import UNKNOWN, Vocabulary, WordInputs, WordReader
@@ -80,6 +81,7 @@ class WordEncoder(Encoder):
         word_size: Width of the vectors of words, if not that of ``inputs``.
         ngram_vectors: Vectors of character n-grams to begin with; their width wins over ``character_size``.
         character_size: Width of the vectors of characters, if not that of ``inputs``.
+        strings: The language models of characters that read along; None without them.
     """
 
     rare: Tensor
@@ -88,13 +90,14 @@ class WordEncoder(Encoder):
         self, vocabulary: Vocabulary, inputs: WordInputs, transformer: TransformerEncoder | None = None,
         vectors: WordVectors | None = None, word_size: int | None = None,
         ngram_vectors: WordVectors | None = None, character_size: int | None = None,
+        strings: StringEncoder | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.vocabulary, self.inputs = vocabulary, inputs
-        self.transformer = transformer
-        self.reader = WordReader(vocabulary, inputs, transformer.reader if transformer else None)
+        self.transformer, self.strings = transformer, strings
+        self.reader = WordReader(vocabulary, inputs, transformer.reader if transformer else None, strings)
         self.dropout = Dropout(inputs.input_dropout)
-        self.output_dim = transformer.output_dim if transformer else 0
+        self.output_dim = (transformer.output_dim if transformer else 0) + (strings.output_dim if strings else 0)
         self.words: nn.Embedding | None = None
         if inputs.words != "none":
             size = word_size or (inputs.word_size if vectors is None else vectors.size)
@@ -126,6 +129,9 @@ class WordEncoder(Encoder):
             parts.append(self._word_vectors(batch))
         if self.characters is not None:
             parts.append(self._character_vectors(batch))
+        if self.strings is not None:
+            assert batch.strings is not None and batch.string_places is not None
+            parts.append(self.strings(batch.strings, batch.string_places))
         if self.transformer is not None:
             frozen = self.inputs.transformer == "frozen"
             if frozen:
@@ -219,8 +225,9 @@ class WordEncoder(Encoder):
             self.transformer.prepare_for_use(on_cpu=on_cpu, in_bf16=in_bf16)
 
     def own_tensors(self) -> dict[str, Tensor]:
-        """What is stored besides the transformer."""
-        return {name: value for name, value in self.state_dict().items() if not name.startswith("transformer.")}
+        """What is stored besides the transformer and the language models of characters."""
+        others = ("transformer.", "strings.")
+        return {name: value for name, value in self.state_dict().items() if not name.startswith(others)}
 
 
 def copy_vectors(vectors: WordVectors, table: Tensor, names: Sequence[str]) -> None:
@@ -237,6 +244,8 @@ def save_word_encoder(encoder: WordEncoder, folder: Path) -> None:
     record = {"words": vocabulary.words, "characters": vocabulary.characters, "ngrams": vocabulary.ngrams}
     (folder / VOCABULARY).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
     save_file({name: value.contiguous().cpu() for name, value in encoder.own_tensors().items()}, folder / TENSORS)
+    if encoder.strings is not None:
+        save_string_encoder(encoder.strings, folder)
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
@@ -265,8 +274,9 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
         for name in ("words.weight", "characters.table.weight")
     )
     encoder = WordEncoder(
-        read_vocabulary(folder), inputs, transformer, word_size=word_size, character_size=character_size
-    )
+        read_vocabulary(folder), inputs, transformer, word_size=word_size, character_size=character_size,
+        strings=None if inputs.strings == "none" else load_string_encoder(folder),
+    )  # fmt: skip
     shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
     if shapes != {name: tuple(value.shape) for name, value in stored.items()}:
         raise CrossNERError(f"{folder / TENSORS} does not fit {VOCABULARY} beside it.", hint="Train the tagger again.")

@@ -14,6 +14,7 @@ import torch
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import check_range, check_rate
+from crossner_cli.string_encoder import StringEncoder
 from crossner_cli.subwords import Batch, EncodedSentence, Ids, SubwordReader, number_tags, pad_words
 from crossner_cli.tags import TagSet
 from crossner_cli.word_vectors import WordVectors, ngram_keys
@@ -26,7 +27,8 @@ LONGEST_WORD = 50  # characters that are read of a word
 class WordInputs:
     """words: how static word vectors are used: trained, frozen or none. word_size: their width where no --embeddings
     give one. characters: cnn (a convolution), ngrams (the mean of the vectors of 2-, 3- and 4-grams) or none.
-    character_size: width of that. transformer: whether the --encoder reads along: none, frozen or trained.
+    character_size: width of that. strings: whether two frozen language models of characters read the sentence (Flair);
+    none or frozen, from --string-embeddings. transformer: whether the --encoder reads along: none, frozen or trained.
     input_dropout: share of the values of a word's vector dropped.
     """
 
@@ -34,14 +36,15 @@ class WordInputs:
     word_size: int = 100
     characters: Literal["cnn", "ngrams", "none"] = "cnn"
     character_size: int = 50
+    strings: Literal["none", "frozen"] = "none"
     transformer: Literal["none", "frozen", "trained"] = "none"
     input_dropout: float = 0.3
 
     def __post_init__(self) -> None:
         check_rate(self.input_dropout)
-        if self.words == self.characters == self.transformer == "none":
+        if self.words == self.characters == self.strings == self.transformer == "none":
             raise CrossNERError(
-                "words, characters and transformer are all none: there is nothing to read.",
+                "words, characters, strings and transformer are all none: there is nothing to read.",
                 hint="Set one of them, as --set words=trained.",
             )
         check_range("word_size", self.word_size, 1)
@@ -112,13 +115,17 @@ class WordReader:
         vocabulary: What has a number.
         inputs: What is read.
         subwords: The transformer's reader, if one reads along.
+        strings: The language models of characters, if they read along.
 
     Attributes:
         unknown_words: Distinct words without a vector of their own.
     """
 
-    def __init__(self, vocabulary: Vocabulary, inputs: WordInputs, subwords: SubwordReader | None) -> None:
-        self.vocabulary, self.inputs, self.subwords = vocabulary, inputs, subwords
+    def __init__(
+        self, vocabulary: Vocabulary, inputs: WordInputs, subwords: SubwordReader | None,
+        strings: StringEncoder | None = None,
+    ) -> None:  # fmt: skip
+        self.vocabulary, self.inputs, self.subwords, self.strings = vocabulary, inputs, subwords, strings
         self._words = {word: number for number, word in enumerate(vocabulary.words, 1)}
         self._characters = {letter: number for number, letter in enumerate(vocabulary.characters, 1)}
         self._ngrams = {key: number for number, key in enumerate(vocabulary.ngrams, 1)}
@@ -174,6 +181,8 @@ class WordReader:
                     lengths[number, place] = len(piece)
             batch.characters = torch.from_numpy(padded)
             batch.character_mask = torch.from_numpy(np.arange(longest) < lengths[..., None])
+        if self.strings is not None:
+            batch.strings, batch.string_places = self.strings.number([sentence.words for sentence in sentences])
         return batch
 
     def number(self, word: str) -> int:

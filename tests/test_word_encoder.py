@@ -15,9 +15,10 @@ from crossner_cli.data import Sentence
 from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.known_words import check_word_inputs
 from crossner_cli.options import Finetune
 from crossner_cli.progress import exhaust
-from crossner_cli.stages.tagger_training import check_embeddings, parameter_groups, plan_of
+from crossner_cli.stages.tagger_training import parameter_groups, plan_of
 from crossner_cli.starting import KnownWords, Start, start_tagger
 from crossner_cli.subwords import Batch
 from crossner_cli.tagger_folder import load_tagger, save_tagger
@@ -234,12 +235,12 @@ def test_word_vectors_that_nobody_reads_are_refused_before_any_work(tmp_path, ve
         ("bilstm-crf", ["words=none"], "corpus", "reads no static word vectors"),
     ):
         with pytest.raises(CrossNERError, match=said):
-            check_embeddings(Finetune(method=method, settings=settings, embeddings=embeddings))
-    check_embeddings(Finetune(method="bilstm-crf", embeddings=str(vector_file)))
+            check_word_inputs(Finetune(method=method, settings=settings, embeddings=embeddings))
+    check_word_inputs(Finetune(method="bilstm-crf", embeddings=str(vector_file)))
     for settings, file, said in (
         ([], str(vector_file), "reads no character n-grams"),
         (["characters=ngrams"], str(tmp_path / "none.txt"), "there is no such file"),
     ):
         with pytest.raises(CrossNERError, match=said):
-            check_embeddings(Finetune(method="bilstm-crf", settings=settings, ngram_embeddings=file))
-    check_embeddings(Finetune(method="bilstm-crf", settings=["characters=ngrams"], ngram_embeddings=str(vector_file)))
+            check_word_inputs(Finetune(method="bilstm-crf", settings=settings, ngram_embeddings=file))
+    check_word_inputs(Finetune(method="bilstm-crf", settings=["characters=ngrams"], ngram_embeddings=str(vector_file)))

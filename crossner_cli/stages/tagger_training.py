@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,23 +16,16 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
-from crossner_cli.methods import Tagger, find_method, read_settings
+from crossner_cli.known_words import check_word_inputs, digest_word_inputs, known_words
+from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, write_json
 from crossner_cli.starting import KnownWords, Start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
-from crossner_cli.text import segment
-from crossner_cli.text_files import open_lines
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
-from crossner_cli.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import ngram_keys, read_vectors, train_vectors
-
-# Of vectors that are trained on the run's raw text.
-RAW_EPOCHS, RAW_MINIMUM = 10, 3
-CORPUS = "corpus"  # what --embeddings calls the raw text of the run
 
 
 @dataclass(frozen=True)
@@ -87,13 +80,11 @@ def train_stage(
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
     """
     seeds = parse_seeds(options)
-    check_embeddings(options)
+    check_word_inputs(options)
     check_encoder(options)
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
-    inputs = {"prepare-data": prepared.digest, "start": start.digest}
-    files = {"embeddings": options.embeddings, "ngram_embeddings": options.ngram_embeddings}
-    inputs |= {name: digest_file(Path(file)) for name, file in files.items() if file not in (None, CORPUS)}
+    inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options)}
     stage = engine.open_stage(run, command, options, inputs)
     with stage:
         if stage.finished is not None:
@@ -103,7 +94,7 @@ def train_stage(
         for note in start.notes:
             yield Notice(note)
         data = read(prepared)
-        known, notes = known_words(prepared, options, data)
+        known, notes = known_words(prepared, options, data.sentences, data.tag_set)
         for note in notes:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
@@ -111,39 +102,6 @@ def train_stage(
             folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
             records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, known, seed, folder)
         return engine.first(lambda: stage.finish(_summary(records), lineage=start.lineage, device=engine.describe()))
-
-
-def check_embeddings(options: Optimisation) -> None:
-    """Refuse settings that do not exist, and word vectors that nobody would read.
-
-    Raises:
-        CrossNERError: As above, or there is no such file.
-    """
-    hyper = read_settings(find_method(options.method), options.settings)
-    words, ngrams = (
-        (hyper.words != "none", hyper.characters == "ngrams") if isinstance(hyper, WordInputs) else (False, False)
-    )
-    if options.embeddings is not None and not words:
-        raise CrossNERError(
-            f"--embeddings {options.embeddings}: the method {options.method!r} reads no static word vectors as set.",
-            hint="Leave --embeddings out, or choose a method that reads words, as --method bilstm-crf.",
-        )
-    if options.ngram_embeddings is not None and not ngrams:
-        raise CrossNERError(
-            f"--ngram-embeddings {options.ngram_embeddings}: the method {options.method!r} reads no character n-grams"
-            " as set.",
-            hint="Leave it out, or choose a method that reads words, and --set characters=ngrams.",
-        )
-    if options.embeddings not in (None, CORPUS) and not Path(options.embeddings).is_file():
-        raise CrossNERError(
-            f"--embeddings {options.embeddings}: there is no such file.",
-            hint="Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text.",
-        )
-    if options.ngram_embeddings is not None and not Path(options.ngram_embeddings).is_file():
-        raise CrossNERError(
-            f"--ngram-embeddings {options.ngram_embeddings}: there is no such file.",
-            hint="Give a file of vectors of character n-grams, as charNgram.txt.",
-        )
 
 
 def check_encoder(options: Optimisation) -> None:
@@ -154,51 +112,6 @@ def check_encoder(options: Optimisation) -> None:
     """
     if options.start_from == "base" and find_method(options.method).reads == "encoder-decoder":
         check_encoder_decoder(options.encoder)
-
-
-@dataclass(frozen=True)
-class RawSentences:
-    """The words of a corpus, sentence by sentence, as often as asked for."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for _, line in open_lines(self.path):
-            for words in segment(line):
-                yield [word.text for word in words]
-
-
-def known_words(prepared: PreparedData, options: Optimisation, data: TaggerData) -> tuple[KnownWords | None, list[str]]:
-    """What a method that reads words has vectors for, and what to tell of them; None for other methods.
-
-    Words of every split of the domains that are trained on are looked up in a file of vectors, so that a word of a
-    later test sentence is not unknown for want of a training sentence; no tag is read.
-    """
-    method = find_method(options.method)
-    if method.reads != "words":
-        return None, []
-    inputs = read_settings(method, options.settings)
-    vectors, notes = None, []
-    domains = [domain for domain in prepared.domains.values() if domain.name in data.tag_set.domains]
-    described = method.described_words(inputs, data.tag_set.types)
-    if options.embeddings is not None or options.ngram_embeddings is not None:
-        wanted = sorted({*described, *(word for domain in domains for word in domain.words())})
-    if options.embeddings == CORPUS:
-        vectors = train_vectors(
-            RawSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
-            minimum_count=RAW_MINIMUM, workers=1, words=wanted,
-        )  # fmt: skip
-    elif options.embeddings is not None:
-        vectors = read_vectors(Path(options.embeddings), wanted)
-    if vectors is not None:
-        notes.append(vectors.describe())
-    ngram_vectors = None
-    if options.ngram_embeddings is not None:
-        keys = dict.fromkeys(key for word in wanted for key in ngram_keys(word[:LONGEST_WORD]))
-        ngram_vectors = read_vectors(Path(options.ngram_embeddings), keys, exact_only=True)
-        notes.append(ngram_vectors.describe())
-    vocabulary = collect_vocabulary(data.sentences, inputs, vectors, described, ngram_vectors)
-    return KnownWords(vocabulary, vectors, ngram_vectors), notes
 
 
 def _train_seed(

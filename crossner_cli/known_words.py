@@ -1,0 +1,126 @@
+"""What methods of words read beside the sentences: files of vectors, or vectors trained on the run's raw text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import find_method, read_settings
+from crossner_cli.options import Optimisation
+from crossner_cli.run_directory import digest_path
+from crossner_cli.starting import KnownWords
+from crossner_cli.string_encoder import CHARACTERS, TENSORS
+from crossner_cli.tags import TagSet
+from crossner_cli.text import segment
+from crossner_cli.text_files import open_lines
+from crossner_cli.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
+from crossner_cli.word_vectors import ngram_keys, read_vectors, train_vectors
+
+# Of vectors that are trained on the run's raw text.
+RAW_EPOCHS, RAW_MINIMUM = 10, 3
+CORPUS = "corpus"  # what --embeddings calls the raw text of the run
+
+
+def check_word_inputs(options: Optimisation) -> None:
+    """Refuse settings that do not exist, files that nobody would read, and files that are not there.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    hyper = read_settings(find_method(options.method), options.settings)
+    inputs = hyper if isinstance(hyper, WordInputs) else None
+    for flag, given, is_read, what, way_out in (
+        ("--embeddings", options.embeddings, inputs is not None and inputs.words != "none",
+         "static word vectors", "choose a method that reads words, as --method bilstm-crf"),
+        ("--ngram-embeddings", options.ngram_embeddings, inputs is not None and inputs.characters == "ngrams",
+         "character n-grams", "choose a method that reads words, and --set characters=ngrams"),
+        ("--string-embeddings", options.string_embeddings, inputs is not None and inputs.strings != "none",
+         "contextual strings", "choose a method that reads words, and --set strings=frozen"),
+    ):  # fmt: skip
+        if given is not None and not is_read:
+            raise CrossNERError(
+                f"{flag} {given}: the method {options.method!r} reads no {what} as set.",
+                hint=f"Leave {flag} out, or {way_out}.",
+            )
+    _check_files(options)
+    if inputs and inputs.strings != "none" and options.string_embeddings is None and options.start_from == "base":
+        raise CrossNERError(
+            "strings=frozen: there are no language models of characters to read.",
+            hint=f"Give --string-embeddings FOLDER, with {TENSORS} and {CHARACTERS} in it.",
+        )
+
+
+def _check_files(options: Optimisation) -> None:
+    """Refuse what is not there."""
+    if options.embeddings not in (None, CORPUS) and not Path(options.embeddings).is_file():
+        raise CrossNERError(
+            f"--embeddings {options.embeddings}: there is no such file.",
+            hint="Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text.",
+        )
+    if options.ngram_embeddings is not None and not Path(options.ngram_embeddings).is_file():
+        raise CrossNERError(
+            f"--ngram-embeddings {options.ngram_embeddings}: there is no such file.",
+            hint="Give a file of vectors of character n-grams, as charNgram.txt.",
+        )
+    if options.string_embeddings is not None and not (Path(options.string_embeddings) / TENSORS).is_file():
+        raise CrossNERError(
+            f"--string-embeddings {options.string_embeddings}: it holds no {TENSORS}.",
+            hint=f"Give a folder with {TENSORS} and {CHARACTERS}; README.md tells how to write them with flair.",
+        )
+
+
+def digest_word_inputs(options: Optimisation) -> dict[str, str]:
+    """Digests of the files read beside the data, by option."""
+    files = {name: getattr(options, name) for name in ("embeddings", "ngram_embeddings", "string_embeddings")}
+    return {name: digest_path(Path(file)) for name, file in files.items() if file not in (None, CORPUS)}
+
+
+@dataclass(frozen=True)
+class RawSentences:
+    """The words of a corpus, sentence by sentence, as often as asked for."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for _, line in open_lines(self.path):
+            for words in segment(line):
+                yield [word.text for word in words]
+
+
+def known_words(
+    prepared: PreparedData, options: Optimisation, sentences: Sequence[Sentence], tag_set: TagSet
+) -> tuple[KnownWords | None, list[str]]:
+    """What a method that reads words has vectors for, and what to tell of them; None for other methods.
+
+    Words of every split of the domains that are trained on are looked up in a file of vectors, so that a word of a
+    later test sentence is not unknown for want of a training sentence; no tag is read.
+    """
+    method = find_method(options.method)
+    if method.reads != "words":
+        return None, []
+    inputs = read_settings(method, options.settings)
+    vectors, notes = None, []
+    domains = [domain for domain in prepared.domains.values() if domain.name in tag_set.domains]
+    described = method.described_words(inputs, tag_set.types)
+    if options.embeddings is not None or options.ngram_embeddings is not None:
+        wanted = sorted({*described, *(word for domain in domains for word in domain.words())})
+    if options.embeddings == CORPUS:
+        vectors = train_vectors(
+            RawSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
+            minimum_count=RAW_MINIMUM, workers=1, words=wanted,
+        )  # fmt: skip
+    elif options.embeddings is not None:
+        vectors = read_vectors(Path(options.embeddings), wanted)
+    if vectors is not None:
+        notes.append(vectors.describe())
+    ngram_vectors = None
+    if options.ngram_embeddings is not None:
+        keys = dict.fromkeys(key for word in wanted for key in ngram_keys(word[:LONGEST_WORD]))
+        ngram_vectors = read_vectors(Path(options.ngram_embeddings), keys, exact_only=True)
+        notes.append(ngram_vectors.describe())
+    vocabulary = collect_vocabulary(sentences, inputs, vectors, described, ngram_vectors)
+    strings = None if options.string_embeddings is None else Path(options.string_embeddings)
+    return KnownWords(vocabulary, vectors, ngram_vectors, strings), notes
