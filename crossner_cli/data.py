@@ -85,8 +85,18 @@ class PreparedDomain:
         return list(read_sentences(self.folder / f"{split}.jsonl", self.name))
 
     def words(self) -> list[str]:
-        """Distinct words of all splits, sorted: what static vectors are looked up for. Tells nothing of any tag."""
-        words: list[str] = json.loads((self.folder / "words.json").read_text(encoding="utf-8"))
+        """Distinct words of all splits, sorted: what static vectors are looked up for. Tells nothing of any tag.
+
+        Raises:
+            CrossNERError: The data were prepared by a version that kept no such list.
+        """
+        path = self.folder / "words.json"
+        if not path.is_file():
+            raise CrossNERError(
+                f"{path} is missing: these data were prepared by an older version, which kept no list of words.",
+                hint="Prepare them again: crossner prepare-data ... --force.",
+            )
+        words: list[str] = json.loads(path.read_text(encoding="utf-8"))
         return words
 
 

@@ -11,7 +11,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import find_method, read_settings
 from crossner_cli.options import Optimisation
 from crossner_cli.run_directory import digest_path
-from crossner_cli.starting import KnownWords
+from crossner_cli.starting import KnownWords, Start
 from crossner_cli.string_encoder import CHARACTERS, TENSORS
 from crossner_cli.tags import TagSet
 from crossner_cli.text import segment
@@ -65,9 +65,12 @@ def _check_files(options: Optimisation) -> None:
             f"--ngram-embeddings {options.ngram_embeddings}: there is no such file.",
             hint="Give a file of vectors of character n-grams, as charNgram.txt.",
         )
-    if options.string_embeddings is not None and not (Path(options.string_embeddings) / TENSORS).is_file():
+    missing = [] if options.string_embeddings is None else [
+        name for name in (TENSORS, CHARACTERS) if not (Path(options.string_embeddings) / name).is_file()
+    ]  # fmt: skip
+    if missing:
         raise CrossNERError(
-            f"--string-embeddings {options.string_embeddings}: it holds no {TENSORS}.",
+            f"--string-embeddings {options.string_embeddings}: it holds no {missing[0]}.",
             hint=f"Give a folder with {TENSORS} and {CHARACTERS}; README.md tells how to write them with flair.",
         )
 
@@ -75,7 +78,9 @@ def _check_files(options: Optimisation) -> None:
 def digest_word_inputs(options: Optimisation) -> dict[str, str]:
     """Digests of the files read beside the data, by option."""
     files = {name: getattr(options, name) for name in ("embeddings", "ngram_embeddings", "string_embeddings")}
-    return {name: digest_path(Path(file)) for name, file in files.items() if file not in (None, CORPUS)}
+    if options.embeddings == CORPUS:
+        del files["embeddings"]
+    return {name: digest_path(Path(file)) for name, file in files.items() if file is not None}
 
 
 @dataclass(frozen=True)
@@ -91,22 +96,22 @@ class RawSentences:
 
 
 def known_words(
-    prepared: PreparedData, options: Optimisation, sentences: Sequence[Sentence], tag_set: TagSet
+    prepared: PreparedData, options: Optimisation, sentences: Sequence[Sentence], tag_set: TagSet, start: Start
 ) -> tuple[KnownWords | None, list[str]]:
     """What a method that reads words has vectors for, and what to tell of them; None for other methods.
 
-    Words of every split of the domains that are trained on are looked up in a file of vectors, so that a word of a
-    later test sentence is not unknown for want of a training sentence; no tag is read.
+    Words of every split of every domain of the run are looked up in a file of vectors, so that a word of a later test
+    sentence is not unknown for want of a training sentence, on a domain that is not trained on either; no tag is read.
     """
     method = find_method(options.method)
     if method.reads != "words":
         return None, []
     inputs = read_settings(method, options.settings)
     vectors, notes = None, []
-    domains = [domain for domain in prepared.domains.values() if domain.name in tag_set.domains]
     described = method.described_words(inputs, tag_set.types)
     if options.embeddings is not None or options.ngram_embeddings is not None:
-        wanted = sorted({*described, *(word for domain in domains for word in domain.words())})
+        words = (word for domain in prepared.domains.values() for word in domain.words())
+        wanted = sorted({*described, *(inputs.spelled(word) for word in words)})
     if options.embeddings == CORPUS:
         vectors = train_vectors(
             RawSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
@@ -121,6 +126,8 @@ def known_words(
         keys = dict.fromkeys(key for word in wanted for key in ngram_keys(word[:LONGEST_WORD]))
         ngram_vectors = read_vectors(Path(options.ngram_embeddings), keys, exact_only=True)
         notes.append(ngram_vectors.describe())
-    vocabulary = collect_vocabulary(sentences, inputs, vectors, described, ngram_vectors)
+    vocabulary = collect_vocabulary(
+        sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words
+    )
     strings = None if options.string_embeddings is None else Path(options.string_embeddings)
     return KnownWords(vocabulary, vectors, ngram_vectors, strings), notes

@@ -16,10 +16,10 @@ from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Dapt, Optimisation
 from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder, read_manifest
 from crossner_cli.string_encoder import TENSORS as STRINGS
-from crossner_cli.string_encoder import StringEncoder, load_string_encoder
+from crossner_cli.string_encoder import load_string_encoder
 from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_tag_set
 from crossner_cli.tags import TagSet
-from crossner_cli.word_encoder import VOCABULARY, WordEncoder, carry_over_words, read_vocabulary
+from crossner_cli.word_encoder import VOCABULARY, WordEncoder, carry_over_words, read_vocabulary, stored_sizes
 from crossner_cli.word_reader import Vocabulary, WordInputs
 from crossner_cli.word_vectors import WordVectors
 
@@ -51,6 +51,25 @@ class Start:
         if not self.seeds:
             return self.folder
         return self.seeds.get(seed, self.seeds[self.best_seed if self.best_seed is not None else min(self.seeds)])
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it holds an encoder of words."""
+        return self._holds(VOCABULARY)
+
+    @property
+    def has_strings(self) -> bool:
+        """Whether it holds language models of characters."""
+        return self._holds(STRINGS)
+
+    @property
+    def has_transformer(self) -> bool:
+        """Whether it holds a transformer."""
+        return self.folder is None or self._holds("config.json")
+
+    def _holds(self, name: str) -> bool:
+        folders = [*self.seeds.values()] or ([] if self.folder is None else [self.folder])
+        return any((folder / name).is_file() for folder in folders)
 
 
 def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: str) -> Start:
@@ -114,6 +133,33 @@ def _start_from_stage(name: str, folder: Path) -> Start:
     best = max(seeds, key=lambda seed: seeds[seed].get("dev_f1") or 0.0)
     folders = {int(seed): folder / record["folder"] for seed, record in seeds.items()}
     return Start(name, folder, digest, folders, int(best), lineage)
+
+
+def check_start(start: Start, options: Optimisation) -> None:
+    """Refuse a start that has not what the tagger reads, or nothing that it reads.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    inputs = read_settings(find_method(options.method), options.settings)
+    if start.folder is None or not isinstance(inputs, WordInputs):
+        return
+    if not start.has_words and inputs.transformer == "none":
+        raise CrossNERError(
+            f"The start {start.name!r} holds a transformer, and this tagger reads none: nothing would carry over.",
+            hint="Let it read along, as --set transformer=frozen, or start from base.",
+        )
+    if inputs.transformer != "none" and not start.has_transformer:
+        raise CrossNERError(
+            f"The start {start.name!r} holds no transformer, and this tagger reads one (transformer"
+            f"={inputs.transformer}).",
+            hint="Leave that setting out, or train the start with it.",
+        )
+    if inputs.strings != "none" and options.string_embeddings is None and not start.has_strings:
+        raise CrossNERError(
+            f"The start {start.name!r} holds no language models of characters, which strings=frozen reads.",
+            hint="Give --string-embeddings FOLDER.",
+        )
 
 
 @dataclass
@@ -218,36 +264,23 @@ def _start_words(
     inputs: WordInputs, name: str, folder: Path | None, engine: Engine, known: KnownWords, carried: Carried
 ) -> WordEncoder:
     """Make an encoder of words, with the vectors of the start where it has any."""
-    has_words = folder is not None and (folder / VOCABULARY).is_file()
-    if folder is not None and not has_words and inputs.transformer == "none":
-        raise CrossNERError(
-            f"The start {carried.start!r} holds a transformer, and this tagger reads none: nothing would carry over.",
-            hint="Let it read along, as --set transformer=frozen, or start from base.",
-        )
+    start = folder if folder is not None and (folder / VOCABULARY).is_file() else None
     transformer = None if inputs.transformer == "none" else _start_transformer(name, "subwords", engine, carried)
-    vocabulary = known.vocabulary
-    if folder is not None and has_words:
-        vocabulary = read_vocabulary(folder).extended(vocabulary)
-    strings = _start_strings(known.strings or folder, carried) if inputs.strings == "frozen" else None
+    vocabulary = known.vocabulary if start is None else read_vocabulary(start).extended(known.vocabulary)
+    # Without new vectors those of the start go on, in their width.
+    old = {} if start is None else stored_sizes(start, inputs)
+    strings = known.strings or folder
     encoder = WordEncoder(
-        vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors, strings=strings
-    )
+        vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors,
+        word_size=None if known.vectors else old.get("word_size"),
+        character_size=None if known.ngram_vectors else old.get("character_size"),
+        strings=load_string_encoder(strings) if inputs.strings == "frozen" and strings else None,
+    )  # fmt: skip
+    carried.loaded += len(encoder.strings.state_dict()) if encoder.strings else 0
     own = len(encoder.own_tensors())
-    taken = carry_over_words(encoder, folder) if folder is not None and has_words else 0
+    taken = 0 if start is None else carry_over_words(encoder, start)
     carried.loaded += taken
     carried.new += own - taken
-    return encoder
-
-
-def _start_strings(folder: Path | None, carried: Carried) -> StringEncoder:
-    """Load the language models of characters, which are never trained."""
-    if folder is None or not (folder / STRINGS).is_file():
-        raise CrossNERError(
-            f"The start {carried.start!r} holds no language models of characters, which strings=frozen reads.",
-            hint="Give --string-embeddings FOLDER.",
-        )
-    encoder = load_string_encoder(folder)
-    carried.loaded += len(encoder.state_dict())
     return encoder
 
 

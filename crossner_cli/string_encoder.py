@@ -3,8 +3,8 @@
 Paper: Akbik, Blythe and Vollgraf (2018), Contextual String Embeddings for Sequence Labeling, section 2; the inputs of
 "Flair" in Hu et al. (2022), LANER. Tensors are named as in the language models of the flair package, whose own files
 are pickles and are not read: README.md tells how to write them as safetensors.
-Differs: padding stands behind the sentence and is never read, as there; a character without a number is the first one
-of the list, which flair calls <unk>.
+Differs: of a word no more than 50 characters are read, so that one broken word does not slow a batch down. As there,
+padding stands behind the sentence, and a character without a number is the first of the list, which flair calls <unk>.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, LinearChainCRF, Moves, check_range, check_rate, viterbi
+from crossner_cli.layers import IMPOSSIBLE, BiLSTM, LinearChainCRF, Moves, check_range, check_rate, viterbi
 from crossner_cli.methods import Decoded, unpad
 
 # Of a tag layer with a CRF: the dimensions of its tensors that count tags.
@@ -33,24 +33,23 @@ def check_lstm(layers: int, size: int, dropout: float, *, fewest: int) -> None:
 
 
 class Context(nn.Module):
-    """What the tasks share above the encoder: dropout and a BiLSTM, or dropout alone. In fp32.
+    """What the tasks share above the encoder, which drops values itself: a BiLSTM, or nothing. In fp32.
 
     Args:
         width: Of the encoder's vectors.
         layers: Of the BiLSTM; 0 for none.
         size: Units of one direction.
-        dropout: Share of values dropped before the BiLSTM and between its layers.
+        dropout: Share of values dropped between its layers.
     """
 
     def __init__(self, width: int, layers: int, size: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = Dropout(dropout)
         self.bilstm = BiLSTM(width, size, layers, dropout) if layers else None
         self.output_dim = width if self.bilstm is None else self.bilstm.output_dim
 
     def forward(self, words: Tensor, mask: Tensor) -> Tensor:
         """From the encoder's vectors, (B, W, H), to h, (B, W, D)."""
-        words = self.dropout(words).float()
+        words = words.float()
         return words if self.bilstm is None else self.bilstm(words, mask)
 
 

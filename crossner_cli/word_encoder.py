@@ -28,6 +28,7 @@ from crossner_cli.word_reader import UNKNOWN, Vocabulary, WordInputs, WordReader
 from crossner_cli.word_vectors import WordVectors
 
 VOCABULARY, TENSORS = "words.json", "words.safetensors"
+TABLES = ("words.weight", "characters.table.weight")  # one row a word, character or n-gram
 CHARACTER_WIDTH, KERNEL = 30, 3
 
 
@@ -268,13 +269,10 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
     Raises:
         CrossNERError: A file is missing or broken, or they do not belong together.
     """
-    stored = read_tensors(folder / TENSORS)
-    word_size, character_size = (
-        stored[name].shape[1] if name in stored and (name == "words.weight" or inputs.characters == "ngrams") else None
-        for name in ("words.weight", "characters.table.weight")
-    )
+    stored, sizes = read_tensors(folder / TENSORS), stored_sizes(folder, inputs)
     encoder = WordEncoder(
-        read_vocabulary(folder), inputs, transformer, word_size=word_size, character_size=character_size,
+        read_vocabulary(folder), inputs, transformer,
+        word_size=sizes.get("word_size"), character_size=sizes.get("character_size"),
         strings=None if inputs.strings == "none" else load_string_encoder(folder),
     )  # fmt: skip
     shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
@@ -284,12 +282,29 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
     return encoder
 
 
+def stored_sizes(folder: Path, inputs: WordInputs) -> dict[str, int]:
+    """Widths of the stored vectors of words and of characters, as ``WordEncoder`` is told them.
+
+    Raises:
+        CrossNERError: The vectors are missing or broken.
+    """
+    stored = read_tensors(folder / TENSORS)
+    names = {"word_size": "words.weight"}
+    if inputs.characters == "ngrams":
+        names["character_size"] = "characters.table.weight"
+    return {size: stored[name].shape[1] for size, name in names.items() if name in stored}
+
+
 def carry_over_words(encoder: WordEncoder, folder: Path) -> int:
-    """Copy the vectors of a start whose vocabulary the encoder's begins with; return how many tensors fitted."""
+    """Copy the vectors of a start whose vocabulary the encoder's begins with; return how many tensors fitted.
+
+    A table of vectors may have more rows than before, other tensors must have the same shape.
+    """
     taken, own = 0, encoder.own_tensors()
     for name, value in read_tensors(folder / TENSORS).items():
         new = own.get(name)
-        if new is not None and new.shape[1:] == value.shape[1:] and len(new) >= len(value):
+        has_more = name in TABLES and new is not None and len(new) >= len(value)
+        if new is not None and new.shape[1:] == value.shape[1:] and (has_more or len(new) == len(value)):
             new[: len(value)] = value  # the state dict shares memory with the parameters
             taken += 1
     return taken

@@ -15,7 +15,7 @@ from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import check_range, check_rate
 from crossner_cli.string_encoder import StringEncoder
-from crossner_cli.subwords import Batch, EncodedSentence, Ids, SubwordReader, number_tags, pad_words
+from crossner_cli.subwords import MOST_WORDS, Batch, EncodedSentence, Ids, SubwordReader, number_tags, pad_words
 from crossner_cli.tags import TagSet
 from crossner_cli.word_vectors import WordVectors, ngram_keys
 
@@ -29,7 +29,7 @@ class WordInputs:
     give one. characters: cnn (a convolution), ngrams (the mean of the vectors of 2-, 3- and 4-grams) or none.
     character_size: width of that. strings: whether two frozen language models of characters read the sentence (Flair);
     none or frozen, from --string-embeddings. transformer: whether the --encoder reads along: none, frozen or trained.
-    input_dropout: share of the values of a word's vector dropped.
+    input_dropout: share of the values of a word's vector dropped. lower_case: look words up lower-cased.
     """
 
     words: Literal["trained", "frozen", "none"] = "trained"
@@ -39,6 +39,23 @@ class WordInputs:
     strings: Literal["none", "frozen"] = "none"
     transformer: Literal["none", "frozen", "trained"] = "none"
     input_dropout: float = 0.3
+    lower_case: bool = False
+
+    def check_described(self) -> None:
+        """Refuse settings with which a method that describes types has nothing to describe them with.
+
+        Raises:
+            CrossNERError: Neither words nor a transformer are read.
+        """
+        if self.words == self.transformer == "none":
+            raise CrossNERError(
+                "words=none and transformer=none: type descriptions need vectors of words.",
+                hint="Set words=trained, words=frozen or transformer=frozen.",
+            )
+
+    def spelled(self, word: str) -> str:
+        """A word as its static vector is looked up."""
+        return word.lower() if self.lower_case else word
 
     def __post_init__(self) -> None:
         check_rate(self.input_dropout)
@@ -79,7 +96,7 @@ class Vocabulary:
 
 def collect_vocabulary(
     sentences: Iterable[Sentence], inputs: WordInputs, vectors: WordVectors | None = None,
-    described: Iterable[str] = (), ngram_vectors: WordVectors | None = None,
+    described: Iterable[str] = (), ngram_vectors: WordVectors | None = None, *, has_vectors: bool | None = None,
 ) -> Vocabulary:  # fmt: skip
     """The vocabulary of sentences to train on, and of the vectors there are.
 
@@ -89,13 +106,16 @@ def collect_vocabulary(
         vectors: Their words are all known; where vectors are frozen, no others of the sentences are.
         described: Words of type descriptions, all known, so that no two types look alike for want of a vector.
         ngram_vectors: Their character n-grams are the known ones; without them, those met more than once.
+        has_vectors: Whether there are any, those of a start included; None goes by ``vectors``.
     """
     counts = Counter(word for sentence in sentences for word in sentence.words)
+    spelled = Counter(inputs.spelled(word) for sentence in sentences for word in sentence.words)
     given = () if vectors is None else vectors.words
+    has_vectors = bool(given) if has_vectors is None else has_vectors
     words: tuple[str, ...] = ()
     if inputs.words != "none":
-        own = () if inputs.words == "frozen" and given else sorted(counts)
-        words = tuple(dict.fromkeys((*given, *own, *described)))
+        own = () if inputs.words == "frozen" and has_vectors else sorted(spelled)
+        words = tuple(dict.fromkeys((*given, *own, *map(inputs.spelled, described))))
     characters = "".join(sorted({letter for word in counts for letter in word})) if inputs.characters == "cnn" else ""
     ngrams: tuple[str, ...] = ()
     if inputs.characters == "ngrams" and ngram_vectors is not None:
@@ -104,7 +124,7 @@ def collect_vocabulary(
         of_words = Counter(key for word in counts for key in ngram_keys(word))
         ngrams = tuple(sorted(key for key, count in of_words.items() if count > 1))
     has_vector = set(given)
-    rare = frozenset(word for word, count in counts.items() if count == 1 and word not in has_vector)
+    rare = frozenset(word for word, count in spelled.items() if count == 1 and word not in has_vector)
     return Vocabulary(words, characters, ngrams, rare)
 
 
@@ -118,7 +138,7 @@ class WordReader:
         strings: The language models of characters, if they read along.
 
     Attributes:
-        unknown_words: Distinct words without a vector of their own.
+        unknown_words: Distinct words without a vector of their own; in a stream of very many, some count again.
     """
 
     def __init__(
@@ -131,6 +151,7 @@ class WordReader:
         self._ngrams = {key: number for number, key in enumerate(vocabulary.ngrams, 1)}
         self._pieces: dict[str, Ids] = {}
         self._unknown: set[str] = set()
+        self._forgotten = 0
 
     @property
     def pad_id(self) -> int:
@@ -150,10 +171,14 @@ class WordReader:
     @property
     def unknown_words(self) -> int:
         """Distinct words read so far that have no vector of their own, nor their lower-cased form."""
-        return len(self._unknown)
+        return self._forgotten + len(self._unknown)
 
     def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
         """Encode sentences; tags are numbered where both the sentence and ``tag_set`` have them."""
+        if len(self._pieces) + len(self._unknown) > MOST_WORDS:  # a stream of any length is read in constant memory
+            self._forgotten += len(self._unknown)
+            self._pieces.clear()
+            self._unknown.clear()
         encoded = self.subwords.encode(sentences, tag_set) if self.subwords else [
             _without_subwords(sentence, tag_set) for sentence in sentences
         ]  # fmt: skip
@@ -182,11 +207,14 @@ class WordReader:
             batch.characters = torch.from_numpy(padded)
             batch.character_mask = torch.from_numpy(np.arange(longest) < lengths[..., None])
         if self.strings is not None:
-            batch.strings, batch.string_places = self.strings.number([sentence.words for sentence in sentences])
+            batch.strings, batch.string_places = self.strings.number(
+                [[word[:LONGEST_WORD] for word in sentence.words] for sentence in sentences]
+            )
         return batch
 
     def number(self, word: str) -> int:
         """Number of a word or of its lower-cased form; 0 where there is neither."""
+        word = self.inputs.spelled(word)
         number = self._words.get(word) or self._words.get(word.lower(), UNKNOWN)
         if number == UNKNOWN:
             self._unknown.add(word)

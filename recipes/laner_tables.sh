@@ -2,11 +2,13 @@
 # LANER beside its ablations and the taggers it is compared with: tables 2 and 3 with a source, table 4 without (direct).
 # Source: Hu et al. (2022), tables 2 to 4. Published and measured test F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target domain, for ADAPTATIONS=span; for
-# the system bartner ENCODER_DECODER, a name or folder such as facebook/bart-base.
+# the system bartner (without adaptation) ENCODER_DECODER, a name or folder such as facebook/bart-base.
+# Differs: settings are crossner's defaults; the paper's are batches of 16, 5e-5, patience 16.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}
 CORPUS=${CORPUS:-}
+ENTITIES=${ENTITIES:-} # a list of names, for the paper's CORPUS_LEVEL: integrated
 CORPUS_LEVEL=${CORPUS_LEVEL:-domain}
 DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-} # mit-movie and mit-restaurant have no dev split of their own: 0.1
 ENCODER=${ENCODER:-minilm}
@@ -20,17 +22,20 @@ SYSTEMS=${SYSTEMS:-linear crf laner laner-without-context laner-without-backgrou
 SOURCES=${SOURCES:-}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/laner-$TARGET}
 
-settings_of() {
+# Method and settings of a system, in the array train.
+choose() {
+  train=(--encoder "$ENCODER")
   case $1 in
-    laner-without-context) echo --method laner --set context=false ;;
-    laner-without-background) echo --method laner --set background=false ;;
-    bartner) echo --method bartner --encoder "$ENCODER_DECODER" ;;
-    *) echo --method "$1" ;;
+    laner-without-context) train+=(--method laner --set context=false) ;;
+    laner-without-background) train+=(--method laner --set background=false) ;;
+    bartner) train=(--method bartner --encoder "${ENCODER_DECODER:?names no encoder-decoder, which bartner needs}") ;;
+    *) train+=(--method "$1") ;;
   esac
 }
 
 data=(--source "$SOURCE" --target "$TARGET")
 if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level "$CORPUS_LEVEL"); fi
+if [ -n "$ENTITIES" ]; then data+=(--entities "$ENTITIES"); fi
 if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
 crossner prepare-data "${data[@]}"
 models=()
@@ -41,7 +46,7 @@ for adaptation in $ADAPTATIONS; do
     crossner dapt --name "$start" --encoder "$ENCODER" --masking "$adaptation" --corpus-level "$CORPUS_LEVEL"
   fi
   for system in $SYSTEMS; do
-    read -ra train <<<"--encoder $ENCODER $(settings_of "$system")"
+    choose "$system"
     for regime in $REGIMES; do
       model=$regime-$system-$adaptation
       from=$start

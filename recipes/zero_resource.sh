@@ -23,36 +23,37 @@ if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
 if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level domain); fi
 crossner prepare-data "${data[@]}"
 
-# The paper's sizes: two layers of 200 units a direction; robust-tagger: 150, half of a vector.
-settings_of() {
+# Method and settings of a system, in the array train. The paper's sizes: two layers of 200 units a direction, dropout
+# 0.3; robust-tagger: 150 units, half of a vector.
+choose() {
   local system=$1 reading=$2
-  case $system in
-    moee) echo --method moee --set multi_task=false ;;
-    mtl-moee) echo --method moee ;;
-    *) echo --method "$system" ;;
+  train=(--encoder "$ENCODER")
+  case $system-$reading in
+    bilstm-crf-transformer) train+=(--method linear --epochs "$TRANSFORMER_EPOCHS") && return ;;
+    mtl-moee-*) train+=(--method moee) ;;
+    moee-*) train+=(--method moee --set multi_task=false) ;;
+    *) train+=(--method "$system") ;;
   esac
   if [ "$reading" = transformer ]; then
-    echo --set words=none --set characters=none --set transformer=trained --epochs "$TRANSFORMER_EPOCHS"
+    train+=(--set words=none --set characters=none --set transformer=trained --set input_dropout=0.1)
+    train+=(--epochs "$TRANSFORMER_EPOCHS")
     case $system in
-      mtl | moee | mtl-moee) echo --set lstm_layers=0 --set decoder=softmax ;;
-      concept-tagger) echo --set lstm_layers=0 ;;
-      robust-tagger) echo --set lstm_layers=1 ;; # its examples are compared with the states of a BiLSTM
+      mtl | moee | mtl-moee) train+=(--set lstm_layers=0 --set decoder=softmax) ;;
+      concept-tagger) train+=(--set lstm_layers=0) ;;
+      robust-tagger) train+=(--set lstm_layers=1) ;; # its examples are compared with the states of a BiLSTM
     esac
     return
   fi
-  echo --set words="$reading" --set characters=none --set word_size="$WORD_SIZE" --epochs "$EPOCHS" --batch-size 32
-  echo --embeddings "$EMBEDDINGS"
-  if [ "$system" = bilstm-crf ]; then echo --set lstm_size=200 --set dropout=0.3; fi
+  train+=(--set words="$reading" --set characters=none --set word_size="$WORD_SIZE" --embeddings "$EMBEDDINGS")
+  train+=(--epochs "$EPOCHS" --batch-size 32)
+  if [ "$system" = bilstm-crf ]; then train+=(--set lstm_size=200 --set dropout=0.3); fi
 }
 
 models=()
 for reading in $READINGS; do
   for system in $SYSTEMS; do
-    case $system-$reading in
-      bilstm-crf-transformer) read -ra train <<<"--method linear --epochs $TRANSFORMER_EPOCHS" ;;
-      *) read -ra train <<<"$(settings_of "$system" "$reading" | tr '\n' ' ')" ;;
-    esac
-    crossner pretrain-source "${train[@]}" --encoder "$ENCODER" --seeds "$SEEDS" --name "$system-$reading"
+    choose "$system" "$reading"
+    crossner pretrain-source "${train[@]}" --seeds "$SEEDS" --name "$system-$reading"
     models+=(--model "$system-$reading")
   done
 done

@@ -156,6 +156,14 @@ def test_an_entity_of_one_word_is_what_the_bilstm_says_there():
     torch.testing.assert_close(found, reader.lstm(states[0, 2:3])[0])
 
 
+def test_doubling_the_states_of_an_entity_does_not_merely_double_what_is_read_of_it():
+    torch.manual_seed(0)
+    reader, states = EntityReader(3, 4), torch.randn(1, 2, 3)
+    entities = find_entities(torch.tensor([[FIRST, FIRST + 1]]), torch.ones(1, 2, dtype=torch.bool))
+    once, doubled = reader(states, entities), reader(2 * states, entities)
+    assert not torch.allclose(doubled, 2 * once, rtol=0.05) and not torch.allclose(doubled, once, rtol=0.05)
+
+
 def test_gold_entities_are_those_of_the_tags_in_either_scheme():
     bioes = TagSet(TAG_SET.domains, "bioes")
     other = (("B-person", "E-person", "O", "S-place", "B-place", "I-place", "E-place"), ("O", "S-artist"))
@@ -187,9 +195,13 @@ def test_a_description_is_the_sum_of_the_vectors_of_its_words():
 
 
 @pytest.mark.parametrize(("settings", "problem"), [
-    ({"word_size": 7}, "have 7 values"), ({"words": "none"}, "Type descriptions need word vectors"),
+    ({"word_size": 7}, "have 7 values"), ({"words": "none"}, "type descriptions need vectors of words"),
 ])  # fmt: skip
 def test_descriptions_that_cannot_be_compared_are_refused(settings, problem):
+    if settings.get("words") == "none":
+        with pytest.raises(CrossNERError, match=problem):
+            CoachTagger.Hyperparameters(**settings)
+        return
     hyper = CoachTagger.Hyperparameters(**settings)
     encoder = WordEncoder(Vocabulary(("person",), "person"), hyper)
     with pytest.raises(CrossNERError, match=problem) as caught:

@@ -408,7 +408,7 @@ def test_sizes_are_those_of_the_papers():
         assert (first.input_size, first.hidden_size, first.num_layers) == (300, size, 2)
         assert (second.input_size, second.hidden_size, second.num_layers) == (2 * size + described, size, 1)
         assert tagger.type_classifier.weight.shape == (3, 2 * size)
-        assert tagger.context.dropout.p == first.dropout == 0.3 and tagger.descriptions.shape == (5, 300)
+        assert tagger.hyper.input_dropout == first.dropout == 0.3 and tagger.descriptions.shape == (5, 300)
     assert robust.examples.shape == (5, 2, 300) and robust.is_example[1:].all()
     assert robust.example_weight.shape == (300,) and robust.example_weight.abs().max() <= 0.01
 

@@ -19,13 +19,13 @@ from crossner_cli.known_words import check_word_inputs
 from crossner_cli.options import Finetune
 from crossner_cli.progress import exhaust
 from crossner_cli.stages.tagger_training import parameter_groups, plan_of
-from crossner_cli.starting import KnownWords, Start, start_tagger
+from crossner_cli.starting import KnownWords, Start, check_start, start_tagger
 from crossner_cli.subwords import Batch
 from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, fit
-from crossner_cli.word_encoder import CharacterCNN, WordEncoder, load_word_encoder, save_word_encoder
+from crossner_cli.word_encoder import CharacterCNN, WordEncoder, carry_over_words, load_word_encoder, save_word_encoder
 from crossner_cli.word_reader import Vocabulary, WordInputs, collect_vocabulary
 from crossner_cli.word_vectors import mean_of_known, ngram_keys, read_vectors
 
@@ -187,10 +187,64 @@ def test_a_start_keeps_its_vectors_and_learns_new_words(tmp_path, engine):
     assert carried.new == carried.left == 0
 
 
-def test_a_transformer_gives_nothing_to_a_tagger_that_reads_none(tiny_encoder_folder, engine):
-    start = Start("dapt", tiny_encoder_folder, "")
-    with pytest.raises(CrossNERError, match="nothing would carry over"):
-        start_tagger(start, Finetune(method="bilstm-crf"), TAG_SET, 1, engine, KnownWords())
+def test_a_start_that_has_not_what_the_tagger_reads_is_refused(tiny_encoder_folder, tmp_path):
+    transformer, words = Start("dapt", tiny_encoder_folder, ""), Start("words", tmp_path, "")
+    (tmp_path / "words.json").write_text("{}")
+    for start, settings, said in (
+        (transformer, [], "nothing would carry over"),
+        (words, ["transformer=frozen"], "holds no transformer"),
+        (words, ["strings=frozen"], "holds no language models of characters"),
+    ):
+        with pytest.raises(CrossNERError, match=said):
+            check_start(start, Finetune(method="bilstm-crf", settings=settings))
+    check_start(transformer, Finetune(method="bilstm-crf", settings=["transformer=frozen"]))
+    check_start(words, Finetune(method="bilstm-crf", settings=["strings=frozen"], string_embeddings="x"))
+
+
+def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
+    """``finetune --start-from`` need not repeat --embeddings; frozen vectors stay those of the file."""
+    path = tmp_path / "vectors.txt"
+    path.write_text("anna 1 2 3\nparis 4 5 6\n")
+    inputs = WordInputs(words="frozen", characters="ngrams", character_size=7)
+    vectors = read_vectors(path, ["anna", "paris", "nobody"])
+    encoder = WordEncoder(collect_vocabulary(KNOWN, inputs, vectors), inputs, vectors=vectors)
+    save_word_encoder(encoder, tmp_path)
+    start = Start("source", tmp_path, "")
+    assert start.has_words and not start.has_transformer
+    options = Finetune(method="bilstm-crf", settings=["words=frozen", "characters=ngrams"])
+    known = KnownWords(collect_vocabulary([Sentence(("new", "anna"))], inputs, has_vectors=start.has_words))
+    tagger, carried = start_tagger(start, options, TAG_SET, 1, engine, known)
+    assert tagger.encoder.words.weight.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert tagger.encoder.vocabulary.words == ("anna", "paris")
+    assert torch.equal(tagger.encoder.characters.table.weight[:3], encoder.characters.table.weight[:3])
+    assert carried.loaded == len(encoder.own_tensors())
+
+
+def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
+    inputs = WordInputs(word_size=4, character_size=6)
+    save_word_encoder(WordEncoder(collect_vocabulary(KNOWN, inputs), inputs), tmp_path)
+    torch.manual_seed(8)
+    wider = WordEncoder(collect_vocabulary(KNOWN, inputs), WordInputs(word_size=8, character_size=9))
+    before = {name: value.clone() for name, value in wider.own_tensors().items()}
+    assert carry_over_words(wider, tmp_path) == 1
+    changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
+    assert changed == ["characters.table.weight"]
+
+
+def test_words_are_looked_up_lower_cased_where_told_so():
+    inputs = WordInputs(characters="none", lower_case=True)
+    encoder = WordEncoder(collect_vocabulary([Sentence(("Anna", "anna", "PARIS"))], inputs), inputs)
+    assert encoder.vocabulary.words == ("anna", "paris")
+    assert encoder.reader.number("ANNA") == 1 and encoder.reader.number("Paris") == 2
+
+
+def test_a_stream_of_words_is_read_in_constant_memory(monkeypatch):
+    monkeypatch.setattr("crossner_cli.word_reader.MOST_WORDS", 10)
+    encoder = make(WordInputs())
+    for number in range(50):
+        encoder.reader.collate(encoder.reader.encode([Sentence((f"new{number}",))]))
+    assert len(encoder.reader._pieces) + len(encoder.reader._unknown) <= 12
+    assert encoder.reader.unknown_words == 50
 
 
 def test_a_type_is_described_by_the_sum_of_its_words(tiny_encoder_folder):

@@ -331,7 +331,7 @@ def test_sizes_are_those_of_the_paper():
     assert tagger.experts.weight.shape == (5, 200, 400) and tagger.gate.weight.shape == (5, 400)
     assert tagger.tag_layer.classifier.weight.shape == (9, 200)
     assert tagger.entity_layer.classifier.weight.shape == (3, 400)
-    assert tagger.context.dropout.p == tagger.context.bilstm.lstm.dropout == 0.3
+    assert tagger.hyper.input_dropout == tagger.context.bilstm.lstm.dropout == 0.3
 
 
 @both

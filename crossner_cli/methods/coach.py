@@ -63,6 +63,7 @@ class CoachTagger(Tagger):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
+            self.check_described()
             check_range("template_weight", self.template_weight, 0)
             check_range("template_margin", self.template_margin, 0)
 

@@ -67,9 +67,9 @@ class ConceptTagger(Tagger):
     class Hyperparameters(WordInputs):
         """What is read, as in ``WordInputs``; its static vectors describe the types too, so that types alike are read
         alike where --embeddings give them a meaning. lstm_layers: of the BiLSTM that all types share; no layers leave
-        the encoder's vectors. lstm_size: units of one direction, also of the BiLSTM above it. dropout: share of each
-        word vector's values dropped before the first BiLSTM and between its layers. legal: give only sequences that
-        the tag scheme allows.
+        the encoder's vectors. lstm_size: units of one direction, also of the BiLSTM above it. dropout: share of
+        values dropped between the layers of the first BiLSTM; input_dropout before them. legal: give only sequences
+        that the tag scheme allows.
         """
 
         lstm_layers: int = 2
@@ -80,6 +80,7 @@ class ConceptTagger(Tagger):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
+            self.check_described()
 
     reads = "words"
     # Nothing above the encoder learns a row a tag or a type: all types share all weights.

@@ -31,8 +31,8 @@ class MTLTagger(Tagger):
     class Hyperparameters(WordInputs):
         """What is read, as in ``WordInputs``. lstm_layers, lstm_size: of the BiLSTM, units of one direction; no layers
         leave the encoder's vectors. decoder: crf, or softmax of each word. entity_classes: of Task1, 3 for O, B and I,
-        or 2 for outside and inside. entity_weight: of Task1's loss. dropout: share of each word vector's values
-        dropped before the BiLSTM and between its layers. legal: give only sequences that the tag scheme allows.
+        or 2 for outside and inside. entity_weight: of Task1's loss. dropout: share of values dropped between the
+        BiLSTM's layers; input_dropout before the first. legal: give only sequences that the tag scheme allows.
         """
 
         lstm_layers: int = 2

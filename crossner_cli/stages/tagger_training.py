@@ -21,7 +21,7 @@ from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, write_json
-from crossner_cli.starting import KnownWords, Start, find_start, start_tagger
+from crossner_cli.starting import KnownWords, Start, check_start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
@@ -84,6 +84,7 @@ def train_stage(
     check_encoder(options)
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
+    check_start(start, options)
     inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options)}
     stage = engine.open_stage(run, command, options, inputs)
     with stage:
@@ -94,7 +95,7 @@ def train_stage(
         for note in start.notes:
             yield Notice(note)
         data = read(prepared)
-        known, notes = known_words(prepared, options, data.sentences, data.tag_set)
+        known, notes = known_words(prepared, options, data.sentences, data.tag_set, start)
         for note in notes:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
