@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import inspect
+import io
 import json
 import os
 import shlex
@@ -64,6 +65,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of ``crossner`` and of ``python -m crossner_cli``."""
+    for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     app(prog_name="crossner")
 
 
@@ -99,7 +103,7 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
 
 
 def with_published(options: Options, context: typer.Context) -> Options:
-    """With ``--paper``, take the published value of every field whose flag is not on the command line."""
+    """With ``--paper``, take the published value of every field and setting that is not on the command line."""
     if not getattr(options, "paper", False):
         return options
     published = {}
@@ -108,7 +112,20 @@ def with_published(options: Options, context: typer.Context) -> Options:
         is_given = source is not None and source.name == "COMMANDLINE"
         if field.metadata["paper"] is not NOT_PUBLISHED and not is_given:
             published[field.name] = field.metadata["paper"]
+    if hasattr(options, "settings"):
+        published["settings"] = [*published_settings(options), *options.settings]
     return dataclasses.replace(options, **published)
+
+
+def published_settings(options: Any) -> list[str]:
+    """The published hyperparameters of the method that ``--set`` does not give; none of a method that is not there."""
+    from crossner_cli.methods import find_method, method_names
+
+    if options.method not in method_names():
+        return []
+    given = {setting.partition("=")[0].strip().replace("-", "_") for setting in options.settings}
+    published = find_method(options.method).paper_settings
+    return [f"{name}={value}" for name, value in published.items() if name not in given]
 
 
 @contextlib.contextmanager
@@ -230,6 +247,8 @@ def announce_published(options: Command) -> None:
     """Say which values ``--paper`` stands for in this command."""
     fields = [field for field in dataclasses.fields(options) if field.metadata["paper"] is not NOT_PUBLISHED]
     chosen = ", ".join(f"{field.name} {to_json(getattr(options, field.name))}" for field in fields)
+    if getattr(options, "settings", []):
+        chosen += f", {', '.join(options.settings)}"  # type: ignore[attr-defined]
     typer.echo(f"with --paper: {chosen}", err=True)
 
 

@@ -19,9 +19,11 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from crossner_cli.documents import HEAD, format_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.progress import Notice, Progress, Work
@@ -31,6 +33,7 @@ from crossner_cli.text_files import open_lines
 LEVELS = ("domain", "entity", "task", "integrated")
 LINES_OF_CHUNK, CHARACTERS_OF_CHUNK = 1000, 1 << 18
 CHUNKS_PER_WORKER = 4
+FINAL_STOPS = ".!?\N{HORIZONTAL ELLIPSIS}"
 Chunk = tuple[list[str], int]
 Result = TypeVar("Result")
 
@@ -68,7 +71,7 @@ def write_levels(
         What was read, what was dropped, and the sentences, words and mentions by type of each level.
 
     Raises:
-        CrossNERError: A file cannot be read, a level cannot be made of what was given, or a level is empty.
+        CrossNERError: A file cannot be read or is no text, a level cannot be made of what was given, or is empty.
     """
     names = read_names(entities) if entities else None
     levels = _levels_to_write(level, names, specialised_types)
@@ -77,6 +80,8 @@ def write_levels(
     named, files = _corpus_files(corpus)
     if named > len(files):
         yield Notice(f"{named - len(files)} corpus files were named more than once and are read once.")
+    for path in files:
+        _refuse_labelled(path)
     types = frozenset(specialised_types or ())
     absent = sorted(types - set(names.names_of_type())) if names else []
     if absent and not {"task", "integrated"}.isdisjoint(levels):
@@ -205,8 +210,9 @@ def _select_in_worker(lines: list[str]) -> _Selection:
 
 
 def _key(words: Iterable[str]) -> str:
-    """What two sentences share that differ only in case and in how they are cut into words."""
-    return "".join("".join(words).split()).lower()
+    """What two sentences share that differ only in case, in the final stop and in how they are cut into words."""
+    letters = "".join("".join(words).split()).lower()
+    return letters.rstrip(FINAL_STOPS) or letters
 
 
 def _levels_to_write(level: str | None, names: Names | None, specialised_types: set[str] | None) -> list[str]:
@@ -251,6 +257,21 @@ def _corpus_files(corpus: Sequence[Path]) -> tuple[int, list[Path]]:
     for identity, path in named:
         unique.setdefault(identity, path)
     return len(named), list(unique.values())
+
+
+def _refuse_labelled(path: Path) -> None:
+    """Refuse labelled data and JSONL: tags and field names would be adapted to as if they were text."""
+    status = _status(path)
+    if status is None or not stat.S_ISREG(status.st_mode):  # what is no plain file can be read but once
+        return
+    head = [line for _, line in islice(open_lines(path), HEAD)]
+    looks_like = format_of(head)
+    if looks_like != "text":
+        first = next(line for line in head if line.strip())
+        raise CrossNERError(
+            f"{path} is to be raw text, but its first lines look like {looks_like}: {first.strip()[:60]!r}.",
+            hint="Give --corpus text files, a sentence, a paragraph or a document a line.",
+        )
 
 
 def _status(path: Path) -> os.stat_result | None:

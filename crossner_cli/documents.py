@@ -64,7 +64,13 @@ def read_documents(
         return (document_of_words(each.sentence.words) for each in located)
     if input_format is None:
         head = list(islice(stream, HEAD))
-        _refuse_other_formats(head, name)
+        looks_like = format_of([line.decode("utf-8", errors="replace") for line in head])
+        if looks_like != "text":
+            raise CrossNERError(
+                f"{name} is read as plain text, but its first lines look like {looks_like}: "
+                f"{head[0].decode('utf-8', errors='replace').strip()[:60]!r}.",
+                hint=f"Say what it is: --input-format {looks_like}, or --input-format text.",
+            )
         stream = chain(head, stream)
     return (Document(line, segment(line)) for _, line in numbered_lines(stream, name, repairs))
 
@@ -140,20 +146,14 @@ def _find_words(text: str, words: list[str], record: dict[str, Any], place: str)
     return Document(text, [found] if found else [], record)
 
 
-def _refuse_other_formats(head: Sequence[bytes], name: str) -> None:
-    """Refuse labelled columns and JSONL where text was to be read: tagging them would give rubbish."""
-    lines = [line.decode("utf-8", errors="replace").strip() for line in head]
-    lines = [line for line in lines if line]
-    looks_like: Format | None = None
+def format_of(head: Sequence[str]) -> Format:
+    """What the first lines of a file look like: JSONL of words or text, rows of a word and a tag, or text."""
+    lines = [stripped for line in head if (stripped := line.strip())]
     if lines and all(_is_record(line) for line in lines):
-        looks_like = "jsonl"
-    elif len(lines) >= FEWEST_ROWS and all(_is_row(line) for line in lines):
-        looks_like = "conll"
-    if looks_like:
-        raise CrossNERError(
-            f"{name} is read as plain text, but its first lines look like {looks_like}: {lines[0][:60]!r}.",
-            hint=f"Say what it is: --input-format {looks_like}, or --input-format text.",
-        )
+        return "jsonl"
+    if len(lines) >= FEWEST_ROWS and all(_is_row(line) for line in lines):
+        return "conll"
+    return "text"
 
 
 def _is_record(line: str) -> bool:

@@ -177,6 +177,8 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
         )
     separator = "\t" if "\t" in text else " "
     fields = text.split(separator)
+    if separator == " " and not fields[0] and len(text.split()) > 1:  # indented: the word is not empty
+        fields = text.strip(" ").split(" ")
     if len(fields) == 1:
         if tags_required and text != DOCSTART:
             raise CrossNERError(f"{place}: found one column, {_shown(text)}, expected a word and a tag.",

@@ -240,7 +240,8 @@ def start_tagger(
         encoder = _start_words(hyper, name, folder, engine, known or KnownWords(), carried)
     else:
         encoder = _start_transformer(name, method.reads, engine, carried)
-    encoder.prepare_for_training(on_cpu=engine.on_cpu)
+    # Published settings drop attention weights on CPUs too.
+    encoder.prepare_for_training(on_cpu=engine.on_cpu and not options.paper)
     tagger = method(encoder, tag_set, hyper)
     if folder is not None and is_tagger_folder(folder):
         carry_over(tagger, folder, carried)  # what the encoder's file has besides is a copy of the classifier

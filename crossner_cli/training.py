@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from crossner_cli.checkpoints import Checkpoints, TrainingState, load_weights, trained_weights
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.progress import Progress
+from crossner_cli.progress import Notice, Progress
 from crossner_cli.subwords import Batch, EncodedSentence, SubwordReader
 
 # Sentences of about one length are batched together, out of this many shuffled batches at a time.
@@ -144,7 +144,7 @@ def fit(
     model: nn.Module, groups: Sequence[ParameterGroup], streams: Sequence[Stream], plan: Plan, engine: Engine, *,
     score: Callable[[], dict[str, float]] | None = None, checkpoints: Checkpoints | None = None, task: str = "train",
     unit: str = "words",
-) -> Generator[Progress, None, FitResult]:  # fmt: skip
+) -> Generator[Notice | Progress, None, FitResult]:  # fmt: skip
     """Train a model.
 
     Args:
@@ -194,12 +194,13 @@ class _Loop:
         self.seconds, self.all_words = 0.0, 0
         self.running: dict[str, Tensor] = {}
 
-    def run(self) -> Generator[Progress, None, None]:
+    def run(self) -> Generator[Notice | Progress, None, None]:
         """All epochs, from the last checkpoint if there is one."""
         checkpoints = self.checkpoints
         restored = checkpoints and checkpoints.restore(self.plain_model, self.plain_optimiser, self.engine)
         if restored:
             self.state, self.best = restored
+            yield Notice(f"{self.task}: continues behind update {self.state.step}.")
             kind = torch.float64 if self.engine.on_cpu else torch.float32
             self.running = {
                 name: torch.tensor(value, dtype=kind, device=self.engine.device)

@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 from crossner_cli import __version__, options
-from crossner_cli.cli import app, known_problems, takes
+from crossner_cli.cli import app, known_problems, published_settings, takes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import method_names
 from crossner_cli.options import NOT_PUBLISHED, Command, Finetune, Predict, option
@@ -133,6 +133,15 @@ def test_paper_takes_every_published_value() -> None:
 def test_a_flag_wins_over_paper_even_where_it_repeats_the_default() -> None:
     given = options_of("--paper", "--word", "one", "--no-both")
     assert (given.word, given.number, given.both) == ("one", 7, False)
+
+
+def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins() -> None:
+    for method, settings, expected in (
+        ("linear", [], ["dropout=0", "legal=false"]),
+        ("laner", ["dropout=0.3"], ["legal=false"]),
+        ("nomethod", [], []),
+    ):
+        assert published_settings(Finetune(method=method, settings=settings)) == expected
 
 
 @pytest.mark.parametrize("name", ["dapt", "pretrain-source", "finetune", "joint-train"])
@@ -431,3 +440,10 @@ def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.M
 
 def test_options_of_the_tests_cover_every_command() -> None:
     assert len(COMMANDS) == 7 and COMMANDS["finetune"] is Finetune
+
+
+def test_a_terminal_that_knows_only_ascii_shows_a_question_mark_instead_of_ending_the_command() -> None:
+    code = "import crossner_cli.cli as cli; cli.app = lambda **names: print('68.4 \\u00b1 0.8'); cli.main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "68.4 ? 0.8\n"), done.stderr

@@ -337,3 +337,22 @@ def test_wikipedia_sentences_are_selected(tmp_path: Path) -> None:
     domain = Counter(read(tmp_path / "out", "domain"))
     assert domain.total() == found["domain"]["sentences"]
     assert all(Counter(read(tmp_path / "out", level)) <= domain for level in ("entity", "task"))
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    ("Ada\tB-person\nlives\tO\n\nLondon\tB-city\n", "look like conll"),
+    ('{"text": "Ada lived in London."}\n', "look like jsonl"),
+])  # fmt: skip
+def test_labelled_data_and_jsonl_are_no_raw_text(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text(content)
+    with pytest.raises(CrossNERError, match=said):
+        write(path, None, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sentence_to_be_left_out_is_found_without_its_final_stop(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text("Ada saw Paris\nADA saw Paris!\nAda saw Paris once.\n?\n")
+    statistics = write(path, None, tmp_path / "out", excluded={("Ada", "saw", "Paris", ".")})
+    assert statistics["dropped_leaks"] == 2 and read(tmp_path / "out", "domain") == ["Ada saw Paris once.", "?"]

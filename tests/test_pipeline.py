@@ -166,7 +166,10 @@ def test_a_stage_that_needs_another_names_the_command_that_makes_it(tmp_path: Pa
     assert "crossner prepare-data" in done.stderr
 
 
-def test_unknown_start_method_setting_and_level_are_known_problems(chain: Path) -> None:
+def test_unknown_start_method_setting_and_level_are_known_problems(
+    chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     for arguments, text in (
         (("finetune", "--name", "x", "--start-from", "nowhere"), "neither base, a finished stage"),
         (("finetune", "--name", "x", "--start-from", "prepare-data"), "holds no weights"),
@@ -247,3 +250,20 @@ def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain:
     for words in run.rglob("words.json"):
         words.unlink()
     crossner("finetune", "--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--max-steps", "2")
+
+
+def test_with_a_test_split_of_the_target_alone_the_source_trains_and_the_target_scores(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "test.txt").write_text("Zebulon\tB-PER\nvisited\tO\nParis\tB-LOC\n\nNothing\tO\n")
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Zebulon 1 2\nthe 3 4\n")
+    run = ("--run", tmp_path / "run")
+    types = "person=PER,organisation=ORG,location=LOC,misc=MISC"
+    crossner("prepare-data", *run, "--source", "sample-source", "--target", target, "--map-types", types)
+    quick = (*QUICK, "--method", "mtl", "--set", "lstm_size=4", "--embeddings", vectors, "--max-steps", "2")
+    crossner("pretrain-source", *run, *quick)
+    known = json.loads((tmp_path / "run" / "pretrain-source" / "tagger" / "words.json").read_text())
+    assert "Zebulon" in known["words"], "a word of the target that the file has a vector of"
+    scores = crossner("evaluate", *run, *QUICK, "--model", "pretrain-source")["result"]["models"]["pretrain-source"]
+    assert scores["support"] == 2 and {row["type"] for row in scores["per_type"]} >= {"PER", "LOC"}

@@ -92,7 +92,7 @@ def test_types_of_the_source_are_called_as_the_target_calls_them(run):
         assert [tuple(span) for span in to_spans(new.tags)] == kept
 
 
-@pytest.mark.parametrize("text", ["nobody=PER", "person", "person=", "=PER", ""])
+@pytest.mark.parametrize("text", ["nobody=PER", "person", "person=", "=PER", "", "person=PER,person=per"])
 def test_a_type_that_the_source_lacks_cannot_be_mapped(run, text):
     with pytest.raises(CrossNERError, match="--map-types"):
         prepare(run, source="sample-source", map_types=text or ",")

@@ -318,3 +318,10 @@ def test_published_data_sets_have_the_published_counts(name):
         )  # fmt: skip
     malformed = {"cbs-scitech-2019": 20, "cbs-scitech-2020": 6}.get(name, 0)
     assert found.repairs.counts[readers.ILLEGAL_TAG] == malformed
+
+
+def test_indented_rows_keep_their_words_and_a_tag_without_a_word_is_an_empty_word():
+    (indented,), repairs = columns("  John   B-person\n lives O\n")
+    assert indented.words == ("John", "lives") and indented.tags == ("B-person", "O") and not repairs.counts
+    (empty,), repairs = columns("John O\n O\n")
+    assert empty.words == ("John", "\N{REPLACEMENT CHARACTER}") and repairs.counts

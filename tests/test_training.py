@@ -256,7 +256,8 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 @pytest.fixture(scope="module")
 def prepared_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
-    command = crossner("prepare-data", "--source", "sample-source", "--target", "sample-target", "--run", folder)
+    command = crossner("prepare-data", "--source", "sample-source", "--target", "sample-target",
+                       "--corpus", "sample-target", "--run", folder)  # fmt: skip
     subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True)
     return folder
 
@@ -320,8 +321,34 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
     (draft / "checkpoint-1" / "step-15" / "model.safetensors").touch()
     resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stderr
+    assert "killed seed 2: continues behind update " in resumed.stderr
     for folder in ("tagger-seed-1", "tagger-seed-2"):
         expected = tagger_weights(prepared_run, "whole", folder)
         found = tagger_weights(prepared_run, "killed", folder)
         assert all(torch.equal(found[name], value) for name, value in expected.items())
     assert not list((prepared_run / "killed").rglob("checkpoint*"))
+
+
+@pytest.mark.parametrize(("command", "weights"), [
+    (("dapt", "--masking", "span", "--block-size", "32", "--batch-size", "8"), "encoder/model.safetensors"),
+    (("joint-train", "--method", "crf"), "tagger/tagger.safetensors"),
+])  # fmt: skip
+def test_adaptation_and_joint_training_resume_to_the_bit_identical_result_too(
+    command: tuple[str, ...], weights: str, prepared_run: Path, tiny_encoder_folder: Path
+) -> None:
+    stage = command[0]
+    more = ("--run", prepared_run, "--encoder", tiny_encoder_folder, "--device", "cpu", "--threads", "1",
+            "--checkpoint-every", "2", "--max-steps", "12")  # fmt: skip
+    whole, killed = (crossner(*command, *more, "--name", f"{stage}-{name}") for name in ("whole", "killed"))
+    subprocess.run(whole, env=ENVIRONMENT, capture_output=True, check=True)
+    process = subprocess.Popen(killed, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    draft, deadline = prepared_run / f".draft-{stage}-killed", time.monotonic() + 120
+    while not list(draft.glob("checkpoint*/step-[468]")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (prepared_run / f"{stage}-killed").exists()
+    resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
+    assert resumed.returncode == 0 and "continues behind update" in resumed.stderr, resumed.stderr
+    expected, found = (load_file(prepared_run / f"{stage}-{name}" / weights) for name in ("whole", "killed"))
+    assert all(torch.equal(found[name], value) for name, value in expected.items())

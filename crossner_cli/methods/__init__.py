@@ -66,6 +66,9 @@ class Tagger(nn.Module, ABC):
     # The same for tensors that hold one row for O and then one a type, as ``TagSet.types`` orders them.
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}
 
+    # Hyperparameters as published, where the defaults are others: what --paper sets.
+    paper_settings: ClassVar[dict[str, str]] = {}
+
     @classmethod
     def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
         """Words beside those of the sentences that the method wants vectors of: what it compares types with."""

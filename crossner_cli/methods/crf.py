@@ -34,6 +34,7 @@ class CRFTagger(Tagger):
         def __post_init__(self) -> None:
             check_rate(self.dropout)
 
+    paper_settings = {"dropout": "0", "legal": "false"}
     tag_dimensions = {
         "classifier.weight": (0,),
         "classifier.bias": (0,),

@@ -241,6 +241,7 @@ class LANER(Tagger):
                         f"A {name} of {getattr(self, name)} is not positive.", hint=f"Give --set {name}=100."
                     )
 
+    paper_settings = {"dropout": "0", "legal": "false"}
     tag_dimensions = {"label_encoder.labels.weight": (0,), "output.weight": (0,), "output.bias": (0,)}
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:

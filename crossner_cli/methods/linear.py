@@ -36,6 +36,7 @@ class LinearTagger(Tagger):
         def __post_init__(self) -> None:
             check_rate(self.dropout)
 
+    paper_settings = {"dropout": "0", "legal": "false"}
     tag_dimensions = {"classifier.weight": (0,), "classifier.bias": (0,)}
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:

@@ -162,6 +162,8 @@ def map_types(labelled: LabelledDomain, text: str) -> LabelledDomain:
                 hint=f"Write old=new,…; the source's types are {', '.join(labelled.types)}.",
             )
     names = {old.strip(): new.strip() for old, _, new in pairs}
+    if len(names) < len(pairs):
+        raise CrossNERError(f"--map-types {text!r} renames a type twice.", hint="Name each type of the source once.")
 
     def rename(tag: str) -> str:
         prefix, hyphen, entity_type = tag.partition("-")
