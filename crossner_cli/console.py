@@ -113,6 +113,7 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
         self.stream, self.verbose = stream, verbose
         self.tasks = Tasks(clock)
         self.held: dict[str, str] = {}
+        self.written: dict[str, str] = {}
 
     def show(self, event: Event) -> None:
         """Write a line, or none if the task had one lately."""
@@ -128,7 +129,9 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
             self.held[event.task] = text
         elif event.is_milestone or self.verbose or task.shown is None or now - task.shown >= SECONDS_BETWEEN_LINES:
             task.shown = now
-            self._write(text)
+            if self.written.get(event.task) != text:  # the first update may end an epoch, too
+                self._write(text)
+            self.written[event.task] = text
 
     def _release(self) -> None:
         for text in self.held.values():

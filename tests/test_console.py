@@ -70,6 +70,11 @@ def test_a_log_gets_every_milestone_and_notice() -> None:
     assert len(lines_of(events)) == 5
 
 
+def test_a_milestone_that_says_what_the_line_before_said_is_not_repeated() -> None:
+    events: list[tuple[float, Event]] = [(0, Progress("train", 1, 2)), (0, Progress("train", 1, 2, is_milestone=True))]
+    assert lines_of(events) == ["train  1/2 steps"]
+
+
 def test_verbose_logs_every_sign_of_life() -> None:
     assert len(lines_of(steps(35, 1000), verbose=True)) == 35
 

@@ -250,6 +250,16 @@ def test_equal_word_vectors_are_their_own_background_whatever_the_query():
     assert torch.allclose(attend(torch.randn(1, 4, 12), same), same[:, :4], atol=1e-6)
 
 
+def test_where_all_words_are_alike_the_background_is_one_of_them_whatever_the_labels():
+    tagger, batch = make([5, 3], context=False)
+    assert batch.tags is not None
+    words = torch.randn(1, 1, 12).expand(2, 5, 12)
+    other = (batch.tags + 1) % len(tagger.tag_set)
+    found, changed = (tagger._scores(words, batch.word_mask, tags) for tags in (batch.tags, other))
+    expected = tagger.output(torch.cat([words, words], dim=2))
+    assert torch.allclose(found, expected, atol=1e-5) and torch.allclose(changed, expected, atol=1e-5)
+
+
 def test_labels_of_zero_encode_to_zero_and_the_background_is_the_mean():
     tagger, batch = make([5, 3])
     assert batch.tags is not None
