@@ -113,19 +113,16 @@ def with_published(options: Options, context: typer.Context) -> Options:
         if field.metadata["paper"] is not NOT_PUBLISHED and not is_given:
             published[field.name] = field.metadata["paper"]
     if hasattr(options, "settings"):
-        published["settings"] = [*published_settings(options), *options.settings]
+        published["settings"] = [*settings_of_the_paper(options), *options.settings]
     return dataclasses.replace(options, **published)
 
 
-def published_settings(options: Any) -> list[str]:
-    """The published hyperparameters of the method that ``--set`` does not give; none of a method that is not there."""
-    from crossner_cli.methods import find_method, method_names
+def settings_of_the_paper(options: Any) -> list[str]:
+    """The published settings of the method that ``--set`` does not give; none of a method that is not there."""
+    from crossner_cli.methods import find_method, method_names, published_settings
 
-    if options.method not in method_names():
-        return []
-    given = {setting.partition("=")[0].strip().replace("-", "_") for setting in options.settings}
-    published = find_method(options.method).paper_settings
-    return [f"{name}={value}" for name, value in published.items() if name not in given]
+    is_known = options.method in method_names()
+    return published_settings(find_method(options.method), options.settings) if is_known else []
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
@@ -226,9 +228,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     Raises:
         CrossNERError: The file is missing or broken.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:

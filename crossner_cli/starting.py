@@ -19,7 +19,14 @@ from crossner_cli.string_encoder import TENSORS as STRINGS
 from crossner_cli.string_encoder import load_string_encoder
 from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_tag_set
 from crossner_cli.tags import TagSet
-from crossner_cli.word_encoder import VOCABULARY, WordEncoder, carry_over_words, read_vocabulary, stored_sizes
+from crossner_cli.word_encoder import (
+    VOCABULARY,
+    WordEncoder,
+    carry_over_words,
+    read_own_tensors,
+    read_vocabulary,
+    stored_sizes,
+)
 from crossner_cli.word_reader import Vocabulary, WordInputs
 from crossner_cli.word_vectors import WordVectors
 
@@ -269,7 +276,8 @@ def _start_words(
     transformer = None if inputs.transformer == "none" else _start_transformer(name, "subwords", engine, carried)
     vocabulary = known.vocabulary if start is None else read_vocabulary(start).extended(known.vocabulary)
     # Without new vectors those of the start go on, in their width.
-    old = {} if start is None else stored_sizes(start, inputs)
+    stored = {} if start is None else read_own_tensors(start)
+    old = stored_sizes(stored, inputs)
     strings = known.strings or folder
     encoder = WordEncoder(
         vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors,
@@ -279,7 +287,7 @@ def _start_words(
     )  # fmt: skip
     carried.loaded += len(encoder.strings.state_dict()) if encoder.strings else 0
     own = len(encoder.own_tensors())
-    taken = 0 if start is None else carry_over_words(encoder, start)
+    taken = carry_over_words(encoder, stored)
     carried.loaded += taken
     carried.new += own - taken
     return encoder

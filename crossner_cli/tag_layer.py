@@ -9,7 +9,7 @@ from torch.nn import functional
 from crossner_cli.layers import IMPOSSIBLE, BiLSTM, LinearChainCRF, Moves, check_range, check_rate, viterbi
 from crossner_cli.methods import Decoded, unpad
 
-# Of a tag layer with a CRF: the dimensions of its tensors that count tags.
+# Of a classifier and a CRF above it: the dimensions of their tensors that count tags.
 TAG_DIMENSIONS: dict[str, tuple[int, ...]] = {
     "classifier.weight": (0,), "classifier.bias": (0,), "crf.start": (0,), "crf.stop": (0,), "crf.transitions": (0, 1),
 }  # fmt: skip

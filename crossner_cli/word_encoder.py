@@ -9,7 +9,7 @@ vectors are learnt with the tagger; padding takes no part in the largest value o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +269,8 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
     Raises:
         CrossNERError: A file is missing or broken, or they do not belong together.
     """
-    stored, sizes = read_tensors(folder / TENSORS), stored_sizes(folder, inputs)
+    stored = read_own_tensors(folder)
+    sizes = stored_sizes(stored, inputs)
     encoder = WordEncoder(
         read_vocabulary(folder), inputs, transformer,
         word_size=sizes.get("word_size"), character_size=sizes.get("character_size"),
@@ -282,26 +283,30 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
     return encoder
 
 
-def stored_sizes(folder: Path, inputs: WordInputs) -> dict[str, int]:
-    """Widths of the stored vectors of words and of characters, as ``WordEncoder`` is told them.
+def read_own_tensors(folder: Path) -> dict[str, Tensor]:
+    """Read the vectors that ``save_word_encoder`` wrote.
 
     Raises:
-        CrossNERError: The vectors are missing or broken.
+        CrossNERError: They are missing or broken.
     """
-    stored = read_tensors(folder / TENSORS)
+    return read_tensors(folder / TENSORS)
+
+
+def stored_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
+    """Widths of the stored vectors of words and of characters, as ``WordEncoder`` is told them."""
     names = {"word_size": "words.weight"}
     if inputs.characters == "ngrams":
         names["character_size"] = "characters.table.weight"
     return {size: stored[name].shape[1] for size, name in names.items() if name in stored}
 
 
-def carry_over_words(encoder: WordEncoder, folder: Path) -> int:
+def carry_over_words(encoder: WordEncoder, stored: Mapping[str, Tensor]) -> int:
     """Copy the vectors of a start whose vocabulary the encoder's begins with; return how many tensors fitted.
 
     A table of vectors may have more rows than before, other tensors must have the same shape.
     """
     taken, own = 0, encoder.own_tensors()
-    for name, value in read_tensors(folder / TENSORS).items():
+    for name, value in stored.items():
         new = own.get(name)
         has_more = name in TABLES and new is not None and len(new) >= len(value)
         if new is not None and new.shape[1:] == value.shape[1:] and (has_more or len(new) == len(value)):

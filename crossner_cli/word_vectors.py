@@ -383,17 +383,8 @@ def train_vectors(
 def ngram_keys(word: str) -> list[str]:
     """Keys of all 2-, 3- and 4-grams of ``#BEGIN#``, the characters of a word and ``#END#``, as CharNGram files have.
 
-    A key stands once for each place it occurs at.
+    A key stands once for each place it occurs at. Read vectors of them with ``exact_only``: 2gram-Ab is not 2gram-ab,
+    nor 0gram-Ab. The mean of those that have one is the character vector of the word (Hashimoto et al., 2017).
     """
     characters = [BEGIN, *word, END]
     return [f"{n}gram-{''.join(characters[at : at + n])}" for n in (2, 3, 4) for at in range(len(characters) - n + 1)]
-
-
-def mean_of_known(keys: Iterable[str], vectors: WordVectors) -> Vectors:
-    """Mean vector, (D,), of the keys that have one, each as often as given; zeros if none has.
-
-    With the ``ngram_keys`` of a word it is the character vector of the word (Hashimoto et al., 2017). Read those keys
-    with ``exact_only``: 2gram-Ab is not 2gram-ab, nor 0gram-Ab.
-    """
-    rows = [vectors.index[key] for key in keys if key in vectors.index]
-    return vectors.rows[rows].mean(axis=0) if rows else np.zeros(vectors.size, dtype=np.float32)

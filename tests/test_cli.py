@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 from crossner_cli import __version__, options
-from crossner_cli.cli import app, known_problems, published_settings, takes
+from crossner_cli.cli import app, known_problems, settings_of_the_paper, takes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import method_names
 from crossner_cli.options import NOT_PUBLISHED, Command, Finetune, Predict, option
@@ -141,7 +141,7 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
         ("laner", ["dropout=0.3"], ["legal=false"]),
         ("nomethod", [], []),
     ):
-        assert published_settings(Finetune(method=method, settings=settings)) == expected
+        assert settings_of_the_paper(Finetune(method=method, settings=settings)) == expected
 
 
 @pytest.mark.parametrize("name", ["dapt", "pretrain-source", "finetune", "joint-train"])

@@ -120,6 +120,8 @@ def test_training_never_opens_the_test_split_and_finetune_never_the_source(
     crossner("joint-train", *quick)
     shutil.rmtree(run / "prepare-data" / "source")
     crossner("finetune", *quick)
+    for stage in ("pretrain-source", "joint-train", "finetune"):
+        assert files_of(run / stage) >= {f"tagger/{name}" for name in TAGGER_FILES}
 
 
 def test_a_jointly_trained_tagger_looks_for_the_types_of_the_target(chain: Path, tmp_path: Path) -> None:
@@ -250,6 +252,7 @@ def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain:
     for words in run.rglob("words.json"):
         words.unlink()
     crossner("finetune", "--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--max-steps", "2")
+    assert (run / "finetune" / "tagger" / "words.safetensors").is_file()
 
 
 def test_with_a_test_split_of_the_target_alone_the_source_trains_and_the_target_scores(tmp_path: Path) -> None:

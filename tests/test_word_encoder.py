@@ -25,9 +25,16 @@ from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, fit
-from crossner_cli.word_encoder import CharacterCNN, WordEncoder, carry_over_words, load_word_encoder, save_word_encoder
+from crossner_cli.word_encoder import (
+    CharacterCNN,
+    WordEncoder,
+    carry_over_words,
+    load_word_encoder,
+    read_own_tensors,
+    save_word_encoder,
+)
 from crossner_cli.word_reader import Vocabulary, WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import mean_of_known, ngram_keys, read_vectors
+from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors
 
 WORDS_ONLY = {"characters": "none", "word_size": 6, "input_dropout": 0.0}
 KNOWN = [Sentence(("Paris", "met", "anna", "Paris", "met")), Sentence(("the", "the"))]
@@ -123,6 +130,12 @@ def test_an_n_gram_vector_is_the_mean_of_the_known_ones():
     (found,), _ = read(encoder, ("Paris", "Ж"))
     torch.testing.assert_close(found[0], rows.mean(dim=0))
     torch.testing.assert_close(found[1], encoder.characters.table.weight[0])
+
+
+def mean_of_known(keys: list[str], vectors: WordVectors) -> np.ndarray:
+    """Mean vector of the keys that have one, each as often as it occurs, told without the encoder."""
+    rows = [vectors.index[key] for key in keys if key in vectors.index]
+    return vectors.rows[rows].mean(axis=0)
 
 
 def test_published_vectors_of_n_grams_give_a_word_their_mean_and_zero_where_none_is_known(tmp_path):
@@ -226,7 +239,7 @@ def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
     torch.manual_seed(8)
     wider = WordEncoder(collect_vocabulary(KNOWN, inputs), WordInputs(word_size=8, character_size=9))
     before = {name: value.clone() for name, value in wider.own_tensors().items()}
-    assert carry_over_words(wider, tmp_path) == 1
+    assert carry_over_words(wider, read_own_tensors(tmp_path)) == 1
     changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
     assert changed == ["characters.table.weight"]
 

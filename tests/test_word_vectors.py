@@ -15,8 +15,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crossner_cli import word_vectors
+from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
-from crossner_cli.word_vectors import WordVectors, mean_of_known, ngram_keys, read_vectors, train_vectors
+from crossner_cli.word_encoder import WordEncoder
+from crossner_cli.word_reader import WordInputs, collect_vocabulary
+from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors, train_vectors
 
 Table = dict[str, list[float]]
 TABLE: Table = {"the": [0.5, -1.25, 3.0], "Paris": [1e-7, 2.5, -0.125], "münchen": [7.0, 0.0, -3.5]}
@@ -347,6 +350,14 @@ def test_a_word_of_n_characters_has_three_n_keys(word) -> None:
     assert keys == sorted(keys, key=lambda key: key[0])
 
 
+def character_vector(word: str, vectors: WordVectors) -> np.ndarray:
+    """What an encoder of words makes of a word that has nothing but published vectors of n-grams."""
+    inputs = WordInputs(words="none", characters="ngrams", input_dropout=0.0)
+    encoder = WordEncoder(collect_vocabulary([], inputs, ngram_vectors=vectors), inputs, ngram_vectors=vectors).eval()
+    batch = encoder.reader.collate(encoder.reader.encode([Sentence((word,))]))
+    return encoder(batch)[0, 0].detach().numpy()
+
+
 def test_the_vector_of_a_word_is_the_mean_of_its_known_grams_each_as_often_as_it_occurs(read) -> None:
     table = {
         "2gram-aa": [1.0, 4.0],
@@ -357,13 +368,13 @@ def test_the_vector_of_a_word_is_the_mean_of_its_known_grams_each_as_often_as_it
     keys = ngram_keys("aaa")
     vectors = read(glove(table), *keys, exact_only=True)
     assert keys.count("2gram-aa") == 2
-    assert mean_of_known(keys, vectors).tolist() == [2, 2]
+    assert character_vector("aaa", vectors).tolist() == [2, 2]
 
 
 def test_a_word_without_known_grams_gets_zeros(read) -> None:
     vectors = read(glove({"2gram-ab": [1.0, 2.0, 3.0]}), "2gram-ab", exact_only=True)
     for word in ("東京", "b", ""):
-        vector = mean_of_known(ngram_keys(word), vectors)
+        vector = character_vector(word, vectors)
         assert vector.tolist() == [0, 0, 0] and vector.dtype == np.float32
 
 

@@ -153,14 +153,25 @@ def read_settings(method: type[Tagger], settings: Iterable[str]) -> Any:
     valid = ", ".join(f"{name}={default}" for name, default in known.items()) or "none"
     values: dict[str, Any] = {}
     for setting in settings:
-        key, _, text = setting.partition("=")
-        key = key.strip().replace("-", "_")
+        key, text = split_setting(setting)
         if key not in known:
             raise CrossNERError(
                 f"--set {setting!r}: this method has no setting {key!r}.", hint=f"Settings and defaults: {valid}."
             )
-        values[key] = _convert(text.strip(), hints[key], setting)
+        values[key] = _convert(text, hints[key], setting)
     return method.Hyperparameters(**values)
+
+
+def split_setting(setting: str) -> tuple[str, str]:
+    """Name of the hyperparameter and its value, as texts, of ``key=value``."""
+    key, _, text = setting.partition("=")
+    return key.strip().replace("-", "_"), text.strip()
+
+
+def published_settings(method: type[Tagger], settings: Iterable[str]) -> list[str]:
+    """The published hyperparameters that ``key=value`` texts do not set, as such texts."""
+    given = {split_setting(setting)[0] for setting in settings}
+    return [f"{key}={value}" for key, value in method.paper_settings.items() if key not in given]
 
 
 def _convert(text: str, kind: Any, setting: str) -> Any:

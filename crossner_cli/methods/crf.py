@@ -15,7 +15,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.layers import Dropout, LinearChainCRF, check_rate
 from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import chosen
+from crossner_cli.tag_layer import TAG_DIMENSIONS, chosen
 from crossner_cli.tags import TagSet
 
 
@@ -35,13 +35,7 @@ class CRFTagger(Tagger):
             check_rate(self.dropout)
 
     paper_settings = {"dropout": "0", "legal": "false"}
-    tag_dimensions = {
-        "classifier.weight": (0,),
-        "classifier.bias": (0,),
-        "crf.start": (0,),
-        "crf.stop": (0,),
-        "crf.transitions": (0, 1),
-    }
+    tag_dimensions = TAG_DIMENSIONS
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
