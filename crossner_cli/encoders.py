@@ -17,7 +17,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.fast_encoder import only_positions, use_fast_cpu_layers
+from crossner_cli.fast_encoder import LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
+from crossner_cli.packed_batches import PACKED_ATTENTION
 from crossner_cli.run_directory import digest_file, digest_folder
 from crossner_cli.subwords import (
     UNREADABLE,
@@ -25,6 +26,7 @@ from crossner_cli.subwords import (
     SubwordReader,
     check_vocabulary,
     first_line,
+    first_position,
     position_limit,
     read_tokenizer,
 )
@@ -85,8 +87,13 @@ class TransformerEncoder(Encoder):
 
     def forward(self, batch: Batch) -> Tensor:
         """Read all windows, keep the first subword of each word."""
+        packed: dict[str, Any] = {}
+        if batch.window_ends is not None:
+            packed["position_ids"] = batch.position_ids
+            packed["token_type_ids"] = torch.zeros_like(batch.input_ids)
+            packed["window_ends"], packed["longest_window"] = batch.window_ends, batch.longest_window
         with only_positions(self.model, batch.word_places.flatten()):
-            output = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
+            output = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **packed)
         states: Tensor = output.last_hidden_state  # (1, B*W, H)
         return states.view(*batch.word_places.shape, -1)
 
@@ -239,8 +246,8 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
 
     Args:
         encoder: A Hugging Face name, a folder or ``minilm``.
-        attention: ``sdpa`` or ``eager``: the kernel that is fast on the device; None, and where the architecture lacks
-            the one wanted, is transformers' choice.
+        attention: The kernel that is fast on the device; None, and where the architecture lacks the one wanted, is
+            transformers' choice.
 
     Returns:
         The encoder, and how many tensors were loaded, new and left.
@@ -255,7 +262,10 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
     _check_reads_text(encoder, model)
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
-    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), counts
+    reader = SubwordReader(tokenizer, position_limit(config, tokenizer))
+    if model.config._attn_implementation == PACKED_ATTENTION:
+        reader.first_position = first_position(config)
+    return TransformerEncoder(model, reader), counts
 
 
 def load_weights(encoder: str, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, int]]:
@@ -303,6 +313,8 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     Raises:
         One of ``UNREADABLE``: for the caller to explain.
     """
+    if attention == PACKED_ATTENTION and config.model_type not in LAYERS_LIKE_BERT:
+        attention = None
     with quiet_transformers():
         model, report = kind.from_pretrained(
             folder,

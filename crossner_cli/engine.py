@@ -9,7 +9,10 @@ bf16                  where AMX or AVX512-BF16 is     where the GPU has it
 attention kernel      one after the other, softmax    fused where the encoder has it
                       in fp32: the fused kernel's
                       backward pass is slow in bf16
-attention dropout     0 while training                the encoder's own rate
+batches               padded                          packed into one row without padding,
+                                                      where FlashAttention runs and the
+                                                      encoder is built like BERT
+attention dropout     0 while training                0 in packed rows, else the encoder's
 dropout layers        eight decisions a random draw   PyTorch's
 optimiser             fused AdamW                     fused AdamW
 subwords read at once 1,024: little padding           16,384
@@ -36,6 +39,7 @@ from torch import Tensor, nn
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS, Compute
+from crossner_cli.packed_batches import PACKED_ATTENTION, has_packed_kernel
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 
 Value = TypeVar("Value")
@@ -84,7 +88,9 @@ class Engine:
     @property
     def attention(self) -> str | None:
         """The attention kernel that is fast here; None is transformers' choice for the architecture."""
-        return CPU_ATTENTION if self.on_cpu else None
+        if self.on_cpu:
+            return CPU_ATTENTION
+        return PACKED_ATTENTION if has_packed_kernel(self.device, self.precision) else None
 
     @property
     def batch_subwords(self) -> int:

@@ -66,7 +66,7 @@ class Batch:
     """B sentences, padded. Long sentences take several of the R rows that the encoder reads.
 
     Args:
-        input_ids: Subwords, (R, T).
+        input_ids: Subwords, (R, T); where the rows are packed into one, (1, T).
         attention_mask: 1 where a subword is, (R, T); None where nothing is padded.
         word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W); 0 where no word is.
         word_mask: Where a word is, (B, W).
@@ -78,6 +78,9 @@ class Batch:
         character_mask: Where a character is, (B, W, C).
         strings: Numbers of the characters of whole sentences, forward and backward, (2, B, S); None if none are read.
         string_places: Where each word is read from, forward and backward, (2, B, W).
+        position_ids: Position of each subword in its window, (1, T), where rows are packed; else None.
+        window_ends: Where rows are packed, 0 and the end of each window, (R+1,); else None.
+        longest_window: Subwords of the longest one.
     """
 
     input_ids: Tensor
@@ -92,6 +95,9 @@ class Batch:
     character_mask: Tensor | None = None
     strings: Tensor | None = None
     string_places: Tensor | None = None
+    position_ids: Tensor | None = None
+    window_ends: Tensor | None = None
+    longest_window: int = 0
 
     @property
     def domain(self) -> str:
@@ -123,6 +129,8 @@ class SubwordReader:
         max_length: Positions of the encoder, special subwords included.
 
     Attributes:
+        first_position: The encoder's number of a window's first position, where batches are packed into one row; None
+            where they are padded.
         unreadable_words: Distinct words that have no subword and are read as an unknown one.
         shortened_words: Distinct words longer than a window, of which the beginning is read.
 
@@ -145,6 +153,7 @@ class SubwordReader:
                 f"The encoder reads {max_length} subwords at once: no word fits between start and end.",
                 hint="Check max_position_embeddings in config.json and model_max_length in tokenizer_config.json.",
             )
+        self.first_position: int | None = None
         self.unreadable_words = 0
         self.shortened_words = 0
         self._subwords: dict[str, list[int]] = {}
@@ -192,26 +201,31 @@ class SubwordReader:
         return EncodedSentence(windows, places, tags, sentence.domain)
 
     def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
-        """Pad sentences into one batch."""
-        windows = [window for sentence in sentences for window in sentence.windows]
-        longest = max(len(window) for window in windows) + 2
-        input_ids = np.full((len(windows), longest), self.pad_id, np.int64)
-        attention = np.zeros((len(windows), longest), np.int64)
-        for row, window in enumerate(windows):
-            end = len(window) + 1
-            input_ids[row, 0], input_ids[row, 1:end], input_ids[row, end] = self.first_id, window, self.last_id
-            attention[row, : end + 1] = 1
+        """Make one batch of sentences: padded rows, or one packed row."""
         batch = pad_words(sentences)
-        places = np.zeros(tuple(batch.word_mask.shape), np.int64)
-        first_row = 0
+        lengths = np.array([len(window) + 2 for sentence in sentences for window in sentence.windows])
+        if self.first_position is None:
+            starts = np.arange(len(lengths)) * lengths.max()
+            input_ids = np.full((len(lengths), lengths.max()), self.pad_id, np.int64)
+        else:
+            ends = lengths.cumsum()
+            starts = ends - lengths
+            input_ids = np.empty((1, ends[-1]), np.int64)
+            positions = np.arange(ends[-1]) - starts.repeat(lengths) + self.first_position
+            batch.position_ids = torch.from_numpy(positions[None])
+            batch.window_ends = torch.from_numpy(np.append(0, ends).astype(np.int32))
+            batch.longest_window = int(lengths.max())
+        flat, places = input_ids.reshape(-1), np.zeros(tuple(batch.word_mask.shape), np.int64)
+        row = 0
         for number, sentence in enumerate(sentences):
-            places[number, : len(sentence.places)] = (
-                (first_row + sentence.places[:, 0]) * longest + sentence.places[:, 1]
-            )  # fmt: skip
-            first_row += len(sentence.windows)
-        batch.input_ids = torch.from_numpy(input_ids)
-        batch.attention_mask = None if attention.all() else torch.from_numpy(attention)
-        batch.word_places = torch.from_numpy(places)
+            places[number, : len(sentence.places)] = starts[row + sentence.places[:, 0]] + sentence.places[:, 1]
+            for window in sentence.windows:
+                start, end = starts[row], starts[row] + len(window) + 1
+                flat[start], flat[start + 1 : end], flat[end] = self.first_id, window, self.last_id
+                row += 1
+        batch.input_ids, batch.word_places = torch.from_numpy(input_ids), torch.from_numpy(places)
+        if self.first_position is None and (lengths != lengths[0]).any():
+            batch.attention_mask = torch.from_numpy((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64))
         return batch
 
 
@@ -351,11 +365,16 @@ def first_line(error: Exception) -> str:
     return (str(error).strip() or repr(error)).splitlines()[0]
 
 
+def first_position(config: Any) -> int:
+    """An encoder's number of the first position of a row."""
+    if getattr(config, "model_type", "") in OFFSET_POSITIONS:
+        return (getattr(config, "pad_token_id", None) or 0) + 1
+    return 0
+
+
 def position_limit(config: Any, tokenizer: Any) -> int:
     """Subwords an encoder can read at once, special ones included."""
-    limit = getattr(config, "max_position_embeddings", None) or 512
-    if getattr(config, "model_type", "") in OFFSET_POSITIONS:
-        limit -= (getattr(config, "pad_token_id", None) or 0) + 1
+    limit = (getattr(config, "max_position_embeddings", None) or 512) - first_position(config)
     own = tokenizer.model_max_length
     return min(int(limit), int(own)) if isinstance(own, (int, float)) else int(limit)
 
