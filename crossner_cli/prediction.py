@@ -17,7 +17,7 @@ from crossner_cli.tagging import Tagged, tag
 from crossner_cli.tags import OUTSIDE, Scheme, illegal_positions, to_spans, to_tags
 
 # Enough sentences to batch those of like length together, few enough to hold.
-CHUNK_SENTENCES, CHUNK_WORDS = 512, 16_384
+CHUNK_SENTENCES, CHUNK_WORDS = 2_048, 32_768
 
 
 @dataclass(frozen=True)

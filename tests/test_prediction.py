@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crossner_cli import prediction
 from crossner_cli.data import Sentence
 from crossner_cli.documents import Document, document_of_words, read_documents
 from crossner_cli.encoders import load_encoder
@@ -19,7 +20,7 @@ from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
-from crossner_cli.prediction import CHUNK_SENTENCES, Totals, _tagged_document, chunks, to_conll, to_jsonl
+from crossner_cli.prediction import Totals, _tagged_document, chunks, to_conll, to_jsonl
 from crossner_cli.progress import Progress, exhaust
 from crossner_cli.readers import Repairs, read_labelled
 from crossner_cli.run_directory import RunDirectory
@@ -28,6 +29,14 @@ from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import Tagged, tag
 from crossner_cli.tags import TagSet, illegal_positions
 from crossner_cli.text import segment
+
+SMALL_CHUNK = 100
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    """Let a few sentences fill several chunks."""
+    monkeypatch.setattr(prediction, "CHUNK_SENTENCES", SMALL_CHUNK)
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +109,10 @@ def test_a_line_of_text_becomes_an_object_and_blank_lines_too(predicted):
 
 
 def test_tags_are_those_of_the_tagger_whatever_the_chunks(predicted, tagger, engine):
-    lines = [f"Anna {number} met Peter in London" + " and Paris" * (number % 17) for number in range(1100)]
+    lines = [f"Anna {number} met Peter in London" + " and Paris" * (number % 17) for number in range(250)]
     result, out = predicted("\n".join(lines).encode())
     assert [json.loads(line)["text"] for line in out] == lines
-    assert result["sentences"] > 2 * CHUNK_SENTENCES
+    assert result["sentences"] > 2 * SMALL_CHUNK
     sentences = [Sentence(tuple(line.split()), None, "politics") for line in lines]
     expected = tag(tagger, sentences, engine, batch_subwords=4096)
     for line, each in zip(out, expected, strict=True):
@@ -233,14 +242,14 @@ def test_an_interrupted_predict_leaves_no_file(folder, engine, tmp_path, how):
     output = tmp_path / "out.jsonl"
     source = tmp_path / "in.jsonl"
     broken = "" if how != "error" else "broken\n"
-    source.write_text('{"text": "Anna met Peter"}\n' * 2 * CHUNK_SENTENCES + broken)
+    source.write_text('{"text": "Anna met Peter"}\n' * 2 * SMALL_CHUNK + broken)
     options = Predict(model=str(folder), input=[source], output=output)
     work = predict(RunDirectory(tmp_path / "run"), options, engine)
     while not isinstance(next(work), Progress):
         pass
     assert not output.exists()
     if how == "error":
-        with pytest.raises(CrossNERError, match=r"in\.jsonl:1025"):
+        with pytest.raises(CrossNERError, match=r"in\.jsonl:201"):
             exhaust(work)
     elif how == "interrupt":
         with pytest.raises(KeyboardInterrupt):
@@ -256,10 +265,10 @@ def test_a_reader_that_goes_away_ends_the_work_quietly(folder, engine, tmp_path)
     with os.fdopen(writing, "wb") as stdout:
         work = predict(
             RunDirectory(tmp_path), Predict(model=str(folder)), engine,
-            stdin=io.BytesIO(b"Anna met Peter\n" * 3 * CHUNK_SENTENCES), stdout=stdout,
+            stdin=io.BytesIO(b"Anna met Peter\n" * 3 * SMALL_CHUNK), stdout=stdout,
         )  # fmt: skip
         result = exhaust(work)["result"]
-    assert not result["is_complete"] and result["documents"] == CHUNK_SENTENCES
+    assert not result["is_complete"] and result["documents"] == SMALL_CHUNK
 
 
 def test_places_that_cannot_be_read_or_written_are_told(predicted, tmp_path):
@@ -311,7 +320,7 @@ def test_chunks_keep_every_document_whole_and_in_order(sizes):
     documents = [Document(str(number), segment("a. B " * size)) for number, size in enumerate(sizes)]
     found = list(chunks(documents))
     assert [document for chunk in found for document in chunk] == documents
-    assert all(sum(len(document.sentences) for document in chunk[:-1]) < CHUNK_SENTENCES for chunk in found)
+    assert all(sum(len(document.sentences) for document in chunk[:-1]) < SMALL_CHUNK for chunk in found)
 
 
 def test_reading_goes_line_by_line():
