@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+Decoding = Literal["trained", "legal", "any"]
 NOT_PUBLISHED: Any = object()
 LARGEST_SEED = 2**32 - 1
 CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once, padding included, where nothing is trained
 SUBWORDS_HELP = f"Subwords read at once; default: {CPU_SUBWORDS} on a CPU, {GPU_SUBWORDS} elsewhere."
+DECODING_HELP = (
+    "legal: give only tag sequences that the scheme allows; any: the likeliest tags, as the papers do; trained: as the "
+    "tagger was trained."
+)
 EVERY_COMMAND, DEVICE, OPTIMISATION = "Every command", "Device", "Optimisation"
 
 
@@ -251,6 +256,7 @@ class Evaluate(Compute):
     mode: Literal["conll", "strict"] = option(
         "conll", "conll: an I- that continues nothing opens an entity; strict: it is dropped."
     )
+    decoding: Decoding = option("trained", DECODING_HELP)
     gold: Path | None = option(None, "Score two files: the gold tags.")
     predictions: Path | None = option(None, "Score two files: the predicted tags.")
     batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)
@@ -263,6 +269,7 @@ class Predict(Compute):
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
     output: Path | None = option(None, "Where to write; default: stdout.")
+    decoding: Decoding = option("trained", DECODING_HELP)
     format: Literal["jsonl", "conll"] = option("jsonl", "Output format.")
     input_format: Literal["auto", "text", "conll", "jsonl"] = option("auto", "Input format; auto goes by file ending.")
     batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "dev", "test")
 LONGEST_HEADING = 20
+DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
 Row = tuple[str, ...]
 
 
@@ -241,6 +242,8 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
     best = max(models, key=lambda label: models[label]["f1"]["mean"])
     is_best = f" (best of {len(models)}: {best})" if len(models) > 1 else ""
     lines = [f"Read as {result['mode']}, {result['tool']}: {result['repair']}"]
+    if result.get("decoding", "trained") != "trained":
+        lines.append(f"Decoded to {DECODINGS[result['decoding']]}, whatever the taggers were trained to give")
     for label, model in models.items():
         for name, words in (("unknown_types", "types it does not know"), ("extra_types", "types these sentences lack")):
             if model[name]:

@@ -21,6 +21,7 @@ from crossner_cli.encoders import TransformerEncoder, quiet_transformers, read_t
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method
+from crossner_cli.options import Decoding
 from crossner_cli.run_directory import write_json
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
@@ -124,13 +125,27 @@ def hugging_face_form(tagger: Tagger, encoder: TransformerEncoder) -> Any:
     return shell
 
 
-def load_tagger(folder: Path, engine: Engine) -> Tagger:
+def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained") -> Tagger:
     """Load a tagger for use: in evaluation mode, on the engine's device.
 
+    Args:
+        folder: The tagger's folder.
+        engine: Where it works.
+        decoding: Whether it gives legal tag sequences only, any, or what it was trained to.
+
     Raises:
-        CrossNERError: The folder is no tagger's, or its parts do not belong together.
+        CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.
     """
     tagger, _ = build_tagger(folder, engine)
+    if decoding != "trained":
+        if not hasattr(tagger.hyper, "legal"):
+            method = read_description(folder)["method"]
+            raise CrossNERError(
+                f"--decoding {decoding}: {folder} is a tagger of the method {method}, which does not choose among "
+                "tag sequences.",
+                hint="Leave --decoding out.",
+            )
+        tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
     tagger.encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
     return tagger.to(engine.device).eval()
 

@@ -23,6 +23,7 @@ from crossner_cli.run_directory import RunDirectory
 from crossner_cli.scored_files import score_files
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
+from crossner_cli.tables import Line, evaluation_tables
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
 from crossner_cli.trained_taggers import best_on_dev, find_taggers
@@ -151,6 +152,18 @@ def test_the_other_mode_and_the_other_split_can_be_had(run, engine, add_stage):
     assert conll["result"]["sentences"] == 1 and strict["result"]["mode"] == "strict"
     assert one["other_mode"] == {"mode": "strict", "f1": other["f1"]}
     assert other["other_mode"] == {"mode": "conll", "f1": one["f1"]}
+
+
+def test_decoding_can_be_that_of_the_papers(run, engine, add_stage):
+    add_stage()
+    trained, legal = go(run, engine)[0], go(run, engine, decoding="legal", name="legal")[0]
+    loose = go(run, engine, decoding="any", name="any")[0]
+    assert model_of(trained)["finetune"]["f1"] == model_of(legal)["finetune"]["f1"]
+    assert model_of(legal)["finetune"]["repaired"] == 0 < model_of(loose)["finetune"]["repaired"]
+    assert loose["result"]["decoding"] == "any"
+    lines = [block.text for block in evaluation_tables(loose) if isinstance(block, Line)]
+    assert "Decoded to any tag sequence, whatever the taggers were trained to give" in lines
+    assert not any("Decoded" in block.text for block in evaluation_tables(trained) if isinstance(block, Line))
 
 
 def test_a_finished_evaluation_is_not_done_again(run, engine, add_stage):

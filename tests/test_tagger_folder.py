@@ -60,6 +60,29 @@ def test_a_trained_tagger_with_fast_layers_is_saved_as_any_other(tiny_encoder_fo
     assert decode(load_tagger(tmp_path, engine), sentences) == decode(tagger.eval(), sentences)
 
 
+@every_method
+def test_a_tagger_can_be_asked_to_decode_otherwise_than_it_was_trained(tiny_encoder_folder, tmp_path, engine, method):
+    sentences, folders = some_sentences(12), {}
+    if not hasattr(make_tagger(tiny_encoder_folder, method, TAG_SET).hyper, "legal"):
+        save_tagger(make_tagger(tiny_encoder_folder, method, TAG_SET), tmp_path)
+        with pytest.raises(CrossNERError, match=f"--decoding any: .* of the method {method}, which does not choose"):
+            load_tagger(tmp_path, engine, decoding="any")
+        return
+    for decoding in ("legal", "any"):
+        folders[decoding] = tmp_path / decoding
+        tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, f"legal={decoding == 'legal'}".lower())
+        save_tagger(tagger, folders[decoding])
+    found = {
+        (trained, decoding): decode(load_tagger(folders[trained], engine, decoding=decoding), sentences)
+        for trained in folders
+        for decoding in ("trained", "legal", "any")
+    }
+    for decoding in folders:
+        assert found["legal", decoding] == found["any", decoding] == found[decoding, "trained"]
+    if method in ("linear", "crf", "laner"):  # the others' random taggers hardly ever leave the scheme
+        assert found["legal", "legal"] != found["legal", "any"]
+
+
 @pytest.mark.parametrize("architecture", ["Bert", "DistilBert", "Electra", "Roberta", "MPNet", "Albert"])
 def test_a_linear_tagger_is_a_hugging_face_token_classifier(tmp_path, engine, architecture):
     tokenizer = make_tokenizer(tmp_path / "encoder")

@@ -81,7 +81,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             types = yield from _compare_types(taggers, label, target, sentences)
             models[label] = {**_summary(scored), **types}
         result = {"domain": target.name, "split": options.split, **_describe(options.mode, sentences),
-                  "warnings": warnings, "models": models}  # fmt: skip
+                  "decoding": options.decoding, "warnings": warnings, "models": models}  # fmt: skip
         return engine.first(lambda: _finish(stage, result))
 
 
@@ -95,7 +95,7 @@ def _score_tagger(
     trained: TrainedTagger, sentences: Sequence[Sentence], options: Evaluate, engine: Engine, path: Path | None
 ) -> Work[Scored]:
     """Tag, score in both modes, and write the predictions where this process is the one to write."""
-    tagger = load_tagger(trained.folder, engine)
+    tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
     task = f"{COMMAND} {trained.label}" + ("" if trained.seed is None else f" seed {trained.seed}")
     began = time.perf_counter()
     tagged: list[Tagged] = yield from tag_with_progress(

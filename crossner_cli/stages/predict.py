@@ -82,7 +82,7 @@ def run(
     began = time.perf_counter()
     engine.first(lambda: _check(options))
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
-    tagger = load_tagger(trained.folder, engine)
+    tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
     yield Notice(_describe(trained, tagger))
     totals, repairs = Totals(), Repairs()
     pending = chunks(_read_all(options, repairs, stdin))
