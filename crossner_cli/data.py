@@ -151,6 +151,10 @@ class PreparedData:
         domains = {self.domains[role].name: self.domains[role].types for role in roles}
         return TagSet(domains, "bioes" if self.scheme == "bioes" else "bio")
 
+    def has_corpus(self, level: str) -> bool:
+        """Whether the raw text of a corpus level was prepared."""
+        return (self.folder / "corpus" / f"{level}.txt").is_file()
+
     def corpus(self, level: str) -> Path:
         """The raw text of a corpus level.
 
@@ -158,7 +162,7 @@ class PreparedData:
             CrossNERError: It was not prepared.
         """
         path = self.folder / "corpus" / f"{level}.txt"
-        if not path.is_file():
+        if not self.has_corpus(level):
             made = ", ".join(sorted(path.stem for path in path.parent.glob("*.txt"))) or "none"
             raise CrossNERError(
                 f"This run has no corpus of level {level!r} (prepared levels: {made}).",

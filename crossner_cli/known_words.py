@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from crossner_cli.data import PreparedData, Sentence
@@ -21,6 +23,9 @@ from crossner_cli.word_vectors import ngram_keys, read_vectors, train_vectors
 
 # Of vectors that are trained on the run's raw text.
 RAW_EPOCHS, RAW_MINIMUM = 10, 3
+# Words of the raw text that frozen vectors are kept for beside those of the labelled data: the most frequent of the
+# first sentences, so that a corpus of any size is read in half a minute.
+MOST_RAW_WORDS, MOST_RAW_SENTENCES = 200_000, 500_000
 CORPUS = "corpus"  # what --embeddings calls the raw text of the run
 
 
@@ -95,6 +100,15 @@ class RawSentences:
                 yield [word.text for word in words]
 
 
+def _words_of_raw_text(prepared: PreparedData) -> list[str]:
+    """The frequent words of the run's raw text, where there is one."""
+    if not prepared.has_corpus("domain"):
+        return []
+    sentences = islice(RawSentences(prepared.corpus("domain")), MOST_RAW_SENTENCES)
+    counts = Counter(word for words in sentences for word in words)
+    return [word for word, count in counts.most_common(MOST_RAW_WORDS) if count >= RAW_MINIMUM]
+
+
 def known_words(
     prepared: PreparedData, options: Optimisation, sentences: Sequence[Sentence], tag_set: TagSet, start: Start
 ) -> tuple[KnownWords | None, list[str]]:
@@ -102,6 +116,7 @@ def known_words(
 
     Words of every split of every domain of the run are looked up in a file of vectors, so that a word of a later test
     sentence is not unknown for want of a training sentence, on a domain that is not trained on either; no tag is read.
+    Frozen vectors cost training nothing, so words of the run's raw text have theirs too: text like it is tagged later.
     """
     method = find_method(options.method)
     if method.reads != "words":
@@ -112,6 +127,8 @@ def known_words(
     if options.embeddings is not None or options.ngram_embeddings is not None:
         words = (word for domain in prepared.domains.values() for word in domain.words())
         wanted = sorted({*described, *(inputs.spelled(word) for word in words)})
+    if options.embeddings is not None and inputs.words == "frozen":
+        wanted = sorted({*wanted, *(inputs.spelled(word) for word in _words_of_raw_text(prepared))})
     if options.embeddings == CORPUS:
         vectors = train_vectors(
             RawSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,

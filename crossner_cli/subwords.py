@@ -133,6 +133,7 @@ class SubwordReader:
             where they are padded.
         unreadable_words: Distinct words that have no subword and are read as an unknown one.
         shortened_words: Distinct words longer than a window, of which the beginning is read.
+        unknown_words: None: every word is read by its subwords.
 
     Raises:
         CrossNERError: The tokenizer marks no start, end or padding, or a window has no room for a word.
@@ -156,6 +157,7 @@ class SubwordReader:
         self.first_position: int | None = None
         self.unreadable_words = 0
         self.shortened_words = 0
+        self.unknown_words = 0
         self._subwords: dict[str, list[int]] = {}
 
     @property

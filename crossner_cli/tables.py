@@ -268,7 +268,8 @@ def _scores(models: Mapping[str, Any], title: str) -> Table:
     averages = (("F1", "f1"), ("precision", "precision"), ("recall", "recall"), ("macro F1", "macro_f1"))
     counts = (
         ("entities", "support"), ("repaired tags", "repaired"), ("unreadable words", "unreadable_words"),
-        ("shortened words", "shortened_words"), ("discarded sequences", "discarded_sequences"),
+        ("shortened words", "shortened_words"), ("words without vector", "unknown_words"),
+        ("discarded sequences", "discarded_sequences"),
         ("words/s", "words_per_second"),
     )  # fmt: skip
     rows = [
@@ -317,7 +318,8 @@ def prediction_tables(manifest: Manifest) -> list[Block]:
     )  # fmt: skip
     lines = [", ".join(f"{name} {figures.count(number)}" for name, number in result["entities"].items())]
     names = (
-        "blank_documents", "repaired", "rewritten_words", "unreadable_words", "shortened_words", "discarded_sequences",
+        "blank_documents", "repaired", "rewritten_words", "unreadable_words", "shortened_words", "unknown_words",
+        "discarded_sequences",
     )  # fmt: skip
     counts = {name.replace("_", " "): result.get(name, 0) for name in names} | result["repairs"]
     lines += [f"{name}: {figures.count(number)}" for name, number in counts.items() if number]

@@ -81,6 +81,7 @@ def reading_counts(tagger: Tagger, engine: Engine) -> dict[str, int]:
     return {
         "unreadable_words": reader.unreadable_words,
         "shortened_words": reader.shortened_words,
+        "unknown_words": reader.unknown_words,
         "discarded_sequences": int(engine.sum([tagger.discarded_sequences])[0]),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
+from crossner_cli.text import segment
 
 MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
@@ -244,6 +246,33 @@ def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_t
     crossner("finetune", "--run", run, *quick, "--embeddings", "corpus", "--name", "raw")
     result = crossner("evaluate", "--run", run, *QUICK, "--model", "finetune", "--model", "raw")["result"]
     assert set(result["models"]) == {"finetune", "raw"}
+
+
+def test_frozen_vectors_are_kept_for_words_of_the_raw_text_and_words_without_one_are_counted(
+    chain: Path, tmp_path: Path
+) -> None:
+    run, corpus = tmp_path / "run", chain / "prepare-data" / "corpus" / "domain.txt"
+    labelled = {word for path in corpus.parents[1].rglob("words.json") for word in json.loads(path.read_text())}
+    counts = Counter(word.text for line in corpus.read_text().splitlines() for words in segment(line) for word in words)
+    raw = [word for word, count in counts.items() if count >= 3 and word.lower() not in labelled | {"the"}]
+    known = next(word for word in raw if word not in labelled)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text(f"the 1 0 -1\n{known} 0 1 2\nzebulon 2 2 2\n")
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    quick = (*QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--max-steps", "2", "--embeddings", vectors)
+    vocabulary = {}
+    for words in ("frozen", "trained"):
+        crossner("finetune", "--run", run, *quick, "--set", f"words={words}", "--name", words)
+        vocabulary[words] = json.loads((run / words / "tagger" / "words.json").read_text())["words"]
+    assert known in vocabulary["frozen"] and "zebulon" not in vocabulary["frozen"]
+    assert known not in vocabulary["trained"]
+    (tmp_path / "new.txt").write_text(f"The {known} saw Zebulon\n")
+    said = crossner(
+        "predict", tmp_path / "new.txt", "--run", run, *QUICK, "--model", "frozen", "--output", tmp_path / "o"
+    )
+    assert said["result"]["unknown_words"] == 2
+    scored = crossner("evaluate", "--run", run, *QUICK, "--model", "frozen")["result"]["models"]["frozen"]
+    assert scored["unknown_words"] > 100
 
 
 def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain: Path, tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def _summary(scored: dict[str, Scored]) -> dict[str, Any]:
         "illegal_in_gold": first.scores.illegal_in_gold,
         "unreadable_words": int(first.counts.get("unreadable_words", 0)),
         "shortened_words": int(first.counts.get("shortened_words", 0)),
+        "unknown_words": int(first.counts.get("unknown_words", 0)),
         "discarded_sequences": int(sum(each.counts.get("discarded_sequences", 0) for each in scored.values())),
         "seconds": round(sum(each.counts.get("seconds", 0.0) for each in scored.values()), 2),
         "words_per_second": _rate(list(scored.values())),
