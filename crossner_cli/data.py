@@ -105,7 +105,7 @@ class PreparedData:
     """What ``prepare-data`` left in a run.
 
     Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` … and ``words.json``, ``corpus/LEVEL.txt``,
-    ``statistics.json`` and a manifest whose ``domains`` tell name, role and types.
+    ``source-corpus/domain.txt``, ``statistics.json`` and a manifest whose ``domains`` tell name, role and types.
     """
 
     folder: Path
@@ -154,6 +154,11 @@ class PreparedData:
     def has_corpus(self, level: str) -> bool:
         """Whether the raw text of a corpus level was prepared."""
         return (self.folder / "corpus" / f"{level}.txt").is_file()
+
+    def raw_text(self, role: str) -> Path | None:
+        """The raw text of the source or the target, all of it; None where none was prepared."""
+        path = self.folder / ("corpus" if role == "target" else "source-corpus") / "domain.txt"
+        return path if path.is_file() else None
 
     def corpus(self, level: str) -> Path:
         """The raw text of a corpus level.

@@ -110,20 +110,33 @@ def _words_of_raw_text(prepared: PreparedData) -> list[str]:
 
 
 def known_words(
-    prepared: PreparedData, options: Optimisation, sentences: Sequence[Sentence], tag_set: TagSet, start: Start
+    prepared: PreparedData,
+    options: Optimisation,
+    sentences: Sequence[Sentence],
+    tag_set: TagSet,
+    start: Start,
+    raw_words: Sequence[str] = (),
 ) -> tuple[KnownWords | None, list[str]]:
     """What a method that reads words has vectors for, and what to tell of them; None for other methods.
 
     Words of every split of every domain of the run are looked up in a file of vectors, so that a word of a later test
     sentence is not unknown for want of a training sentence, on a domain that is not trained on either; no tag is read.
     Frozen vectors cost training nothing, so words of the run's raw text have theirs too: text like it is tagged later.
+
+    Args:
+        prepared: The run's data.
+        options: Method and files.
+        sentences: Those to train on.
+        tag_set: The tags of the tagger.
+        start: What it starts from.
+        raw_words: Words of raw text that are to be known, with a vector of their own or not.
     """
     method = find_method(options.method)
     if method.reads != "words":
         return None, []
     inputs = read_settings(method, options.settings)
     vectors, notes = None, []
-    described = method.described_words(inputs, tag_set.types)
+    described = [*method.described_words(inputs, tag_set.types), *raw_words]
     if options.embeddings is not None or options.ngram_embeddings is not None:
         words = (word for domain in prepared.domains.values() for word in domain.words())
         wanted = sorted({*described, *(inputs.spelled(word) for word in words)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -83,6 +84,7 @@ class BiLSTM(nn.Module):
         super().__init__()
         between = dropout if layers > 1 else 0.0
         self.lstm = nn.LSTM(width, hidden, layers, batch_first=True, bidirectional=True, dropout=between)
+        self.between = Dropout(between)
         self.output_dim = 2 * hidden
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
@@ -96,9 +98,54 @@ class BiLSTM(nn.Module):
             One vector a word, (B, W, 2 H); zeros where no word is.
         """
         with torch.autocast(values.device.type, enabled=False):
+            if trains_faster_mirrored(values, mask):
+                return self._mirrored(values.float(), mask)
             packed = pack_padded_sequence(values.float(), mask.sum(dim=1).cpu(), True, enforce_sorted=False)
             states, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=mask.shape[1])
         return states
+
+    def _mirrored(self, values: Tensor, mask: Tensor) -> Tensor:
+        weights = self.lstm.all_weights  # of each layer's forward, then its backward direction
+        for layer in range(self.lstm.num_layers):
+            read = self.between(values) if layer else values
+            values = run_mirrored([*weights[2 * layer], *weights[2 * layer + 1]], read, mask)
+        return values
+
+
+def trains_faster_mirrored(values: Tensor, mask: Tensor) -> bool:
+    """Whether an LSTM is trained faster over padded sentences, each direction on its own, than over packed ones.
+
+    On a CPU the kernels for what is packed take twice the time unless all sentences are as long; where most of a batch
+    is padding they still win.
+    """
+    return values.device.type == "cpu" and torch.is_grad_enabled() and 2 * int(mask.sum()) >= mask.numel()
+
+
+def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> Tensor:
+    """Run a bidirectional LSTM layer whose backward direction reads each sentence turned round, from its own end on.
+
+    So neither direction reads padding before a word, and each is one call of a fast kernel.
+
+    Args:
+        parameters: As ``nn.LSTM`` orders those of a layer: four tensors of the forward direction, four of the backward.
+        values: One vector a word, (B, W, D).
+        mask: Where a word is, (B, W); padding stands behind.
+
+    Returns:
+        One vector a word, (B, W, 2 H); zeros where no word is.
+    """
+    start = values.new_zeros(2, len(values), parameters[1].shape[1])
+    if bool(mask.all()):
+        return torch.lstm(values, (start, start), list(parameters), True, 1, 0.0, True, True, True)[0]
+    places = torch.arange(mask.shape[1])
+    mirrored = torch.where(mask, mask.sum(dim=1)[:, None] - 1 - places, places)  # (B, W); padding stays where it is
+    rows = (mirrored + mask.shape[1] * torch.arange(len(mask))[:, None]).flatten()
+    states = []
+    for direction, read in enumerate((values, values.flatten(0, 1)[rows].view_as(values))):
+        of_direction = list(parameters[4 * direction : 4 * direction + 4])
+        states.append(torch.lstm(read, (start[:1], start[:1]), of_direction, True, 1, 0.0, True, False, True)[0])
+    backward = states[1].flatten(0, 1)[rows].view_as(states[1])
+    return torch.cat([states[0], backward], dim=2).masked_fill(~mask[..., None], 0)
 
 
 # Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.

@@ -16,6 +16,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.methods import Tagger, find_method, method_names, read_settings
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
+from crossner_cli.word_reader import Vocabulary
 
 # Sizes are told for these: the width of minilm and the tags of the ai domain.
 WIDTH, TYPES = 384, 14
@@ -77,6 +78,7 @@ class _Width(Encoder):
         super().__init__()
         self.output_dim = self.description_size = width
         self.end_vector = torch.zeros(width)
+        self.vocabulary = Vocabulary()
 
     def describe(self, types: Sequence[str]) -> Tensor:
         """Zeros, (E, D)."""

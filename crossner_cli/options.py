@@ -124,6 +124,9 @@ class PrepareData(Command):
     keep_docstart: bool = option(False, "Keep -DOCSTART- lines as sentences.", "--keep-docstart")
     scheme: Literal["bio", "bioes"] = option("bio", "Tag scheme of the run.")
     corpus: list[Path] = option([], "Raw text of the target domain: files or folders; repeat the flag.")
+    source_corpus: list[Path] = option(
+        [], "Raw text of the source domain, for methods that model both languages; repeat the flag."
+    )
     corpus_level: Literal["domain", "entity", "task", "integrated"] | None = option(
         None, "Corpus level to write; default: domain, and with --entities all four."
     )
@@ -184,6 +187,12 @@ class Optimisation(Compute):
     string_embeddings: str | None = option(
         None, "Language models of characters for --set strings=frozen (those of Flair): a folder.",
     )  # fmt: skip
+    raw_batch_size: int = option(32, "Sentences of raw text an update, for methods that read it.", minimum=1)
+    raw_minimum: int = option(5, "Occurrences in raw text that make a word one that language models know.", minimum=1)
+    dictionary: list[Path] = option(
+        [], "Names that label words of the target's raw text, a line each: name<TAB>type; repeat the flag."
+    )
+    dictionary_phrases: bool = option(False, "Names of several words label raw text too.")
     settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
     seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
     epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)

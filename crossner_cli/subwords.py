@@ -20,6 +20,7 @@ from crossner_cli.tags import TagSet
 
 Ids = NDArray[np.int64]
 MOST_WORDS = 500_000
+UNLABELLED = -1  # tag id of a word of raw text that no dictionary names
 # Encoders whose positions start behind the padding id lose that many places.
 OFFSET_POSITIONS = (
     "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "mpnet", "longformer", "xmod",
@@ -81,6 +82,7 @@ class Batch:
         position_ids: Position of each subword in its window, (1, T), where rows are packed; else None.
         window_ends: Where rows are packed, 0 and the end of each window, (R+1,); else None.
         longest_window: Subwords of the longest one.
+        is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` where no dictionary names a word.
     """
 
     input_ids: Tensor
@@ -98,6 +100,7 @@ class Batch:
     position_ids: Tensor | None = None
     window_ends: Tensor | None = None
     longest_window: int = 0
+    is_raw: bool = False
 
     @property
     def domain(self) -> str:

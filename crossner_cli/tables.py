@@ -72,7 +72,9 @@ def prepared_tables(manifest: Manifest) -> list[Block]:
     if repairs:
         blocks.append(Table("Repaired or dropped while reading", ("role", "what", "times"), repairs, texts=(0, 1)))
     if result["corpus"]:
-        blocks += _corpus_levels(result["corpus"])
+        blocks += _corpus_levels("Corpus levels", result["corpus"])
+    if result.get("source_corpus"):
+        blocks += _corpus_levels("Raw text of the source", result["source_corpus"])
     return [*blocks, *(Line(f"Warning: {warning}") for warning in result["warnings"])]
 
 
@@ -133,7 +135,7 @@ def _overlaps(domains: Mapping[str, Any], statistics: Mapping[str, Any]) -> list
     return [Line(text) for text in lines]
 
 
-def _corpus_levels(corpus: Mapping[str, Any]) -> list[Block]:
+def _corpus_levels(title: str, corpus: Mapping[str, Any]) -> list[Block]:
     rows = [
         (level, *(figures.count(number) for number in (
             counts["sentences"], counts["words"], sum(counts["mentions"].values()))))
@@ -143,7 +145,7 @@ def _corpus_levels(corpus: Mapping[str, Any]) -> list[Block]:
         f"Read: {figures.count(corpus['lines'])} lines, {figures.count(corpus['sentences'])} sentences;"
         f" dropped as sentences of dev or test: {figures.count(corpus['dropped_leaks'])}"
     )
-    return [Table("Corpus levels", ("level", "sentences", "words", "listed names"), rows), dropped]
+    return [Table(title, ("level", "sentences", "words", "listed names"), rows), dropped]
 
 
 def training_tables(manifest: Manifest) -> list[Block]:

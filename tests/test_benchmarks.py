@@ -33,6 +33,7 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         patch.delenv("CROSSNER_MIRROR", raising=False)
         import adaptation
         import fine_tuning
+        import generation_speed
         import help_time
         import measuring
         import memory
@@ -41,8 +42,8 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         import text_tagging
 
         yield SimpleNamespace(
-            adaptation=adaptation, fine_tuning=fine_tuning, help_time=help_time, measuring=measuring, memory=memory,
-            method_speed=method_speed, speed=speed, text_tagging=text_tagging,
+            adaptation=adaptation, fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time,
+            measuring=measuring, memory=memory, method_speed=method_speed, speed=speed, text_tagging=text_tagging,
         )  # fmt: skip
     reset_accelerate()
 
@@ -250,3 +251,25 @@ def test_every_method_is_timed_beside_the_linear_tagger(benchmarks: Any, tiny_en
         measured = side(1)
         assert measured.words == 15 and measured.seconds > 0
     assert [len(sentence.words) for sentence in task.batch()] == [5, 5, 5]
+
+
+@pytest.mark.parametrize("shortest", [None, 2])
+def test_a_generated_layer_is_timed_beside_an_ordinary_one(benchmarks: Any, shortest: int | None) -> None:
+    module = benchmarks.generation_speed
+    layer = module.Layer(4, 3, sentences=3, words=6, shortest=shortest, repeats=2, threads=1)
+    lengths = [6, 6, 6] if shortest is None else [6, 4, 2]
+    assert layer.mask.sum(dim=1).tolist() == lengths
+    for step in module.TABLES.values():
+        sides = module.sides(layer, step)
+        assert list(sides) == ["nn.LSTM", "nn.LSTM, packed", "generated"]
+        for side in sides.values():
+            measured = side(1)
+            assert measured.words == 2 * sum(lengths) and measured.seconds > 0
+
+
+def test_the_ratio_to_an_ordinary_layer_stands_above_each_table(
+    benchmarks: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmarks.generation_speed.main(["--rounds", "1", "--repeats", "1", "--width", "4", "--hidden", "3"])
+    titles = [line for line in capsys.readouterr().out.splitlines() if "times as long as nn.LSTM," in line]
+    assert [title.partition(":")[0] for title in titles] == list(benchmarks.generation_speed.TABLES)

@@ -350,6 +350,20 @@ def corpora(monkeypatch):
     return calls
 
 
+def test_raw_text_of_the_source_is_kept_apart_without_what_taggers_are_scored_on(run, folders, corpora, tmp_path):
+    (tmp_path / "raw.txt").write_text("Rome\n")
+    manifest = prepare(run, **folders, source_corpus=[tmp_path / "raw.txt"], dev_from_train=0.1)
+    (call,) = corpora
+    scored = [words(run, role, split) for role in ("source", "target") for split in ("dev", "test")
+              if (run.folder("prepare-data") / role / f"{split}.jsonl").is_file()]  # fmt: skip
+    assert call["excluded"] == {tuple(sentence.lower().split()) for split in scored for sentence in split}
+    assert (call["level"], call["entities"]) == ("domain", [])
+    assert "source-corpus/0" in manifest["inputs"] and "source-corpus/domain.txt" in manifest["outputs"]
+    assert manifest["result"]["source_corpus"] == {"domain": {"lines": 1}} and not manifest["result"]["corpus"]
+    with pytest.raises(CrossNERError, match="is text of a source, and there is none"):
+        prepare(run, target=folders["target"], source_corpus=[tmp_path / "raw.txt"], name="other")
+
+
 def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_source_lacks(
     run, folders, corpora, tmp_path
 ):

@@ -66,8 +66,21 @@ class Tagger(nn.Module, ABC):
     # The same for tensors that hold one row for O and then one a type, as ``TagSet.types`` orders them.
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}
 
+    # Whether labels that a dictionary gives to words of raw text are learnt.
+    learns_from_dictionary: ClassVar[bool] = False
+
     # Hyperparameters as published, where the defaults are others: what --paper sets.
     paper_settings: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def streams(cls, hyper: Any) -> tuple[str, ...]:
+        """The tasks of which an update reads a batch each: of target-ner, source-ner, target-lm and source-lm, the last
+        two raw text; none where one stream mixes the labelled sentences of all domains.
+        """
+        return ()
+
+    def set_word_counts(self, counts: Tensor) -> None:
+        """Learn how often each word number of the encoder occurs in raw text, (V+1,), before training begins."""
 
     @classmethod
     def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from crossner_cli.data import PreparedData
 from crossner_cli.engine import Engine
 from crossner_cli.options import Finetune
 from crossner_cli.progress import Work
 from crossner_cli.run_directory import Manifest, RunDirectory
-from crossner_cli.stages.tagger_training import TaggerData, train_stage
+from crossner_cli.stages.tagger_training import train_stage
 
 
 def run(run: RunDirectory, options: Finetune, engine: Engine) -> Work[Manifest]:
     """Train on the labelled sentences of the target domain; never opens the source's."""
-
-    def read(prepared: PreparedData) -> TaggerData:
-        target = prepared.domain("target", wanted_by="finetune")
-        chooser = prepared.domain(options.select_on, wanted_by="finetune --select-on")
-        return TaggerData(prepared.tag_set("target"), target.sentences("train"), chooser.sentences("dev"))
-
-    return (yield from train_stage(run, options, engine, "finetune", read))
+    return (yield from train_stage(run, options, engine, "finetune", ("target",)))

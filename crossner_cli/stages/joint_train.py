@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from crossner_cli.data import PreparedData
 from crossner_cli.engine import Engine
 from crossner_cli.options import JointTrain
 from crossner_cli.progress import Work
 from crossner_cli.run_directory import Manifest, RunDirectory
-from crossner_cli.stages.tagger_training import TaggerData, train_stage
+from crossner_cli.stages.tagger_training import train_stage
 
 
 def run(run: RunDirectory, options: JointTrain, engine: Engine) -> Work[Manifest]:
     """Train on target sentences, each counted ``--upsample`` times, mixed with the source's (Liu et al. 2021, 4.2).
 
-    The tagger knows the types of both; target sentences are only ever given the target's.
+    The tagger knows the types of both; target sentences are only ever given the target's. Methods of several tasks
+    read a batch of each in an update.
     """
-
-    def read(prepared: PreparedData) -> TaggerData:
-        target = prepared.domain("target", wanted_by="joint-train").sentences("train")
-        source = prepared.domain("source", wanted_by="joint-train").sentences("train")
-        chooser = prepared.domain(options.select_on, wanted_by="joint-train --select-on")
-        repeats = [options.upsample] * len(target) + [1] * len(source)
-        return TaggerData(prepared.tag_set("target", "source"), [*target, *source], chooser.sentences("dev"), repeats)
-
-    return (yield from train_stage(run, options, engine, "joint-train", read))
+    return (yield from train_stage(run, options, engine, "joint-train", ("target", "source")))

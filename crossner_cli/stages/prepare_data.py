@@ -44,8 +44,9 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         if fetched:
             yield Notice(f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}.")
     corpus = [_bundled(path, "corpus") for path in options.corpus]
+    source_corpus = [_bundled(path, "corpus") for path in options.source_corpus]
     entities = [_bundled(path, "entities") for path in options.entities]
-    with run.open_stage(COMMAND, options, _digests(domains, corpus, entities)) as stage:
+    with run.open_stage(COMMAND, options, _digests(domains, corpus, source_corpus, entities)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
             return stage.finished
@@ -53,7 +54,7 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         shutil.rmtree(stage.draft)
         stage.draft.mkdir()
         try:
-            result = yield from _prepare(stage.draft, options, domains, corpus, entities)
+            result = yield from _prepare(stage.draft, options, domains, corpus, source_corpus, entities)
             return stage.finish(result)
         finally:
             shutil.rmtree(stage.draft, ignore_errors=True)
@@ -74,6 +75,8 @@ def _check(options: PrepareData) -> None:
         raise CrossNERError("--corpus-level selects from a corpus, and there is none.", hint="Add --corpus PATH.")
     if options.entities and not options.corpus:
         raise CrossNERError("--entities select sentences of a corpus, and there is none.", hint="Add --corpus PATH.")
+    if options.source_corpus and not options.source:
+        raise CrossNERError("--source-corpus is text of a source, and there is none.", hint="Add --source DATASET.")
     if options.map_types and not options.source:
         raise CrossNERError("--map-types renames types of the source, and there is none.", hint="Add --source DATASET.")
 
@@ -95,10 +98,11 @@ def _bundled(path: Path, part: str) -> Path:
     return found or path
 
 
-def _digests(domains: Domains, corpus: list[Path], entities: list[Path]) -> dict[str, str]:
+def _digests(domains: Domains, corpus: list[Path], source_corpus: list[Path], entities: list[Path]) -> dict[str, str]:
     """Digest of every file that is read."""
     paths = {f"{role}/{split}": path for role, domain in domains.items() for split, path in domain.files.items()}
     paths |= {f"corpus/{number}": path for number, path in enumerate(corpus)}
+    paths |= {f"source-corpus/{number}": path for number, path in enumerate(source_corpus)}
     paths |= {f"entities/{number}": path for number, path in enumerate(entities)}
     return {name: _digest(path) for name, path in paths.items()}
 
@@ -113,8 +117,9 @@ def _digest(path: Path) -> str:
 
 
 def _prepare(
-    folder: Path, options: PrepareData, domains: Domains, corpus: list[Path], entities: list[Path]
-) -> Work[dict[str, Any]]:
+    folder: Path, options: PrepareData, domains: Domains, corpus: list[Path], source_corpus: list[Path],
+    entities: list[Path],
+) -> Work[dict[str, Any]]:  # fmt: skip
     """Fill the stage's folder; return the result for its manifest."""
     labelled: Labelled = {}
     for role, domain in domains.items():
@@ -129,6 +134,12 @@ def _prepare(
     levels: dict[str, Any] = {}
     if corpus:
         levels = yield from _write_corpus(folder / "corpus", options, labelled, corpus, entities)
+    source_levels: dict[str, Any] = {}
+    if source_corpus:
+        plain = dataclasses.replace(options, corpus_level="domain")
+        source_levels = yield from _write_corpus(
+            folder / "source-corpus", plain, labelled, source_corpus, [], tuple(labelled)
+        )
     statistics = _statistics(labelled, folder / "corpus")
     warnings = _warnings(domains, labelled, statistics, options)
     for warning in warnings:
@@ -140,6 +151,7 @@ def _prepare(
         "statistics": statistics,
         "repairs": {role: dict(found.repairs.counts) for role, found in labelled.items()},
         "corpus": levels,
+        "source_corpus": source_levels,
         "warnings": warnings,
     }
 
@@ -243,13 +255,13 @@ def _write_splits(folder: Path, splits: Mapping[str, list[Sentence]]) -> None:
 
 
 def _write_corpus(
-    folder: Path, options: PrepareData, labelled: Labelled, corpus: list[Path], entities: list[Path]
-) -> Work[dict[str, Any]]:
-    """Write the corpus levels, without the sentences that the target is selected and scored on."""
+    folder: Path, options: PrepareData, labelled: Labelled, corpus: list[Path], entities: list[Path],
+    roles: tuple[str, ...] = ("target",),
+) -> Work[dict[str, Any]]:  # fmt: skip
+    """Write the corpus levels, without the sentences that taggers of these roles are selected and scored on."""
     from crossner_cli.corpora import write_levels
 
-    target = labelled.get("target")
-    held_out = [target.splits.get(split, []) for split in ("dev", "test")] if target else []
+    held_out = [labelled[role].splits.get(split, []) for role in roles if role in labelled for split in ("dev", "test")]
     levels: dict[str, Any] = yield from write_levels(
         corpus,
         entities,

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.allocator import keep_freed_memory
 from crossner_cli.checkpoints import Checkpoints
 from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.domain_streams import (
+    RawInputs,
+    check_dictionary,
+    dictionary_paths,
+    domain_streams,
+    read_raw,
+    tasks_of,
+)
 from crossner_cli.encoder_decoder import check_encoder_decoder
 from crossner_cli.encoders import Encoder
 from crossner_cli.engine import Engine
@@ -20,12 +29,12 @@ from crossner_cli.known_words import check_word_inputs, digest_word_inputs, know
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, write_json
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_path, write_json
 from crossner_cli.starting import KnownWords, Start, check_start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
-from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
+from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, Stream, fit
 
 
 @dataclass(frozen=True)
@@ -34,15 +43,22 @@ class TaggerData:
 
     Args:
         tag_set: The tags of the tagger.
-        sentences: Labelled sentences to train on.
-        repeats: How often each counts in an epoch; None is once.
+        labelled: Labelled sentences to train on, by role.
         dev: Labelled sentences that choose the best epoch.
+        tasks: What an update reads a batch of each; none where all labelled sentences are mixed.
+        raw: Raw text that some tasks read.
     """
 
     tag_set: TagSet
-    sentences: Sequence[Sentence]
+    labelled: Mapping[str, Sequence[Sentence]]
     dev: Sequence[Sentence]
-    repeats: Sequence[int] | None = None
+    tasks: Sequence[str] = ()
+    raw: RawInputs | None = None
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """The labelled sentences of all roles."""
+        return [sentence for sentences in self.labelled.values() for sentence in sentences]
 
 
 def parse_seeds(options: Optimisation) -> list[int]:
@@ -64,9 +80,8 @@ def parse_seeds(options: Optimisation) -> list[int]:
 
 
 def train_stage(
-    run: RunDirectory, options: Optimisation, engine: Engine, command: str,
-    read: Callable[[PreparedData], TaggerData],
-) -> Work[Manifest]:  # fmt: skip
+    run: RunDirectory, options: Optimisation, engine: Engine, command: str, roles: Sequence[str]
+) -> Work[Manifest]:
     """Train one tagger a seed and leave their folders and a manifest.
 
     Args:
@@ -74,7 +89,7 @@ def train_stage(
         options: How.
         engine: On what.
         command: The stage's name.
-        read: Picks the sentences out of the prepared data.
+        roles: The domains it reads, whose types the tagger knows; the first one's are given to new text.
 
     Raises:
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
@@ -82,27 +97,54 @@ def train_stage(
     seeds = parse_seeds(options)
     check_word_inputs(options)
     check_encoder(options)
+    tasks = tasks_of(options, command, roles)
+    check_dictionary(options, tasks)
+    if tasks and engine.world > 1:
+        raise CrossNERError(
+            f"{options.method} trains in one process, and here are {engine.world}.", hint="Name one GPU: --gpus 0."
+        )
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
     check_start(start, options)
-    inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options)}
+    files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
+    inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options), **files}
     stage = engine.open_stage(run, command, options, inputs)
     with stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
+        if engine.on_cpu:
+            keep_freed_memory()
         for note in start.notes:
             yield Notice(note)
-        data = read(prepared)
-        known, notes = known_words(prepared, options, data.sentences, data.tag_set, start)
-        for note in notes:
+        data = read_data(prepared, options, command, roles, tasks)
+        raw_words = data.raw.words() if data.raw else []
+        known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words)
+        for note in [*notes, *(data.raw.describe() if data.raw else [])]:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
         for seed in seeds:
             folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
             records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, known, seed, folder)
         return engine.first(lambda: stage.finish(_summary(records), lineage=start.lineage, device=engine.describe()))
+
+
+def read_data(
+    prepared: PreparedData, options: Optimisation, command: str, roles: Sequence[str], tasks: Sequence[str]
+) -> TaggerData:
+    """Read what a stage trains on: labelled sentences of its domains, as far as its tasks read them, and raw text.
+
+    Raises:
+        CrossNERError: The run has not got them.
+    """
+    domains = {role: prepared.domain(role, wanted_by=command) for role in roles}
+    labelled = {
+        role: domain.sentences("train") for role, domain in domains.items() if not tasks or f"{role}-ner" in tasks
+    }
+    chooser = prepared.domain(options.select_on, wanted_by=f"{command} --select-on")
+    raw = read_raw(prepared, options, tasks, labelled)
+    return TaggerData(prepared.tag_set(*roles), labelled, chooser.sentences("dev"), tasks, raw)
 
 
 def check_encoder(options: Optimisation) -> None:
@@ -131,8 +173,7 @@ def _train_seed(
     tagger, carried = start_tagger(start, options, data.tag_set, seed, engine, known)
     yield Notice(f"{task}: {carried.describe()}")
     encoder = tagger.encoder
-    encoded = encoder.reader.encode(data.sentences, data.tag_set)
-    stream = SentenceStream(encoded, encoder.reader, options.batch_size, seed, data.repeats)
+    streams = _streams(tagger, data, options, seed)
     gold = [sentence.tags or () for sentence in data.dev]
 
     def dev_f1() -> dict[str, float]:
@@ -140,7 +181,7 @@ def _train_seed(
         return {"dev_f1": score(gold, [sentence.tags for sentence in tagged], mode="conll").f1}
 
     result: FitResult = yield from fit(
-        tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine,
+        tagger, parameter_groups(tagger, options), streams, plan_of(options), engine,
         score=dev_f1, checkpoints=checkpoints, task=task,
     )  # fmt: skip
     record = {
@@ -162,6 +203,21 @@ def _train_seed(
         checkpoints.remove()
     engine.wait()
     return record
+
+
+def _streams(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
+    """One stream of all labelled sentences, those of the target repeated beside another domain's; or one a task."""
+    if data.tasks:
+        if data.raw is not None:
+            tagger.set_word_counts(data.raw.count(tagger.encoder.reader))
+        return domain_streams(tagger, data.tasks, data.labelled, data.raw, options, seed)
+    reader = tagger.encoder.reader
+    repeats = [
+        getattr(options, "upsample", 1) if role == "target" else 1
+        for role, sentences in data.labelled.items() for _ in sentences
+    ]  # fmt: skip
+    encoded = reader.encode(data.sentences, data.tag_set)
+    return [SentenceStream(encoded, reader, options.batch_size, seed, repeats)]
 
 
 def plan_of(options: Optimisation) -> Plan:

@@ -1,0 +1,170 @@
+"""What an update of a method with several tasks reads: a batch of each domain's labelled sentences and raw text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import Tagger, find_method, read_settings
+from crossner_cli.names import Names, read_names
+from crossner_cli.options import Optimisation
+from crossner_cli.raw_text import RawFile, RawSentences, RawStream, RawText, frequent_words
+from crossner_cli.tags import TagSet
+from crossner_cli.training import SentenceStream, Stream
+
+
+@dataclass(frozen=True)
+class RawInputs:
+    """The raw text that a stage reads.
+
+    Args:
+        texts: By role, source or target.
+        domains: Name of each role's domain.
+        names: The dictionary that labels target text; None without one.
+        fewest: Occurrences that make a word one that language models know.
+    """
+
+    texts: Mapping[str, RawText]
+    domains: Mapping[str, str]
+    names: Names | None
+    fewest: int
+
+    def words(self) -> list[str]:
+        """Words that language models know beside those of labelled sentences."""
+        return frequent_words(self.texts, self.fewest)
+
+    def count(self, reader: Any) -> Tensor:
+        """How often each word number of a reader occurs, (V+1,)."""
+        counts = torch.zeros(len(reader.vocabulary.words) + 1, dtype=torch.long)
+        for text in self.texts.values():
+            for word, count in text.counts.items():
+                counts[reader.number(word)] += count
+        return counts
+
+    def describe(self) -> list[str]:
+        """One line for each text."""
+        notes = []
+        for role, text in self.texts.items():
+            where = "its training sentences" if isinstance(text, RawSentences) else text.path.name
+            total = sum(text.counts.values())
+            notes.append(f"raw text of the {role}: {len(text):,} sentences, {total:,} words, from {where}")
+        return notes
+
+
+def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[str]:
+    """The tasks of the method that a stage can train: those of the domains it reads. None for methods of one stream.
+
+    Raises:
+        CrossNERError: None of them reads labelled sentences.
+    """
+    method = find_method(options.method)
+    tasks = method.streams(read_settings(method, options.settings))
+    kept = [task for task in tasks if task.partition("-")[0] in roles]
+    if tasks and not any(task.endswith("-ner") for task in kept):
+        raise CrossNERError(
+            f"{command} reads the {' and '.join(roles)}; the tasks {','.join(tasks)} read no labelled sentences of it.",
+            hint=f"--set tasks={roles[0]}-ner, or another command (joint-train reads both domains).",
+        )
+    return kept
+
+
+def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
+    """Refuse a dictionary that nobody would read or that is not there.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    learns = find_method(options.method).learns_from_dictionary
+    if options.dictionary and not (learns and "target-lm" in tasks):
+        raise CrossNERError(
+            f"--dictionary labels raw text of the target, and {options.method} as set learns from no such labels.",
+            hint="Leave it out, or choose a method and tasks that do, as --method multi-cell-lstm --set "
+            "tasks=source-ner,target-lm.",
+        )
+    missing = next((path for path in options.dictionary if not path.is_file()), None)
+    if missing is not None:
+        raise CrossNERError(f"--dictionary {missing}: there is no such file.", hint="A line each: name<TAB>type.")
+
+
+def read_raw(
+    prepared: PreparedData, options: Optimisation, tasks: Sequence[str], sentences: Mapping[str, Sequence[Sentence]]
+) -> RawInputs | None:
+    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none.
+
+    Raises:
+        CrossNERError: A domain has neither.
+    """
+    texts: dict[str, RawText] = {}
+    for role in [task.partition("-")[0] for task in tasks if task.endswith("-lm")]:
+        path = prepared.raw_text(role)
+        if path is not None:
+            texts[role] = RawFile.read(path)
+        elif sentences.get(role):
+            texts[role] = RawSentences([sentence.words for sentence in sentences[role]])
+        else:
+            raise CrossNERError(
+                f"The task {role}-lm reads raw text of the {role}, and the run has none.",
+                hint="crossner prepare-data … " + ("--corpus FILE" if role == "target" else "--source-corpus FILE")
+                + " --force",
+            )  # fmt: skip
+    if not texts:
+        return None
+    names = read_names(options.dictionary) if options.dictionary else None
+    domains = {role: prepared.domains[role].name for role in texts}
+    return RawInputs(texts, domains, names, options.raw_minimum)
+
+
+def domain_streams(
+    tagger: Tagger, tasks: Sequence[str], sentences: Mapping[str, Sequence[Sentence]], raw: RawInputs | None,
+    options: Optimisation, seed: int,
+) -> list[Stream]:  # fmt: skip
+    """One stream a task.
+
+    The largest set of labelled sentences decides how many updates an epoch has. The smaller is spread over them, its
+    sentences counted ``upsample`` times where that is the target's, and begins again where it ends. Raw text is read in
+    batches of its own size.
+
+    Args:
+        tagger: What reads.
+        tasks: As ``tasks_of`` gives them.
+        sentences: Labelled ones, by role.
+        raw: Raw text, by role.
+        options: Batch sizes.
+        seed: Of the order.
+    """
+    reader, tag_set = tagger.encoder.reader, tagger.tag_set
+    labelled = [role for role in sentences if f"{role}-ner" in tasks]
+    labelled.sort(key=lambda role: -len(sentences[role]))
+    updates = max(1, math.ceil(len(sentences[labelled[0]]) / options.batch_size))
+    streams: list[Stream] = []
+    for role in labelled:
+        often = getattr(options, "upsample", 1) if role == "target" and role != labelled[0] else 1
+        size = min(options.batch_size, math.ceil(often * len(sentences[role]) / updates))
+        encoded = reader.encode(sentences[role], tag_set)
+        streams.append(SentenceStream(encoded, reader, size, seed, [often] * len(encoded)))
+    for role, text in raw.texts.items() if raw else ():
+        streams.append(_raw_stream(role, text, raw, reader, tag_set, options, seed))
+    return streams
+
+
+def _raw_stream(
+    role: str, text: RawText, raw: RawInputs | None, reader: Any, tag_set: TagSet, options: Optimisation, seed: int
+) -> RawStream:
+    assert raw is not None
+    return RawStream(
+        text, raw.domains[role], reader, options.raw_batch_size, seed, tag_set,
+        raw.names if role == "target" else None, options.dictionary_phrases,
+    )  # fmt: skip
+
+
+def dictionary_paths(options: Optimisation) -> dict[str, Path]:
+    """The files of the dictionary, by the name under which a stage notes their digests."""
+    return {f"dictionary/{number}": path for number, path in enumerate(options.dictionary)}

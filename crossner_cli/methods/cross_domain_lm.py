@@ -1,0 +1,140 @@
+"""Cross-domain language modelling: a BiLSTM whose parameters are generated from the domain and the task at hand.
+
+Paper: Jia, Liang and Zhang (2019), Cross-Domain NER using Cross-Domain Language Modeling. The parts it is compared with
+are settings: STM-TARGET tasks=target-ner generator=none, STM-SOURCE likewise with source-ner, MULTITASK(NER)
+tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO-NER tasks=target-ner,source-ner
+generator=domain, CO-LM tasks=target-ner,target-lm generator=task. Without labels of the target:
+tasks=source-ner,target-lm,source-lm.
+Differs: losses are divided by words instead of sentences; their weights are those of the authors' first code, as the
+paper prints none. As in that code, the labelled sentences of a domain are read by its language model too, beside raw
+text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw text only); that it reads test
+sentences as raw text too is left out. Negative words are ranked by their frequency in the raw text, as the paper tells
+and the code does not. Each CRF knows the tags of all domains, those of the other ones are never gold; one is shared
+where tags are learnt in one domain only or all domains have the same types (crf=domain never shares). With a
+transformer or strings the language models see the words that they predict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.generated_lstm import GeneratedBiLSTM
+from crossner_cli.language_model import SampledSoftmax, language_model_loss
+from crossner_cli.layers import BiLSTM, Dropout, check_range
+from crossner_cli.multi_task import TASKS, MultiTaskInputs, MultiTaskTagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet
+from crossner_cli.word_encoder import WordEncoder
+
+NER, LM = 0, 1  # numbers of the tasks
+
+
+class CrossDomainLM(MultiTaskTagger):
+    """theta = W (x) I^D (x) I^T is the BiLSTM's of domain d and task t; a CRF and two language models read it."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters(MultiTaskInputs):
+        """tasks: what is learnt, of target-ner, source-ner, target-lm, source-lm. generator: which BiLSTMs there are:
+        full, one for each domain and task; domain, one for each domain; task, one for each task; none, one.
+        domain_size, task_size: of the vectors that they are generated from. negatives: words that the right one is
+        told from. lm_weight: of the language models. lm_text: what they read: raw text, the labelled sentences of their
+        domain (raw text where these are no task), or both. The others are those of ``multi-task-lstm``.
+        """
+
+        tasks: str = ",".join(TASKS)
+        generator: Literal["full", "domain", "task", "none"] = "full"
+        domain_size: int = 8
+        task_size: int = 8
+        negatives: int = 50
+        target_weight: float = 2.0
+        lm_weight: float = 1.0
+        lm_text: Literal["both", "labelled", "raw"] = "both"
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            for name in ("domain_size", "task_size", "negatives"):
+                check_range(name, getattr(self, name), 1)
+            check_range("lm_weight", self.lm_weight, 0)
+            if self.words == "none" and self.learns("lm"):
+                raise CrossNERError(
+                    f"words=none, tasks={self.tasks}: without words there are none to predict.",
+                    hint="Set words=trained, or tasks=target-ner,source-ner.",
+                )
+
+    def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        self.lstm: BiLSTM | GeneratedBiLSTM = BiLSTM(encoder.output_dim, hyper.lstm_size)
+        if hyper.generator != "none":
+            self.lstm = GeneratedBiLSTM(
+                encoder.output_dim, hyper.lstm_size,
+                domains=2, domain_size=0 if hyper.generator == "task" else hyper.domain_size,
+                tasks=2, task_size=0 if hyper.generator == "domain" else hyper.task_size,
+            )  # fmt: skip
+        self.dropout = Dropout(hyper.dropout)
+        self.language_model: SampledSoftmax | None = None
+        if hyper.learns("lm"):
+            words = len(encoder.vocabulary.words) + 1
+            self.language_model = SampledSoftmax(words, hyper.lstm_size, hyper.negatives)
+
+    @classmethod
+    def streams(cls, hyper: Any) -> tuple[str, ...]:
+        """A batch of each task, but no raw text where labelled sentences are read instead."""
+        instead = {
+            task.replace("-ner", "-lm") for task in hyper.task_names
+            if task.endswith("-ner") and hyper.lm_text == "labelled"
+        }  # fmt: skip
+        return tuple(task for task in hyper.task_names if task not in instead)
+
+    def set_word_counts(self, counts: Tensor) -> None:
+        """Take in how often each word occurs in the raw text, (V+1,)."""
+        if self.language_model is not None:
+            self.language_model.set_counts(counts)
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """The CRF's and that of the two language models, those that read the batch, summed over words and weighted."""
+        words = self.encoder(batch)  # v, (B, W, D)
+        tasks = self._tasks(batch)
+        terms: dict[str, Tensor] = {}
+        for domain, rows in self.rows_by_domain(batch):
+            mask = batch.word_mask[rows]
+            states = self._states(words[rows], mask, domain, tasks[0])  # (B, W, 2 H)
+            if NER in tasks:
+                assert batch.tags is not None
+                terms["tags"] = terms.get("tags", 0) + self.tag_loss(states, batch.tags[rows], mask, domain)
+            if LM in tasks:
+                assert self.language_model is not None and batch.word_ids is not None
+                if self.hyper.generator in ("full", "task") and tasks[0] != LM:
+                    states = self._states(words[rows], mask, domain, LM)
+                loss = language_model_loss(self.language_model, states, batch.word_ids[rows], mask)
+                terms["language"] = terms.get("language", 0) + self.hyper.lm_weight * loss
+        return terms
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words; for the language models two predictions a word."""
+        of_task = {NER: ("tags", batch.words), LM: ("language", 2 * batch.words)}
+        return dict(of_task[task] for task in self._tasks(batch))
+
+    def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """Those of theta^{d,ner}, whether or not it was ever trained as a whole."""
+        return self._states(words, mask, domain, NER)
+
+    def _tasks(self, batch: Batch) -> tuple[int, ...]:
+        """The tasks that a batch is read for."""
+        if batch.is_raw:
+            return (LM,)
+        models = {("target-lm", "source-lm")[domain] for domain, _ in self.rows_by_domain(batch)}
+        reads = self.hyper.lm_text != "raw" and models & set(self.hyper.task_names)
+        return (NER, LM) if reads else (NER,)
+
+    def _states(self, words: Tensor, mask: Tensor, domain: int, task: int) -> Tensor:
+        """The BiLSTM of a domain and a task, (B, W, 2 H), over its input, (B, W, D)."""
+        generated = (domain, task) if isinstance(self.lstm, GeneratedBiLSTM) else ()
+        states: Tensor = self.dropout(self.lstm(words, mask, *generated))
+        return states
+
+
+METHOD = CrossDomainLM

@@ -1,0 +1,174 @@
+"""Multi-cell LSTM: an LSTM whose memory is composed, word by word, of one cell for each entity type.
+
+Paper: Jia and Zhang (2020), Multi-Cell Compositional LSTM for NER Domain Adaptation. Their unsupervised setting is
+tasks=source-ner,target-lm, for which they set entity_weight=0.1 and attention_weight=0.5; a tag set of one domain
+gives their target-only model.
+Differs: losses are divided by words. The attention loss reads the mean of both directions' scores, as the paper says;
+the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
+attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the
+code does, where cells that the same batches reach stay equal for ever without the two type losses. The CRF is shared
+where all domains have the same types (crf=domain never shares). Gates have one bias vector, as in the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.language_model import SampledSoftmax, language_model_loss
+from crossner_cli.layers import Dropout, check_range
+from crossner_cli.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
+from crossner_cli.multi_task import MultiTaskInputs, MultiTaskTagger
+from crossner_cli.subwords import UNLABELLED, Batch
+from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.word_encoder import WordEncoder
+
+
+class MultiCellTagger(MultiTaskTagger):
+    """Entity type cells and the compositional cell are for all domains; a domain runs the cells of its own types."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters(MultiTaskInputs):
+        """What is read, as in ``WordInputs``. tasks: what is learnt, of target-ner, source-ner, and of target-lm,
+        source-lm, whose raw text is predicted word by word. lstm_size: units of one direction. dropout: share of the
+        values dropped of states and cells where losses read them. crf: domain gives each domain a linear map and a CRF
+        of its own, shared gives all one, auto shares where all domains have the same types or tags are learnt in one
+        domain only. source_weight, target_weight: of the loss of a domain's tags. lm_weight: of that of raw text.
+        entity_weight: of telling a word's type from its cells; attention_weight: from the attention; 0 leaves the term
+        out. attention: shared, or one set of weights a domain. cells: begin apart, or alike. negatives: words that a
+        word of raw text is told from. legal: give only sequences that the tag scheme allows.
+        """
+
+        entity_weight: float = 1.0
+        attention_weight: float = 1.0
+        lm_weight: float = 1.0
+        attention: Literal["shared", "domain"] = "shared"
+        cells: Literal["apart", "alike"] = "apart"
+        negatives: int = 50
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            for name in ("entity_weight", "attention_weight", "lm_weight"):
+                check_range(name, getattr(self, name), 0)
+            check_range("negatives", self.negatives, 1)
+            if self.learns("lm") and self.words == "none":
+                raise CrossNERError(
+                    f"tasks={self.tasks}, words=none: there are no words to predict.",
+                    hint="Set words=trained or words=frozen, or take target-lm and source-lm out of tasks.",
+                )
+
+    learns_from_dictionary = True
+    type_dimensions = dict.fromkeys(
+        ("lstm.type_gate", "lstm.type_candidate", "type_score.weight", "type_score.bias"), (0,)
+    )
+    runs: Tensor
+    type_of_tag: Tensor
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        types, alike = ("O", *tag_set.types), hyper.cells == "alike"
+        attentions = 2 if hyper.attention == "domain" else 1
+        self.lstm = MultiCellLSTM(encoder.output_dim, hyper.lstm_size, len(types), attentions, alike=alike)
+        self.dropout = Dropout(hyper.dropout)
+        self.type_score = nn.Linear(self.lstm.output_dim, len(types))  # w_k and b_k
+        if alike:
+            with torch.no_grad():
+                for value in self.type_score.parameters():
+                    value.copy_(value[:1].expand_as(value))
+        self.language_model: SampledSoftmax | None = None
+        if hyper.learns("lm"):
+            assert isinstance(encoder, WordEncoder)
+            count = len(encoder.vocabulary.words) + 1
+            self.language_model = SampledSoftmax(count, hyper.lstm_size, hyper.negatives, correct=False)
+        self.register_buffer("runs", torch.tensor(types_by_domain(tag_set)), persistent=False)
+        numbers = [types.index(split_tag(tag)[1] or "O") for tag in tag_set.tags]
+        self.register_buffer("type_of_tag", torch.tensor(numbers), persistent=False)
+
+    def set_word_counts(self, counts: Tensor) -> None:
+        """Rank the words that raw text is told from by how often each number occurs in it, (V+1,)."""
+        if self.language_model is not None:
+            self.language_model.set_counts(counts)
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """CRF of labelled text, language models of raw text; of both, types where they are known. Weighted sums."""
+        words, terms = self.encoder(batch), dict.fromkeys(self.units(batch), torch.zeros((), device=self.runs.device))
+        for domain, rows in self.rows_by_domain(batch):
+            mask, tags = batch.word_mask[rows], None if batch.tags is None else batch.tags[rows]
+            states = self.states(words[rows], mask, domain)
+            if "tags" in terms:
+                assert tags is not None
+                terms["tags"] = terms["tags"] + self.tag_loss(self.dropout(states.hidden), tags, mask, domain)
+            if "lm" in terms:
+                assert self.language_model is not None and batch.word_ids is not None
+                loss = language_model_loss(self.language_model, states.hidden, batch.word_ids[rows], mask)
+                terms["lm"] = terms["lm"] + self.hyper.lm_weight * loss
+            for name, weight in self._type_weights().items():
+                if name in terms:
+                    assert tags is not None
+                    read = self.entity_scores if name == "entity" else self.attention_scores
+                    loss = self._type_loss(read(states, domain), tags, mask, domain)
+                    terms[name] = terms[name] + weight * loss
+        return terms
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words; for the language models two a word, what follows it and what precedes it."""
+        types = {} if batch.tags is None else dict.fromkeys(self._type_weights(), batch.words)
+        if not batch.is_raw:
+            return {"tags": batch.words, **types}
+        return {**({} if self.language_model is None else {"lm": 2 * batch.words}), **types}
+
+    def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """The h of each word with dropout, (B, W, 2 H), given its vector, (B, W, D)."""
+        states: Tensor = self.dropout(self.states(words, mask, domain).hidden)
+        return states
+
+    def states(self, words: Tensor, mask: Tensor, domain: int) -> MultiCellStates:
+        """What the cells of a domain make of words, (B, W, D)."""
+        states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain), self._attention_of(domain))
+        return states
+
+    def cells_of(self, domain: int) -> Tensor:
+        """Numbers of the cells that a domain runs, (l,): O, then its types in the order of the tag set."""
+        return self.runs[domain].nonzero()[:, 0]
+
+    def entity_scores(self, states: MultiCellStates, domain: int) -> Tensor:
+        """Entity type prediction, (B, W, l): each cell scores its own type, w_k . c_k + b_k."""
+        cells = self.cells_of(domain)
+        weight = self.type_score.weight[cells].view(len(cells), DIRECTIONS, -1).transpose(0, 1)  # (2, l, H)
+        by_direction = (self.dropout(states.cells) * weight[:, None, None]).sum(dim=-1)  # (2, W, B, l)
+        return states.in_words(by_direction).sum(dim=2) + self.type_score.bias[cells]
+
+    def attention_scores(self, states: MultiCellStates, domain: int) -> Tensor:
+        """Attention scoring, (B, W, l): the mean of both directions' scores before the softmax."""
+        return states.attention.mean(dim=2)
+
+    def _type_weights(self) -> dict[str, float]:
+        """The two losses of types that are switched on."""
+        weights = {"entity": self.hyper.entity_weight, "attention": self.hyper.attention_weight}
+        return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def _attention_of(self, domain: int) -> int:
+        return domain if self.hyper.attention == "domain" else 0
+
+    def _type_loss(self, scores: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """Cross-entropy of the types of the words that have a tag, (B, W), given scores, (B, W, l), summed."""
+        types = self.type_of_tag[tags.clamp(min=0)]
+        known = mask & (tags != UNLABELLED) & self.runs[domain][types]
+        place = self.runs[domain].cumsum(dim=0) - 1  # of each type among those of the domain
+        return functional.cross_entropy(scores[known], place[types[known]], reduction="sum")
+
+
+def types_by_domain(tag_set: TagSet) -> list[list[bool]]:
+    """Which cells the target, the first domain, and the source, all others, run: O and those of their types."""
+    target, *others = tag_set.domains.values()
+    sources = {entity_type for types in others or [target] for entity_type in types}
+    return [[True, *(entity_type in types for entity_type in tag_set.types)] for types in (set(target), sources)]
+
+
+METHOD = MultiCellTagger

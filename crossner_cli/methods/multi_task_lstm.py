@@ -1,0 +1,143 @@
+"""Multi-task BiLSTM-CRF: a target and a source share the BiLSTM, each has a CRF; with PGN, GRAD or DANN beside it.
+
+Paper: Yang, Salakhutdinov and Cohen (2017), Transfer Learning for Sequence Tagging with Hierarchical Recurrent
+Networks, as MULTI-TASK (LSTM) of Jia and Zhang (2020). generator=domain is their MULTI-TASK+PGN (Jia, Liang and Zhang
+2019), adversary=grad their MULTI-TASK+GRAD (Zhou et al. 2019), adversary=dann Ganin et al. (2016): on raw text of the
+target tasks=source-ner,target-lm.
+Differs: losses are divided by words, those of the adversary by sentences. The CRF is shared where all domains have the
+same types or tags are learnt in one domain only (crf=domain never shares). The layout
+of GRAD's discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient is
+multiplied by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the states;
+its schedule counts the losses computed while training, up to adversary_warmup updates, since a method is not told how
+long it is trained, and goes on where a start left off. The CRF knows the tags of all domains, as in
+``cross-domain-lm``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from crossner_cli.adversary import (
+    AttentiveDiscriminator,
+    MeanDiscriminator,
+    focal_loss,
+    reversal_factor,
+    reverse_gradient,
+)
+from crossner_cli.encoders import Encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.generated_lstm import GeneratedBiLSTM
+from crossner_cli.layers import BiLSTM, Dropout, check_range
+from crossner_cli.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tags import TagSet
+
+GRAD_REVERSAL = 0.7
+
+
+class MultiTaskLSTM(MultiTaskTagger):
+    """What the BiLSTM says of a word is for all domains; the CRF, and with a generator the BiLSTM, for one."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters(MultiTaskInputs):
+        """What is read, as in ``WordInputs``. tasks: what is learnt, of target-ner, source-ner, and of target-lm,
+        source-lm, whose raw text the adversary reads. lstm_size: units of one direction of the BiLSTM, which has one
+        layer. dropout: share of its outputs dropped. crf: domain gives each domain a linear map and a CRF of its own,
+        shared gives all one, auto shares where all domains have the same types or tags are learnt in one domain only.
+        source_weight, target_weight: of the loss of a domain's tags. legal: give only sequences that the tag scheme
+        allows. generator: domain generates the BiLSTM's parameters from a vector of the domain, of domain_size values.
+        adversary: what tells the domains apart while the BiLSTM learns that it cannot: grad, dann or none.
+        adversary_weight: of its loss. adversary_warmup: updates until dann has its full effect. focal_alpha: weight of
+        the source in grad's loss, the target has the rest; focal_gamma: how much less sentences weigh that are easy.
+        """
+
+        generator: Literal["none", "domain"] = "none"
+        domain_size: int = 16
+        adversary: Literal["none", "grad", "dann"] = "none"
+        adversary_weight: float = 1.0
+        adversary_warmup: int = 1000
+        focal_alpha: float = 0.25
+        focal_gamma: float = 2.0
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            check_range("domain_size", self.domain_size, 1)
+            check_range("adversary_weight", self.adversary_weight, 0)
+            check_range("adversary_warmup", self.adversary_warmup, 1)
+            check_range("focal_alpha", self.focal_alpha, 0, 1)
+            check_range("focal_gamma", self.focal_gamma, 0)
+            if self.learns("lm") and self.adversary == "none":
+                raise CrossNERError(
+                    f"tasks={self.tasks}, adversary=none: nothing reads raw text.",
+                    hint="Set adversary=dann or adversary=grad, or take target-lm and source-lm out of tasks.",
+                )
+
+    losses_computed: Tensor
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        size = hyper.lstm_size
+        self.lstm: BiLSTM | GeneratedBiLSTM = BiLSTM(encoder.output_dim, size)
+        if hyper.generator == "domain":
+            self.lstm = GeneratedBiLSTM(encoder.output_dim, size, domains=2, domain_size=hyper.domain_size)
+        self.dropout = Dropout(hyper.dropout)
+        if hyper.adversary == "grad":
+            self.discriminator: AttentiveDiscriminator | MeanDiscriminator = AttentiveDiscriminator(2 * size)
+        elif hyper.adversary == "dann":
+            self.discriminator = MeanDiscriminator(2 * size)
+            self.register_buffer("losses_computed", torch.zeros(()))
+
+    def set_word_counts(self, counts: Tensor) -> None:
+        """Nothing depends on how often words occur."""
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """The CRF's, unless the text is raw, and the adversary's, each summed over its units and weighted."""
+        words = self.encoder(batch)  # (B, W, D)
+        terms: dict[str, Tensor] = {}
+        for domain, rows in self.rows_by_domain(batch):
+            mask = batch.word_mask[rows]
+            states = self.tag_states(words[rows], mask, domain)  # (B, W, 2 H)
+            if not batch.is_raw:
+                assert batch.tags is not None
+                terms["tags"] = terms.get("tags", 0) + self.tag_loss(states, batch.tags[rows], mask, domain)
+            if self.hyper.adversary != "none":
+                loss = self._adversary_loss(states, mask, domain)
+                terms["adversary"] = terms.get("adversary", 0) + self.hyper.adversary_weight * loss
+        if self.training and self.hyper.adversary == "dann":
+            self.losses_computed += 1
+        return terms
+
+    def units(self, batch: Batch) -> dict[str, int]:
+        """Words; for the adversary sentences."""
+        tags = {} if batch.is_raw else {"tags": batch.words}
+        return tags if self.hyper.adversary == "none" else {**tags, "adversary": len(batch)}
+
+    def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """What the BiLSTM says, (B, W, 2 H), of its input, (B, W, D)."""
+        generated = (domain,) if isinstance(self.lstm, GeneratedBiLSTM) else ()
+        states: Tensor = self.dropout(self.lstm(words, mask, *generated))
+        return states
+
+    def _adversary_loss(self, states: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """How badly the domain of sentences is told from states, (B, W, 2 H), summed. In fp32."""
+        with torch.autocast(states.device.type, enabled=False):
+            logits = self.discriminator(reverse_gradient(states, self._reversal(states)), mask)  # (B,)
+            is_source = torch.full_like(logits, domain == SOURCE, dtype=torch.bool)
+            if self.hyper.adversary == "grad":
+                return focal_loss(logits, is_source, self.hyper.focal_alpha, self.hyper.focal_gamma)
+            return functional.binary_cross_entropy_with_logits(logits, is_source.float(), reduction="sum")
+
+    def _reversal(self, states: Tensor) -> Tensor:
+        """What the reversed gradient is multiplied by: grows with the updates in DANN."""
+        if self.hyper.adversary == "grad":
+            return states.new_tensor(GRAD_REVERSAL)
+        updates = self.losses_computed / len(self.hyper.task_names)  # an update computes a loss for each task
+        return reversal_factor((updates / self.hyper.adversary_warmup).clamp(max=1))
+
+
+METHOD = MultiTaskLSTM

@@ -1,0 +1,145 @@
+"""What taggers share that learn several tasks of a target and a source: the tasks, and a CRF for each domain."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.encoders import Encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import check_range
+from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.subwords import Batch
+from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
+from crossner_cli.tags import TagSet
+from crossner_cli.word_reader import WordInputs
+
+TASKS = ("target-ner", "source-ner", "target-lm", "source-lm")
+TARGET, SOURCE = 0, 1  # numbers of the domains
+Rows = Tensor | slice  # of a batch
+
+
+def read_tasks(text: str) -> tuple[str, ...]:
+    """The tasks that a comma-separated text names, in the order of ``TASKS``.
+
+    Raises:
+        CrossNERError: It names none, one that there is not, or one twice.
+    """
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in TASKS or names.count(name) > 1:
+            problem = "more than once" if name in TASKS else "which is none"
+            raise CrossNERError(
+                f"tasks={text}: names {name!r}, {problem}.", hint=f"Tasks: {', '.join(TASKS)}, with commas between."
+            )
+    return tuple(task for task in TASKS if task in names)
+
+
+@dataclass(frozen=True)
+class MultiTaskInputs(WordInputs):
+    """What is read, as in ``WordInputs``. lstm_size: units of one direction of the BiLSTM, which has one layer.
+    dropout: share of its outputs dropped. crf: domain gives each domain a linear map and a CRF of its own, shared gives
+    all one, auto shares where all domains have the same types or tags are learnt in one domain only. source_weight,
+    target_weight: of the loss of a domain's tags. legal: give only sequences that the tag scheme allows.
+    """
+
+    input_dropout: float = 0.5
+    tasks: str = "target-ner,source-ner"
+    lstm_size: int = 100
+    dropout: float = 0.5
+    crf: Literal["auto", "shared", "domain"] = "auto"
+    source_weight: float = 1.0
+    target_weight: float = 1.0
+    legal: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_lstm(1, self.lstm_size, self.dropout, fewest=1)
+        check_range("source_weight", self.source_weight, 0)
+        check_range("target_weight", self.target_weight, 0)
+        if not self.learns("ner"):
+            raise CrossNERError(
+                f"tasks={self.tasks}: no tags are learnt.", hint="Name target-ner, source-ner or both of them, too."
+            )
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The tasks, in the order of ``TASKS``."""
+        return read_tasks(self.tasks)
+
+    def learns(self, kind: str) -> int:
+        """In how many domains ``ner`` or ``lm`` is a task."""
+        return sum(task.endswith(f"-{kind}") for task in self.task_names)
+
+    def shares_crf(self, tag_set: TagSet) -> bool:
+        """Whether one CRF serves all domains."""
+        if self.crf == "auto":
+            types = [frozenset(types) for types in tag_set.domains.values()]
+            return self.learns("ner") == 1 or (len(types) > 1 and len(set(types)) == 1)
+        return self.crf == "shared"
+
+
+class MultiTaskTagger(Tagger):
+    """A BiLSTM-CRF of a target and a source. The first domain of the tag set is the target, any other the source; what
+    is in no tag set is read as the target.
+    """
+
+    reads = "words"
+    tag_dimensions = {
+        f"tag_layers.{domain}.{name}": dimensions
+        for domain in (TARGET, SOURCE) for name, dimensions in TAG_DIMENSIONS.items()
+    }  # fmt: skip
+
+    @classmethod
+    def streams(cls, hyper: Any) -> tuple[str, ...]:
+        """A batch of each task."""
+        tasks: tuple[str, ...] = hyper.task_names
+        return tasks
+
+    def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: MultiTaskInputs) -> None:
+        super().__init__(encoder, tag_set, hyper)
+        layers = 1 if hyper.shares_crf(tag_set) else 2
+        self.tag_layers = nn.ModuleList(TagLayer(2 * hyper.lstm_size, len(tag_set), "crf") for _ in range(layers))
+
+    def tag_layer(self, domain: int) -> TagLayer:
+        """Linear map and CRF of a domain."""
+        layer = self.tag_layers[min(domain, len(self.tag_layers) - 1)]
+        assert isinstance(layer, TagLayer)
+        return layer
+
+    def tag_loss(self, states: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """Negative log-likelihood of tags, (B, W), given states, (B, W, 2 H), of one domain, with its weight."""
+        weight = (self.hyper.target_weight, self.hyper.source_weight)[domain]
+        loss: Tensor = weight * self.tag_layer(domain).loss(states, tags, mask)
+        return loss
+
+    def rows_by_domain(self, batch: Batch) -> list[tuple[int, Rows]]:
+        """The domains of a batch, TARGET or SOURCE, and where their sentences stand."""
+        numbers = [min(self._domain_rows.get(domain, TARGET), SOURCE) for domain in batch.domains]
+        if len(set(numbers)) == 1:
+            return [(numbers[0], slice(None))]
+        rows = torch.tensor(numbers)
+        return [(number, (rows == number).nonzero()[:, 0].to(batch.word_mask.device)) for number in (TARGET, SOURCE)]
+
+    @abstractmethod
+    def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """What a domain's tags are told from, (B, W, 2 H), given the encoder's vectors, (B, W, D)."""
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The best sequence of the domain's tags, with the probability of each tag."""
+        words, allowed = self.encoder(batch), self.allowed_tags(batch)
+        moves = self.legal_moves() if self.hyper.legal else None
+        tags: list[list[int]] = [[] for _ in batch.domains]
+        probabilities: list[list[float]] = [[] for _ in batch.domains]
+        for domain, rows in self.rows_by_domain(batch):
+            mask = batch.word_mask[rows]
+            states = self.tag_states(words[rows], mask, domain)
+            decoded = self.tag_layer(domain).decode(states, mask, allowed[rows], moves)
+            places = rows.tolist() if isinstance(rows, Tensor) else range(len(batch))
+            for place, of_tags, of_probabilities in zip(places, *decoded, strict=True):
+                tags[place], probabilities[place] = of_tags, of_probabilities
+        return Decoded(tags, probabilities)

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Recurrent taggers of two labelled domains: one BiLSTM, generated BiLSTMs with language models, and the multi-cell LSTM.
+# Source: Jia, Liang and Zhang (2019), table 3; Jia and Zhang (2020), tables 2 and 5. Published F1: recipes/README.md
+# Needs: CROSSNER_MIRROR or a network for the data sets. EMBEDDINGS: a file of static vectors (GloVe 100, or PubMed 200 for
+# BioNLP, are the papers'); without, vectors are learnt with the tagger. INPUTS=transformer adds ENCODER, frozen.
+# Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. CORPUS and SOURCE_CORPUS give the language
+# models raw text beside the labelled sentences, which are all that table 3 reads.
+set -euo pipefail
+SOURCE=${SOURCE:-bionlp13pc}
+TARGET=${TARGET:-bionlp13cg}
+DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-}
+CORPUS=${CORPUS:-}
+SOURCE_CORPUS=${SOURCE_CORPUS:-}
+EMBEDDINGS=${EMBEDDINGS:-}
+INPUTS=${INPUTS:-words} # or transformer
+ENCODER=${ENCODER:-minilm}
+SEEDS=${SEEDS:-1,2,3}
+EPOCHS=${EPOCHS:-20}
+BATCH_SIZE=${BATCH_SIZE:-10}
+SYSTEMS=${SYSTEMS:-target fine-tune multi-task multi-task-lm co-lm co-ner full pgn grad multi-cell-target multi-cell multi-cell-no-losses}
+export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
+
+data=(--source "$SOURCE" --target "$TARGET")
+if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
+if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level domain); fi
+if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
+crossner prepare-data "${data[@]}"
+
+all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --seeds "$SEEDS")
+if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
+if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
+both=(joint-train --upsample 1)
+lm=(--method cross-domain-lm --set generator=none)
+models=()
+for system in $SYSTEMS; do
+  train=("${both[@]}")
+  case $system in
+    target) train=(finetune "${lm[@]}" --set tasks=target-ner) ;;
+    fine-tune)
+      crossner pretrain-source "${lm[@]}" --set tasks=source-ner "${all[@]}" --name source
+      train=(finetune "${lm[@]}" --set tasks=target-ner --start-from source)
+      ;;
+    multi-task) train+=(--method multi-task-lstm) ;;
+    multi-task-lm) train+=("${lm[@]}") ;;
+    co-lm) train=(finetune --method cross-domain-lm --set generator=task --set tasks=target-ner,target-lm) ;;
+    co-ner) train+=(--method cross-domain-lm --set generator=domain --set tasks=target-ner,source-ner) ;;
+    full) train+=(--method cross-domain-lm) ;;
+    pgn) train+=(--method multi-task-lstm --set generator=domain) ;;
+    grad) train+=(--method multi-task-lstm --set adversary=grad) ;;
+    multi-cell-target) train=(finetune --method multi-cell-lstm --set tasks=target-ner) ;;
+    multi-cell) train+=(--method multi-cell-lstm) ;;
+    multi-cell-no-losses) train+=(--method multi-cell-lstm --set entity_weight=0 --set attention_weight=0) ;;
+    *) echo "There is no system $system." >&2 && exit 2 ;;
+  esac
+  crossner "${train[@]}" "${all[@]}" --name "$system"
+  models+=(--model "$system")
+done
+crossner evaluate "${models[@]}"

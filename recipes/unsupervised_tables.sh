@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# News labels, raw text of the target, no target label: self-training, DANN, cross-domain language models, multi-cell LSTM.
+# Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), table 3. Published F1: recipes/README.md
+# Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
+# (without, the news sentences themselves); DICTIONARY, names with types of the target, for multi-cell-dictionary.
+# Differs: crossner's optimiser and epochs. The papers' target text is CBS SciTech News, 398,990 sentences.
+set -euo pipefail
+SOURCE=${SOURCE:-conll2003}
+TARGET=${TARGET:-cbs-scitech-2019} # or cbs-scitech-2020, the same sentences labelled anew: not to be compared
+MAP_TYPES=${MAP_TYPES-person=PER,organisation=ORG,location=LOC,misc=MISC}
+CORPUS=${CORPUS:?names no raw text of the target}
+SOURCE_CORPUS=${SOURCE_CORPUS:-}
+DICTIONARY=${DICTIONARY:-}
+EMBEDDINGS=${EMBEDDINGS:-}
+INPUTS=${INPUTS:-words} # or transformer
+ENCODER=${ENCODER:-minilm}
+SEEDS=${SEEDS:-1,2,3}
+EPOCHS=${EPOCHS:-10}
+BATCH_SIZE=${BATCH_SIZE:-10}
+SYSTEMS=${SYSTEMS:-source self-train dann full multi-cell multi-cell-dictionary}
+export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
+
+data=(--target "$TARGET" --corpus "$CORPUS" --corpus-level domain)
+if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
+if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
+crossner prepare-data --source "$SOURCE" "${data[@]}"
+
+all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --seeds "$SEEDS" --select-on source)
+if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
+if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
+stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)
+cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm)
+
+# The first tagger labels the target's raw text, which is then learnt together with the news.
+self_train() {
+  local run=$CROSSNER_RUN/self-train-data
+  mkdir -p "$run/data"
+  if [ ! -f "$run/data/train.jsonl" ]; then
+    crossner predict "$CROSSNER_RUN/prepare-data/corpus/domain.txt" --model source --format jsonl --output "$run/raw.jsonl" --force
+    cat "$CROSSNER_RUN/prepare-data/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.jsonl"
+    cp "$CROSSNER_RUN/prepare-data/source/dev.jsonl" "$run/data/dev.jsonl"
+  fi
+  crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET"
+  crossner pretrain-source --run "$run" "${stm[@]}" "${all[@]}" --name self-train
+}
+
+models=()
+for system in $SYSTEMS; do
+  train=(joint-train)
+  case $system in
+    source) train=(pretrain-source "${stm[@]}") ;;
+    self-train) self_train && models+=(--model "$CROSSNER_RUN/self-train-data/self-train") && continue ;;
+    dann) train+=(--method multi-task-lstm --set tasks=source-ner,target-lm --set adversary=dann) ;;
+    full) train+=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm) ;;
+    multi-cell) train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0.5) ;;
+    multi-cell-dictionary)
+      train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0.5)
+      train+=(--dictionary "${DICTIONARY:?names no list of names}")
+      ;;
+    *) echo "There is no system $system." >&2 && exit 2 ;;
+  esac
+  crossner "${train[@]}" "${all[@]}" --name "$system"
+  models+=(--model "$system")
+done
+crossner evaluate "${models[@]}"

@@ -1,0 +1,395 @@
+"""Cross-domain language modelling: what is shared, what learns from what, and what each setting turns it into."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_methods import TAG_SET, batch_of, decode, find_method, make_tagger, read_settings, some_sentences
+from torch import Tensor
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.generated_lstm import GeneratedBiLSTM
+from crossner_cli.language_model import language_model_loss
+from crossner_cli.layers import BiLSTM
+from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
+from crossner_cli.multi_task import SOURCE, TARGET, TASKS, read_tasks
+from crossner_cli.subwords import UNLABELLED, Batch
+from crossner_cli.tags import TagSet
+from crossner_cli.word_reader import Vocabulary
+
+SAME_TYPES = TagSet({"news": ("person", "place"), "songs": ("person", "place")})
+SMALL = ("lstm_size=6", "dropout=0", "negatives=3", "domain_size=3", "task_size=2")
+UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"
+WORDS = 9
+
+
+class GivenVectors(torch.nn.Module):
+    """In an encoder's place: vectors that are parameters."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        super().__init__()
+        self.vectors = torch.nn.Parameter(vectors)
+        self.output_dim = vectors.shape[-1]
+        self.vocabulary = Vocabulary(tuple(map(str, range(WORDS))))
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.vectors
+
+
+def given(*settings: str, tag_set: TagSet = TAG_SET, method: str = "cross-domain-lm") -> Any:
+    """A tagger of random weights over given vectors."""
+    torch.manual_seed(3)
+    kind = find_method(method)
+    known = {field.name for field in dataclasses.fields(kind.Hyperparameters)}
+    small = [setting for setting in SMALL if setting.partition("=")[0] in known]
+    tagger = kind(GivenVectors(torch.randn(3, 7, 5)), tag_set, read_settings(kind, (*small, *settings)))
+    with torch.no_grad():
+        for value in tagger.parameters():
+            value.copy_(torch.randn_like(value) / value.shape[-1] ** 0.5)
+    return tagger.eval()
+
+
+def a_batch(*domains: str, raw: bool = False, tag_set: TagSet = TAG_SET) -> Batch:
+    """Three sentences, two of them padded, of one domain or several."""
+    torch.manual_seed(4)
+    mask = torch.arange(7) < torch.tensor([7, 3, 5])[:, None]
+    ids = torch.randint(WORDS + 1, mask.shape) * mask
+    tags = torch.randint(3, mask.shape) * mask  # O and a type that both domains have
+    none, places = torch.zeros(0), torch.zeros_like(ids)
+    names = domains * 3 if len(domains) == 1 else domains
+    return Batch(none, None, places, mask, None if raw else tags, names, int(mask.sum()), word_ids=ids, is_raw=raw)
+
+
+def step(tagger: Any, *batches: Batch) -> dict[str, Tensor | None]:
+    """Gradients of an update that reads these batches."""
+    tagger.zero_grad()
+    for batch in batches:
+        torch.stack(list(tagger(batch).values())).sum().backward()
+    return {name: value.grad for name, value in tagger.named_parameters()}
+
+
+SOURCE_NER, TARGET_NER = a_batch("songs"), a_batch("news")
+SOURCE_LM, TARGET_LM = a_batch("songs", raw=True), a_batch("news", raw=True)
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "streams"),
+    [
+        ((), TASKS),
+        (("lm_text=raw",), TASKS),
+        (("lm_text=labelled",), ("target-ner", "source-ner")),
+        (("tasks=source-lm, target-lm,source-ner",), ("source-ner", "target-lm", "source-lm")),
+        (("tasks=source-ner,source-lm,target-lm", "lm_text=labelled"), ("source-ner", "target-lm")),
+        (("tasks=target-ner",), ("target-ner",)),
+        (("tasks=target-ner,target-lm",), ("target-ner", "target-lm")),
+    ],
+)
+def test_an_update_reads_a_batch_of_each_task(settings, streams):
+    assert CrossDomainLM.streams(read_settings(CrossDomainLM, settings)) == streams
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("tasks=target-ner,ner", "'ner', which is none"), ("tasks=", "'', which is none"),
+        ("tasks=target-ner,target-ner", "'target-ner', more than once"), ("tasks=target-lm", "no tags are learnt"),
+        ("words=none", "without words there are none to predict"), ("lstm_size=0", "lstm_size=0"),
+        ("domain_size=0", "domain_size=0"), ("task_size=-1", "task_size=-1"), ("negatives=0", "negatives=0"),
+        ("lm_weight=-1", "lm_weight"), ("source_weight=nan", "source_weight"), ("target_weight=inf", "target_weight"),
+        ("generator=both", "full or domain or task or none"), ("lm_text=none", "both or labelled or raw"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_makes_no_sense_is_refused(setting, told):
+    with pytest.raises(CrossNERError) as caught:
+        read_settings(CrossDomainLM, [setting])
+    assert told in caught.value.problem
+    assert caught.value.hint
+
+
+def test_the_valid_tasks_are_named():
+    with pytest.raises(CrossNERError) as caught:
+        read_tasks("target-ner,lm")
+    assert "target-ner, source-ner, target-lm, source-lm" in caught.value.hint
+
+
+def test_settings_choose_the_bilstm_and_the_softmax():
+    sizes = {"full": (3, 2), "domain": (3, 0), "task": (0, 2)}
+    for generator, (domain_size, task_size) in sizes.items():
+        own = given(f"generator={generator}").lstm.generator
+        assert own.weights[0].shape[-2:] == (max(1, task_size), max(1, domain_size))
+        learnt = {name for name, _ in own.named_parameters() if "vectors" in name}
+        assert ("domain_vectors" in learnt, "task_vectors" in learnt) == (domain_size > 0, task_size > 0)
+    assert isinstance(given("generator=none").lstm, BiLSTM)
+    assert given("tasks=target-ner,source-ner").language_model is None
+    assert given("tasks=target-ner", "words=none").language_model is None
+    assert given().language_model.weight.shape == (WORDS + 1, 6)
+
+
+def test_sizes_are_those_of_the_paper():
+    encoder: Any = GivenVectors(torch.zeros(1, 1, 150))
+    hyper = CrossDomainLM.Hyperparameters()
+    tagger = CrossDomainLM(encoder, TAG_SET, hyper)
+    assert isinstance(tagger.lstm, GeneratedBiLSTM) and tagger.lstm.output_dim == 200
+    assert sum(value.numel() for value in tagger.lstm.generator.weights) == 201_600 * 64
+    assert (hyper.dropout, hyper.input_dropout, hyper.negatives) == (0.5, 0.5, 50)
+    assert hyper.word_size + hyper.character_size == 150
+    assert (hyper.source_weight, hyper.target_weight, hyper.lm_weight) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("tag_set", "settings", "layers"),
+    [
+        (TAG_SET, (), 2), (SAME_TYPES, (), 1), (TAG_SET, ("crf=shared",), 1), (SAME_TYPES, ("crf=domain",), 2),
+        (TAG_SET, (UNSUPERVISED,), 1), (TagSet({"a": ("x", "y"), "b": ("y", "x")}), (), 1),
+    ],
+)  # fmt: skip
+def test_one_crf_serves_domains_of_the_same_types_and_those_without_labels(tag_set, settings, layers):
+    tagger = given(*settings, tag_set=tag_set)
+    assert len(tagger.tag_layers) == layers
+    assert (tagger.tag_layer(TARGET) is tagger.tag_layer(SOURCE)) == (layers == 1)
+
+
+# Losses
+
+
+def test_each_term_is_what_the_bilstm_of_its_domain_and_task_says():
+    tagger = given("source_weight=3", "target_weight=0.5", "lm_weight=2")
+    for domain, labelled, raw in ((TARGET, TARGET_NER, TARGET_LM), (SOURCE, SOURCE_NER, SOURCE_LM)):
+        mask, words = labelled.word_mask, tagger.encoder.vectors
+        tag_states, word_states = (tagger.lstm(words, mask, domain, task) for task in (NER, LM))
+        tags = (0.5, 3)[domain] * tagger.tag_layers[domain].loss(tag_states, labelled.tags, mask)
+        language = 2 * language_model_loss(tagger.language_model, word_states, labelled.word_ids, mask)
+        found = tagger.loss(labelled)
+        torch.testing.assert_close(found, {"tags": tags, "language": language})
+        torch.testing.assert_close(tagger.loss(raw), {"language": language})
+        assert tagger.units(labelled) == {"tags": 15, "language": 30}
+        assert tagger.units(raw) == {"language": 30}
+
+
+def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_a_task_and_it_is_wanted():
+    cases = {
+        (): ({"tags", "language"}, {"tags", "language"}),
+        ("lm_text=labelled",): ({"tags", "language"}, {"tags", "language"}),
+        ("lm_text=raw",): ({"tags"}, {"tags"}),
+        ("tasks=target-ner,source-ner,target-lm",): ({"tags", "language"}, {"tags"}),
+        ("tasks=target-ner,source-ner",): ({"tags"}, {"tags"}),
+    }
+    for settings, terms in cases.items():
+        tagger = given(*settings)
+        assert (set(tagger.loss(TARGET_NER)), set(tagger.loss(SOURCE_NER))) == terms
+        assert (set(tagger.units(TARGET_NER)), set(tagger.units(SOURCE_NER))) == terms
+
+
+def test_labels_of_a_dictionary_on_raw_text_are_not_read():
+    tagger = given()
+    labelled = dataclasses.replace(TARGET_LM, tags=torch.full_like(TARGET_LM.word_ids, UNLABELLED))
+    assert torch.equal(tagger.loss(labelled)["language"], tagger.loss(TARGET_LM)["language"])
+    assert list(tagger.loss(labelled)) == ["language"]
+
+
+def test_a_batch_of_both_domains_is_the_sum_of_its_sentences_and_an_unknown_domain_the_target():
+    tagger = given()
+    mixed = a_batch("news", "songs", "elsewhere")
+    alone = {"tags": torch.zeros(()), "language": torch.zeros(())}
+    for row, domain in enumerate(("news", "songs", "news")):
+        batch = a_batch(domain)
+        one = given()
+        one.encoder.vectors = torch.nn.Parameter(tagger.encoder.vectors.detach()[row : row + 1])
+        of_row = {name: getattr(batch, name)[row : row + 1] for name in ("word_mask", "tags", "word_ids")}
+        only = dataclasses.replace(batch, domains=(domain,), **of_row)
+        for name, value in one.loss(only).items():
+            alone[name] = alone[name] + value
+    torch.testing.assert_close(tagger.loss(mixed), alone)
+
+
+@pytest.mark.parametrize("generator", ["full", "domain", "task", "none"])
+def test_a_word_further_on_does_not_change_what_a_language_model_says(generator):
+    """The forward half sees no word behind the one it predicts from, the backward half none before it."""
+    tagger = given(f"generator={generator}")
+    words, mask = tagger.encoder.vectors.detach(), TARGET_LM.word_mask
+    before = tagger._states(words, mask, SOURCE, LM)
+    changed = words.clone()
+    changed[0, 4] += 1
+    difference = (tagger._states(changed, mask, SOURCE, LM) - before)[0].abs()
+    forward, backward = (half.amax(dim=1) > 0 for half in difference.chunk(2, dim=1))
+    assert forward.tolist() == [False] * 4 + [True] * 3
+    assert backward.tolist() == [True] * 5 + [False] * 2
+
+
+def test_a_weight_of_zero_removes_the_gradient_of_its_term():
+    tagger = given("lm_weight=0", "target_weight=0")
+    assert not any(value.any() for value in step(tagger, TARGET_NER, SOURCE_LM).values() if value is not None)
+    assert any(value.any() for value in step(tagger, SOURCE_NER).values() if value is not None)
+
+
+def test_without_a_language_model_and_with_one_hot_tasks_it_is_co_ner():
+    full, plain = given("lm_weight=0"), given("tasks=target-ner,source-ner", "generator=domain", "target_weight=2")
+    values, generator = full.state_dict(), full.lstm.generator
+    with torch.no_grad():
+        generator.task_vectors.copy_(torch.eye(2))
+        for weight, own in zip(generator.weights, plain.lstm.generator.weights, strict=True):
+            own.copy_(weight[..., NER : NER + 1, :])
+    plain.load_state_dict(
+        {name: value for name, value in values.items() if name in plain.state_dict() and "weights" not in name},
+        strict=False,
+    )
+    for batch in (TARGET_NER, SOURCE_NER):
+        torch.testing.assert_close(full.loss(batch)["tags"], plain.loss(batch)["tags"])
+        assert full.decode(batch) == plain.decode(batch)
+    of_full, of_plain = (step(tagger, TARGET_NER, SOURCE_NER) for tagger in (full, plain))
+    for name, gradient in of_plain.items():
+        of_ner = of_full[name][..., NER : NER + 1, :] if "weights" in name else of_full[name]
+        torch.testing.assert_close(of_ner, gradient)
+
+
+# What learns from what
+
+
+def learns(gradient: Tensor | None) -> list[bool]:
+    assert gradient is not None
+    return gradient.any(dim=1).tolist()
+
+
+def test_vectors_learn_from_batches_of_their_domain_and_task_only():
+    names = ("lstm.generator.domain_vectors", "lstm.generator.task_vectors")
+    tagger = given("lm_text=raw")
+    cases = [
+        ((TARGET_NER,), ([True, False], [True, False])),
+        ((SOURCE_NER,), ([False, True], [True, False])),
+        ((TARGET_LM,), ([True, False], [False, True])),
+        ((SOURCE_NER, SOURCE_LM), ([False, True], [True, True])),
+        ((SOURCE_NER, TARGET_LM), ([True, True], [True, True])),
+    ]
+    for batches, expected in cases:
+        gradients = step(tagger, *batches)
+        assert tuple(learns(gradients[name]) for name in names) == expected
+
+
+def test_without_labels_of_the_target_no_gradient_reaches_its_crf():
+    tagger = given(UNSUPERVISED, "crf=domain")
+    gradients = step(tagger, SOURCE_NER, SOURCE_LM, TARGET_LM)
+    assert all(gradients[name] is None for name in gradients if name.startswith("tag_layers.0"))
+    assert all(gradients[name] is not None for name in gradients if name.startswith("tag_layers.1"))
+
+
+def test_an_update_without_labels_of_the_target_changes_what_its_tags_are_told_from():
+    tagger = given(UNSUPERVISED, tag_set=SAME_TYPES)
+    generator = tagger.lstm.generator
+    before = [value.detach().clone() for value in generator(TARGET, NER)]
+    frozen = generator.domain_vectors.detach().clone()
+    step(tagger, SOURCE_NER, SOURCE_LM, TARGET_LM)
+    torch.optim.SGD(tagger.parameters(), lr=0.1).step()
+    assert all(bool((old != new).any()) for old, new in zip(before, generator(TARGET, NER), strict=True))
+    assert bool((generator.domain_vectors[TARGET] != frozen[TARGET]).any())
+
+
+def test_both_directions_and_both_domains_share_one_table():
+    tagger = given()
+    assert [name for name, _ in tagger.named_parameters() if name.startswith("language_model")] == [
+        "language_model.weight", "language_model.bias"
+    ]  # fmt: skip
+    for batch in (TARGET_LM, SOURCE_LM):
+        assert step(tagger, batch)["language_model.weight"].any()
+
+
+# Decoding
+
+
+@pytest.mark.parametrize("settings", [(), (UNSUPERVISED,), ("generator=none", "tasks=source-ner")])
+def test_the_target_is_decoded_by_its_own_bilstm_for_tags(settings):
+    tagger = given(*settings, tag_set=SAME_TYPES)
+    mask, words = TARGET_NER.word_mask, tagger.encoder.vectors
+    pair = () if "generator=none" in settings else (TARGET, NER)
+    states = tagger.lstm(words, mask, *pair)
+    allowed = torch.ones(3, len(SAME_TYPES), dtype=torch.bool)
+    assert tagger.decode(TARGET_NER) == tagger.tag_layers[0].decode(states, mask, allowed, tagger.legal_moves())
+
+
+def test_equal_vectors_of_the_domains_give_equal_tags():
+    tagger = given(tag_set=SAME_TYPES)
+    target, source = (tagger.decode(dataclasses.replace(batch, tags=None)) for batch in (TARGET_NER, SOURCE_NER))
+    assert target != source
+    with torch.no_grad():
+        tagger.lstm.generator.domain_vectors[0] = tagger.lstm.generator.domain_vectors[1]
+    assert tagger.decode(TARGET_NER) == tagger.decode(SOURCE_NER) == source
+
+
+def test_a_batch_of_both_domains_is_decoded_as_its_sentences_alone():
+    tagger = given()
+    mixed = tagger.decode(a_batch("songs", "news", "elsewhere"))
+    for row, domain in enumerate(("songs", "news", "elsewhere")):
+        alone = tagger.decode(a_batch(domain))
+        assert alone.tags[row] == mixed.tags[row]
+        assert alone.probabilities[row] == pytest.approx(mixed.probabilities[row], abs=1e-6)
+
+
+def test_decoding_does_without_word_counts_and_language_models(tiny_encoder_folder: Path):
+    tagger = make_tagger(tiny_encoder_folder, "cross-domain-lm")
+    before = decode(tagger, some_sentences(4))
+    with torch.no_grad():
+        tagger.language_model.weight.add_(1)
+    assert decode(tagger, some_sentences(4)) == before
+
+
+# Training and storage
+
+
+def test_word_counts_choose_what_is_drawn_and_are_stored_with_the_tagger():
+    tagger = given()
+    counts = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
+    tagger.set_word_counts(counts)
+    assert tagger.language_model.ids_by_rank[:3].tolist() == [5, 7, 4]
+    assert "language_model.ids_by_rank" in tagger.above_encoder()
+    given("tasks=target-ner").set_word_counts(counts)  # nothing to draw
+
+
+def test_training_draws_few_words_by_seed_and_evaluation_weighs_all():
+    tagger = given().train()
+    losses = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        losses.append(float(tagger.loss(TARGET_LM)["language"].detach()))
+    assert losses[0] == losses[1] != losses[2]
+    assert losses[0] < float(tagger.eval().loss(TARGET_LM)["language"].detach())
+
+
+def test_a_real_batch_of_raw_text_is_learnt(tiny_encoder_folder: Path):
+    tagger: Any = make_tagger(tiny_encoder_folder, "cross-domain-lm", TAG_SET, "lm_text=raw", "lstm_size=8").train()
+    batch = dataclasses.replace(batch_of(tagger, some_sentences(1), with_tags=False), is_raw=True)
+    assert batch.tags is None
+    optimiser = torch.optim.AdamW(tagger.parameters(), lr=2e-2)
+    losses = []
+    for _ in range(25):
+        loss = tagger(batch)["language"] / tagger.units(batch)["language"]
+        losses.append(float(loss.detach()))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert losses[-1] < losses[0] / 2
+
+
+def test_autocast_stops_at_the_encoder():
+    tagger = given()
+    for batch in (TARGET_NER, SOURCE_LM):
+        plain = tagger.loss(batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = tagger.loss(batch)
+        assert all(torch.equal(mixed[term], value) for term, value in plain.items())
+
+
+@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-task-lstm"])
+@pytest.mark.parametrize("crf", ["domain", "shared"])
+def test_each_tensor_tells_which_of_its_dimensions_count_tags(method, crf):
+    few_types = TagSet({"news": ("person",), "songs": ("place",)})  # 5 tags instead of 7
+    few = given(f"crf={crf}", method=method, tag_set=few_types).above_encoder()
+    tagger = given(f"crf={crf}", method=method)
+    for name, value in tagger.above_encoder().items():
+        sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
+        counting = tuple(place for place, pair in sizes if pair[0] != pair[1])
+        assert counting == tagger.tag_dimensions.get(name, ()), name

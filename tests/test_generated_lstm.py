@@ -1,0 +1,314 @@
+"""Generated LSTMs: the formula against independent computations, and the fused layer against nn.LSTM."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from crossner_cli import generated_lstm
+from crossner_cli.generated_lstm import GeneratedBiLSTM, ParameterGenerator, lstm_shapes, run_bilstm
+from crossner_cli.layers import BiLSTM
+
+WIDTH, HIDDEN = 5, 4
+LENGTHS = {"full": (6, 6, 6), "ragged": (6, 2, 5), "sparse": (6, 1, 1)}
+every_batch = pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+
+
+def make_layer(seed: int = 1, **sizes: int) -> GeneratedBiLSTM:
+    torch.manual_seed(seed)
+    wanted = {"domains": 2, "domain_size": 3, "tasks": 2, "task_size": 2} | sizes
+    return GeneratedBiLSTM(WIDTH, HIDDEN, **wanted)
+
+
+def some_words(lengths: tuple[int, ...] = LENGTHS["ragged"]) -> tuple[Tensor, Tensor]:
+    """Values and mask; where lengths differ, with a column that is all padding."""
+    torch.manual_seed(9)
+    mask = torch.arange(max(lengths) + (len(set(lengths)) > 1)) < torch.tensor(lengths)[:, None]
+    return torch.randn(*mask.shape, WIDTH, requires_grad=True), mask
+
+
+def stock_of(parameters: list[Tensor]) -> BiLSTM:
+    """An ordinary layer with these parameters."""
+    layer = BiLSTM(WIDTH, HIDDEN)
+    with torch.no_grad():
+        for own, given in zip(layer.lstm.parameters(), parameters, strict=True):
+            own.copy_(given)
+    return layer
+
+
+def flat(parameters: list[Tensor]) -> Tensor:
+    return torch.cat([value.flatten() for value in parameters])
+
+
+# The formula
+
+
+def test_each_parameter_is_the_sum_over_both_vectors():
+    generator = ParameterGenerator([(2, 3), (4,)], 1.0, domains=2, domain_size=3, tasks=3, task_size=2)
+    for domain, task in itertools.product(range(2), range(3)):
+        for weight, found in zip(generator.weights, generator(domain, task), strict=True):
+            assert found.shape == weight.shape[:-2]
+            for place in itertools.product(*map(range, found.shape)):
+                expected = sum(
+                    weight[place][v, u] * generator.task_vectors[task, v] * generator.domain_vectors[domain, u]
+                    for v, u in itertools.product(range(2), range(3))
+                )
+                torch.testing.assert_close(found[place], expected)
+
+
+def test_the_order_of_contraction_does_not_matter():
+    layer = make_layer().double()
+    generator = layer.generator
+    for domain, task in itertools.product(range(2), repeat=2):
+        of_domain, of_task = generator.domain_vectors[domain], generator.task_vectors[task]
+        for weight, found in zip(generator.weights, generator(domain, task), strict=True):
+            torch.testing.assert_close(found, (weight @ of_domain) @ of_task)
+            torch.testing.assert_close(found, (weight.transpose(-1, -2) @ of_task) @ of_domain)
+
+
+@pytest.mark.parametrize("part", ["weights", "domain_vectors", "task_vectors"])
+def test_what_is_generated_is_linear_in_each_part(part):
+    first, second = (make_layer(seed).generator.double() for seed in (1, 2))
+    second.load_state_dict({
+        name: value if part in name else first.state_dict()[name] for name, value in second.state_dict().items()
+    })  # fmt: skip
+    total = copy.deepcopy(first)
+    with torch.no_grad():
+        for name, value in total.named_parameters():
+            if part in name:
+                value.copy_(2 * first.get_parameter(name) - 3 * second.get_parameter(name))
+    expected = 2 * flat(first(1, 0)) - 3 * flat(second(1, 0))
+    torch.testing.assert_close(flat(total(1, 0)), expected)
+
+
+def test_one_hot_vectors_choose_among_four_separate_layers():
+    """Not only what is read: an update of one pair leaves the other three as they are."""
+    layer, (values, mask) = make_layer(domain_size=2, task_size=2), some_words()
+    with torch.no_grad():
+        layer.generator.domain_vectors.copy_(torch.eye(2))
+        layer.generator.task_vectors.copy_(torch.eye(2))
+    for domain, task in itertools.product(range(2), repeat=2):
+        separate = stock_of([weight[..., task, domain] for weight in layer.generator.weights])
+        layer.zero_grad()
+        found, expected = layer(values, mask, domain, task), separate(values, mask)
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+        found.square().sum().backward()
+        expected.square().sum().backward()
+        for weight, own in zip(layer.generator.weights, separate.lstm.parameters(), strict=True):
+            expected_gradient = torch.zeros_like(weight)
+            expected_gradient[..., task, domain] = own.grad
+            torch.testing.assert_close(weight.grad, expected_gradient, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("without", ["task", "domain"])
+def test_without_vectors_of_one_kind_they_are_the_number_one(without):
+    """V = 1 and I^T = [1] is CO-NER, U = 1 and I^D = [1] is CO-LM: one vector, one product."""
+    layer = make_layer(**{f"{without}_size": 0})
+    generator = layer.generator
+    left = "domain" if without == "task" else "task"
+    vectors = getattr(generator, f"{left}_vectors")
+    assert [name for name, _ in generator.named_parameters() if "vectors" in name] == [f"{left}_vectors"]
+    assert [name for name in generator.state_dict() if "vectors" in name] == [f"{left}_vectors"]
+    for domain, task in itertools.product(range(2), repeat=2):
+        chosen = vectors[domain if left == "domain" else task]
+        for weight, found in zip(generator.weights, generator(domain, task), strict=True):
+            torch.testing.assert_close(found, weight.flatten(-2) @ chosen)
+
+
+def test_equal_vectors_of_domains_give_equal_outputs():
+    layer, (values, mask) = make_layer(), some_words()
+    assert not torch.equal(layer(values, mask, 0, 1), layer(values, mask, 1, 1))
+    with torch.no_grad():
+        layer.generator.domain_vectors[1] = layer.generator.domain_vectors[0]
+    assert torch.equal(layer(values, mask, 0, 1), layer(values, mask, 1, 1))
+    assert not torch.equal(layer(values, mask, 0, 0), layer(values, mask, 0, 1))
+
+
+# The start
+
+
+def test_sizes_are_those_of_the_paper():
+    layer = GeneratedBiLSTM(150, 100, domains=2, domain_size=8, tasks=2, task_size=8)
+    shapes = lstm_shapes(150, 100)
+    assert [tuple(value.shape) for value in BiLSTM(150, 100).lstm.parameters()] == shapes
+    assert sum(torch.Size(shape).numel() for shape in shapes) == 201_600
+    assert sum(value.numel() for value in layer.generator.weights) == 12_902_400
+    assert sum(value.numel() for value in layer.parameters()) == 12_902_400 + 4 * 8
+    bounds = [float(value.detach().abs().max()) for value in layer.generator.weights]
+    assert bounds == pytest.approx([0.1] * 8, rel=0.01)
+    generator = layer.generator
+    assert max(generator.domain_vectors.abs().max(), generator.task_vectors.abs().max()) <= (3 / 8) ** 0.5
+
+
+def test_generated_parameters_start_with_the_variance_of_an_ordinary_lstm():
+    """Given the vectors, the variance is |I^T|^2 |I^D|^2 / (3 h); over many draws of them it is 1 / (3 h)."""
+    hidden = 20
+    generator = ParameterGenerator([(100, 200)], hidden**-0.5, domain_size=8, task_size=8)
+    scales = []
+    for seed in range(300):
+        torch.manual_seed(seed)
+        fresh = ParameterGenerator([], 1.0, domain_size=8, task_size=8)
+        scales.append((fresh.domain_vectors.square().sum() * fresh.task_vectors.square().sum()).item())
+        if seed < 5:
+            generator.domain_vectors, generator.task_vectors = fresh.domain_vectors, fresh.task_vectors
+            variance = generator(0, 0)[0].var().item()
+            assert variance == pytest.approx(scales[-1] / (3 * hidden), rel=0.03)
+    assert sum(scales) / len(scales) == pytest.approx(1, rel=0.1)
+
+
+# The fused layer
+
+
+@every_batch
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_the_layer_is_an_ordinary_one_with_the_generated_parameters(lengths, with_gradient):
+    layer, (values, mask) = make_layer(), some_words(lengths)
+    with torch.set_grad_enabled(with_gradient):
+        separate = stock_of(layer.generator(1, 0))
+        found, expected = layer(values, mask, 1, 0), separate(values, mask)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    assert not found[~mask].any()
+
+
+@every_batch
+def test_gradients_are_those_of_an_ordinary_layer(lengths):
+    values, mask = some_words(lengths)
+    values = values.detach()
+    mine, other = (values.clone().requires_grad_() for _ in range(2))
+    parameters = [value.detach().requires_grad_() for value in make_layer().generator(0, 1)]
+    separate = stock_of(parameters)
+    weights = torch.randn(*mask.shape, 2 * HIDDEN)
+    (run_bilstm(parameters, mine, mask) * weights).sum().backward()
+    (separate(other, mask) * weights).sum().backward()
+    torch.testing.assert_close(mine.grad, other.grad, atol=1e-6, rtol=1e-5)
+    for value, own in zip(parameters, separate.lstm.parameters(), strict=True):
+        torch.testing.assert_close(value.grad, own.grad, atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_reach_the_vectors_and_are_those_of_differences():
+    layer, (values, mask) = make_layer().double(), some_words()
+    run = run_bilstm
+    values = values.detach().double()
+
+    def total() -> Tensor:
+        return run(layer.generator(1, 1), values, mask).square().sum()
+
+    total().backward()
+    for name, value in layer.named_parameters():
+        assert value.grad is not None
+        place = tuple(int(size) - 1 for size in value.shape)  # of domain 1 and task 1 in the vectors
+        outcomes = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                value[place] += sign * 1e-6
+                outcomes.append(float(total()))
+                value[place] -= sign * 1e-6
+        assert float(value.grad[place]) == pytest.approx((outcomes[0] - outcomes[1]) / 2e-6, rel=1e-4), name
+
+
+def test_only_the_vectors_of_the_pair_that_was_run_learn():
+    layer, (values, mask) = make_layer(), some_words()
+    layer(values, mask, 1, 0).sum().backward()
+    generator = layer.generator
+    assert generator.domain_vectors.grad.any(dim=1).tolist() == [False, True]
+    assert generator.task_vectors.grad.any(dim=1).tolist() == [True, False]
+
+
+@every_batch
+def test_nothing_is_read_through_padding(lengths):
+    layer, (values, mask) = make_layer(), some_words(lengths)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            together = layer(values, mask, 0, 0)
+            poisoned = layer(values.masked_fill(~mask[..., None], 50.0), mask, 0, 0)
+            assert torch.equal(together, poisoned)
+            for row, length in enumerate(lengths):
+                alone = layer(values[row : row + 1, :length], mask[row : row + 1, :length], 0, 0)
+                torch.testing.assert_close(together[row, :length], alone[0], atol=1e-6, rtol=0)
+
+
+def test_a_backward_half_with_the_weights_of_the_forward_half_reads_a_reversed_sentence_alike():
+    parameters = [torch.randn(shape) / 2 for shape in lstm_shapes(WIDTH, HIDDEN)[:4]] * 2
+    values, mask = some_words((6, 6))
+    states, turned = run_bilstm(parameters, values, mask), run_bilstm(parameters, values.flip(1), mask)
+    forward, backward = states.chunk(2, dim=2)
+    torch.testing.assert_close(turned.flip(1), torch.cat([backward, forward], dim=2))
+
+
+# Precision and cache
+
+
+def test_the_layer_runs_in_full_precision_under_autocast():
+    layer, (values, mask) = make_layer(), some_words()
+    plain = layer(values, mask, 1, 1)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = layer(values, mask, 1, 1)
+    assert torch.equal(plain, mixed)
+
+
+def test_without_gradients_in_evaluation_parameters_are_generated_once(monkeypatch):
+    calls: list[tuple[int, int]] = []
+    generate = ParameterGenerator._generate
+    monkeypatch.setattr(
+        ParameterGenerator, "_generate", lambda self, *pair: calls.append(pair) or generate(self, *pair)
+    )
+    layer, (values, mask) = make_layer().eval(), some_words()
+    with torch.no_grad():
+        first = [layer(values, mask, domain, 1) for domain in (0, 1, 0, 1)]
+    assert calls == [(0, 1), (1, 1)] and torch.equal(first[0], first[2])
+    layer(values, mask, 0, 1)  # a gradient may be wanted
+    layer.train()
+    with torch.no_grad():
+        layer(values, mask, 0, 1)
+    assert len(calls) == 4
+
+
+def change_in_place(layer: Any) -> None:
+    with torch.no_grad():
+        layer.generator.domain_vectors.mul_(2)
+
+
+def load_others(layer: Any) -> None:
+    layer.load_state_dict(make_layer(seed=2).state_dict())
+
+
+def make_a_step(layer: Any) -> None:
+    values, mask = some_words()
+    layer.train()(values, mask, 0, 0).sum().backward()
+    torch.optim.SGD(layer.parameters(), lr=0.1).step()
+    layer.eval()
+
+
+@pytest.mark.parametrize("change", [change_in_place, load_others, make_a_step])
+def test_what_was_generated_before_a_change_is_not_used_after_it(change):
+    layer, (values, mask) = make_layer().eval(), some_words()
+    with torch.no_grad():
+        before = layer(values, mask, 0, 0)
+    change(layer)
+    with torch.no_grad():
+        after = layer(values, mask, 0, 0)
+    assert not torch.equal(before, after)
+    torch.testing.assert_close(after, layer(values, mask, 0, 0), atol=1e-6, rtol=0)
+
+
+def test_a_copied_or_stored_layer_has_what_it_needs():
+    layer, (values, mask) = make_layer().eval(), some_words()
+    other = make_layer(seed=2).eval()
+    with torch.no_grad():
+        expected = layer(values, mask, 1, 1)
+        other.load_state_dict(layer.state_dict())
+        for each in (copy.deepcopy(layer), other):
+            assert torch.equal(each(values, mask, 1, 1), expected)
+    assert {name.split(".")[1] for name in layer.state_dict()} == {"weights", "domain_vectors", "task_vectors"}
+
+
+def test_the_layer_takes_the_place_of_an_ordinary_one():
+    layer: nn.Module = GeneratedBiLSTM(WIDTH, HIDDEN)
+    values, mask = some_words()
+    assert layer(values, mask).shape == (*mask.shape, layer.output_dim) == (*mask.shape, BiLSTM(5, HIDDEN).output_dim)
+    assert generated_lstm.make_vectors(3, 0).tolist() == [[1], [1], [1]]

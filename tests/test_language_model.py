@@ -1,0 +1,232 @@
+"""Sampled softmax and the two language models over a BiLSTM, against sums written out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from crossner_cli.language_model import SampledSoftmax, draw_distinct, expected_counts, language_model_loss
+
+WORDS, SIZE = 12, 4
+
+
+def make_head(negatives: int = 5, *, correct: bool = True, words: int = WORDS) -> SampledSoftmax:
+    torch.manual_seed(7)
+    head = SampledSoftmax(words, SIZE, negatives, correct)
+    with torch.no_grad():
+        head.bias.copy_(torch.randn(words))
+    return head
+
+
+def some_targets(count: int = 9, words: int = WORDS) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(3)
+    return torch.randn(count, SIZE), torch.randint(words, (count,))
+
+
+def full_loss(head: SampledSoftmax, states: Tensor, targets: Tensor) -> Tensor:
+    shares = (states @ head.weight.T + head.bias).softmax(dim=1)
+    return -sum(shares[row, target].log() for row, target in enumerate(targets.tolist()))
+
+
+def test_every_word_is_weighed_in_evaluation():
+    head, (states, targets) = make_head().eval(), some_targets()
+    torch.testing.assert_close(head.loss(states, targets), full_loss(head, states, targets))
+
+
+def test_a_full_softmax_of_many_words_is_computed_in_parts(monkeypatch):
+    head, (states, targets) = make_head().eval(), some_targets()
+    monkeypatch.setattr("crossner_cli.language_model.LARGEST_SCORES", 2 * WORDS)
+    torch.testing.assert_close(head.loss(states, targets), full_loss(head, states, targets))
+
+
+@pytest.mark.parametrize("negatives", [WORDS, WORDS + 1, 1000])
+def test_where_no_more_words_exist_than_are_wanted_all_are_taken(negatives):
+    head, (states, targets) = make_head(negatives).train(), some_targets()
+    torch.testing.assert_close(head.loss(states, targets), full_loss(head, states, targets))
+
+
+def test_all_words_drawn_without_correction_are_a_full_softmax():
+    head, (states, targets) = make_head(correct=False), some_targets()
+    everything = torch.randperm(WORDS)
+    torch.testing.assert_close(head._sampled_loss(states, targets, everything, 99), full_loss(head, states, targets))
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_the_sampled_loss_is_a_softmax_among_the_target_and_what_else_was_drawn(correct):
+    head, (states, targets) = make_head(correct=correct), some_targets()
+    head.set_counts(torch.randint(100, (WORDS,)))
+    ranks, tries = torch.tensor([3, 0, 7, 11]), 6
+    rank_of = {word: rank for rank, word in enumerate(head.ids_by_rank.tolist())}
+
+    def score(row: int, word: int) -> float:
+        often = 1 - (1 - math.log((rank_of[word] + 2) / (rank_of[word] + 1)) / math.log(WORDS + 1)) ** tries
+        return (states[row] @ head.weight[word] + head.bias[word]).item() - correct * math.log(often + 1e-7)
+
+    drawn = [word for word, rank in rank_of.items() if rank in ranks.tolist()]
+    expected = 0.0
+    for row, target in enumerate(targets.tolist()):  # a drawn word that is the target counts once
+        total = math.fsum(math.exp(score(row, word)) for word in {target, *drawn})
+        expected += math.log(total) - score(row, target)
+    assert head._sampled_loss(states, targets, ranks, tries).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_word_that_was_drawn_and_meant_is_not_pushed_away():
+    head, states = make_head(), torch.randn(1, SIZE)
+    ranks = torch.tensor([2, 5])
+    assert head._sampled_loss(states, torch.tensor([2]), ranks[:1], 3).item() == 0
+    with_target = head._sampled_loss(states, torch.tensor([2]), ranks, 3)
+    torch.testing.assert_close(with_target, head._sampled_loss(states, torch.tensor([2]), ranks[1:], 3))
+
+
+@pytest.mark.parametrize(("words", "count"), [(2, 1), (50, 49), (1000, 50), (200_000, 50), (7, 7)])
+def test_drawn_words_are_distinct_and_exist(words, count):
+    torch.manual_seed(1)
+    for _ in range(20):
+        ranks, tries = draw_distinct(words, count)
+        assert len(set(ranks.tolist())) == len(ranks) == count <= tries
+        assert set(ranks.tolist()) <= set(range(words))
+
+
+def test_tries_are_those_until_the_last_new_word_was_met(monkeypatch):
+    told = torch.tensor([1, 1, 4, 1, 4, 2, 9, 3], dtype=torch.float64)  # ranks 0, 0, 3, 0, 3, 1, 8, 2
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: (told.log() + 1e-9) / math.log(11))
+    for count, (ranks, tries) in {1: ([0], 1), 2: ([0, 3], 3), 3: ([0, 3, 1], 6), 5: ([0, 3, 1, 8, 2], 8)}.items():
+        found, needed = draw_distinct(10, count)
+        assert (found.tolist(), needed) == (ranks, tries)
+
+
+def test_words_are_drawn_log_uniformly_over_their_ranks():
+    torch.manual_seed(1)
+    words, draws = 6, 4000
+    firsts = torch.stack([draw_distinct(words, 2)[0] for _ in range(draws)])
+    one_try = torch.tensor([math.log((rank + 2) / (rank + 1)) / math.log(words + 1) for rank in range(words)])
+    assert float(one_try.sum()) == pytest.approx(1)
+    torch.testing.assert_close(torch.bincount(firsts[:, 0], minlength=words) / draws, one_try, atol=0.03, rtol=0)
+    then = sum(one_try[rank] * one_try / (1 - one_try[rank]) * (torch.arange(words) != rank) for rank in range(words))
+    torch.testing.assert_close(torch.bincount(firsts[:, 1], minlength=words) / draws, then, atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("words", [2, 50, 400_000])
+@pytest.mark.parametrize("tries", [1, 60, 10**7])
+def test_expected_counts_are_probabilities_that_fall_with_the_rank(words, tries):
+    expected = expected_counts(words, torch.arange(words), tries)
+    assert bool(((expected > 0) & (expected <= 1)).all())
+    assert bool((expected[1:] <= expected[:-1]).all())
+    if tries == 1:
+        assert float(expected.double().sum()) == pytest.approx(1, rel=1e-4)
+
+
+def test_one_draw_serves_all_targets_of_a_call_and_the_next_call_draws_again(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        "crossner_cli.language_model.draw_distinct", lambda *sizes: calls.append(sizes) or draw_distinct(*sizes)
+    )
+    head, (states, targets) = make_head().train(), some_targets(6)
+    language_model_loss(head, torch.randn(2, 3, 2 * SIZE), targets.view(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    assert calls == [(WORDS, 5)] * 2  # one for each direction
+    losses = {float(head.loss(states, targets)) for _ in range(5)}
+    assert len(losses) > 1
+
+
+def test_the_same_seed_draws_the_same_words():
+    head, (states, targets) = make_head(words=500).train(), some_targets(words=500)
+    losses = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        losses.append(head.loss(states, targets))
+    assert torch.equal(losses[0], losses[1]) and not torch.equal(losses[0], losses[2])
+
+
+def test_words_are_ranked_by_falling_frequency_and_ties_by_number():
+    head = make_head(words=5)
+    assert head.ids_by_rank.tolist() == head.rank_of_id.tolist() == [0, 1, 2, 3, 4]
+    head.set_counts(torch.tensor([2, 0, 9, 2, 3]))
+    assert head.ids_by_rank.tolist() == [2, 4, 0, 3, 1]
+    assert head.rank_of_id.tolist() == [2, 4, 0, 3, 1]
+    assert head.rank_of_id[head.ids_by_rank].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="5 words"):
+        head.set_counts(torch.zeros(4))
+
+
+def test_the_ranks_are_saved_with_the_table():
+    head, other = make_head(), make_head()
+    head.set_counts(torch.randint(100, (WORDS,)))
+    other.load_state_dict(head.state_dict())
+    states, targets = some_targets()
+    losses = []
+    for each in (head.train(), other.train()):
+        torch.manual_seed(1)
+        losses.append(each.loss(states, targets))
+    assert torch.equal(*losses)
+
+
+def test_frequent_words_are_drawn_more_often_than_rare_ones():
+    head = make_head(2, words=50).train()
+    head.set_counts(torch.arange(50))  # the last number is the most frequent one
+    states, targets = some_targets(1)
+    counts = torch.zeros(50)
+    for _ in range(200):
+        head.zero_grad()
+        head.loss(states, targets * 0).backward()
+        counts += head.bias.grad != 0
+    assert counts[40:].sum() > 5 * counts[1:11].sum()
+
+
+def test_only_the_rows_of_targets_and_drawn_words_learn():
+    head, states = make_head(3, words=40).train(), torch.randn(2, SIZE, requires_grad=True)
+    head.loss(states, torch.tensor([30, 31])).backward()
+    learning = head.weight.grad.any(dim=1).nonzero()[:, 0].tolist()
+    assert {30, 31} < set(learning) and len(learning) <= 5
+    assert learning == head.bias.grad.nonzero()[:, 0].tolist()
+    assert bool(states.grad.any(dim=1).all())
+
+
+@pytest.mark.parametrize(("words", "count"), [(500, 50), (40, 30)])
+def test_expected_counts_sum_to_about_as_many_words_as_are_drawn(words, count):
+    torch.manual_seed(1)
+    sums = [expected_counts(words, torch.arange(words), draw_distinct(words, count)[1]).sum() for _ in range(100)]
+    assert float(torch.stack(sums).mean()) == pytest.approx(count, rel=0.03)
+
+
+def test_each_half_predicts_its_neighbour_and_the_end():
+    head = make_head().eval()
+    states = torch.randn(3, 4, 2 * SIZE)
+    mask = torch.arange(4) < torch.tensor([4, 1, 2])[:, None]
+    ids = torch.tensor([[5, 0, 3, 2], [7, 9, 9, 9], [1, 1, 9, 9]])  # 9 stands in padding
+    expected = torch.zeros(())
+    for row, sentence in enumerate([[5, 0, 3, 2], [7], [1, 1]]):
+        for place, (before, after) in enumerate(zip([0, *sentence[:-1]], [*sentence[1:], 0], strict=True)):
+            forward, backward = states[row, place, :SIZE], states[row, place, SIZE:]
+            expected = expected + full_loss(head, forward[None], torch.tensor([after]))
+            expected = expected + full_loss(head, backward[None], torch.tensor([before]))
+    torch.testing.assert_close(language_model_loss(head, states, ids, mask), expected)
+
+
+def test_padding_is_neither_read_nor_predicted():
+    head = make_head().eval()
+    states, ids = torch.randn(2, 5, 2 * SIZE, requires_grad=True), torch.randint(WORDS, (2, 5))
+    mask = torch.arange(5) < torch.tensor([3, 5])[:, None]
+    loss = language_model_loss(head, states, ids, mask)
+    loss.backward()
+    assert not states.grad[~mask].any() and bool(states.grad[mask].any(dim=1).all())
+    torch.testing.assert_close(language_model_loss(head, states, ids.masked_fill(~mask, 3), mask), loss)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_losses_are_of_full_precision_under_autocast(training):
+    head, (states, targets) = make_head().train(training), some_targets()
+    torch.manual_seed(1)
+    plain = head.loss(states, targets)
+    torch.manual_seed(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = head.loss(states, targets)
+    assert torch.equal(plain, mixed) and mixed.dtype == torch.float32
+
+
+def test_a_vocabulary_without_words_is_predicted_without_doubt():
+    head = make_head(words=1)
+    for training in (True, False):
+        assert head.train(training).loss(torch.randn(3, SIZE), torch.zeros(3, dtype=torch.long)).item() == 0

@@ -1,0 +1,266 @@
+"""The recurrence of the multi-cell LSTM: equal to its equations cell by cell, in values and gradients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from crossner_cli.multi_cell import Kept, MultiCellLSTM, Order, Recurrence
+
+WIDTH, HIDDEN = 3, 4
+EVERY = [0, 1, 2, 3]
+
+
+def make_layer(cells: int = 4, attentions: int = 2, *, alike: bool = False, seed: int = 0) -> MultiCellLSTM:
+    torch.manual_seed(seed)
+    return MultiCellLSTM(WIDTH, HIDDEN, cells, attentions, alike=alike).double()
+
+
+def some_words() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(5)
+    return torch.randn(3, 5, WIDTH, dtype=torch.double), torch.arange(5) < torch.tensor([[5], [3], [1]])
+
+
+class Found(NamedTuple):
+    """What the recurrence gives, in the order of the words: (B, W, 2 H), (B, W, 2, l, H), (B, W, 2, l)."""
+
+    hidden: Tensor
+    cells: Tensor
+    attention: Tensor
+
+
+def run(layer: MultiCellLSTM, words: Tensor, mask: Tensor, cells: list[int] | None = None, attention: int = 0) -> Found:
+    states = layer(words, mask, torch.tensor(EVERY if cells is None else cells), attention)
+    return Found(states.hidden, states.in_words(states.cells), states.attention)
+
+
+def cell_by_cell(layer: MultiCellLSTM, words: Tensor, cells: list[int], attention: int, direction: int) -> Found:
+    """The equations of section 3, for one sentence without padding, (W, d), in one direction."""
+    state = memory = words.new_zeros(HIDDEN)
+    found = []
+    for word in words:
+        read = torch.cat([state, word, word.new_ones(1)])
+        enter, show = (read @ layer.shared_gates[direction]).sigmoid().chunk(2)
+        composed = (read @ layer.shared_candidate[direction]).tanh()
+        contents, scores = [], []
+        for cell in cells:
+            gate = (read @ layer.type_gate[cell, direction]).sigmoid()
+            candidate = (read @ layer.type_candidate[cell, direction]).tanh()
+            contents.append(gate * candidate + (1 - gate) * memory)
+            asked = composed @ layer.query[attention, direction] + contents[-1] @ layer.key[attention, direction]
+            scores.append(layer.score[attention, direction] @ asked.tanh())
+        weights = torch.stack(scores).softmax(dim=0)
+        memory = enter * (weights @ torch.stack(contents)) + (1 - enter) * memory
+        state = show * memory.tanh()
+        found.append((state, torch.stack(contents), torch.stack(scores)))
+    return Found(*map(torch.stack, zip(*found, strict=True)))
+
+
+def by_sentence(layer: MultiCellLSTM, words: Tensor, mask: Tensor, cells: list[int], attention: int) -> Found:
+    """The same for a batch, sentence by sentence, in both directions; zeros where no word is."""
+    rows = []
+    for sentence, length in zip(words, mask.sum(dim=1).tolist(), strict=True):
+        forward = cell_by_cell(layer, sentence[:length], cells, attention, 0)
+        backward = cell_by_cell(layer, sentence[:length].flip(0), cells, attention, 1)
+        both = [torch.stack([one, other.flip(0)], dim=1) for one, other in zip(forward, backward, strict=True)]
+        padding = len(sentence) - length
+        rows.append([torch.cat([value, value.new_zeros(padding, *value.shape[1:])]) for value in both])
+    hidden, contents, scores = map(torch.stack, zip(*rows, strict=True))
+    return Found(hidden.flatten(2), contents, scores)
+
+
+@pytest.mark.parametrize(("cells", "attention"), [([0, 2, 3], 1), ([1], 0), ([3, 0, 1, 2], 0)])
+def test_values_and_gradients_are_those_of_the_equations(cells: list[int], attention: int) -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    words.requires_grad_()
+    inputs = [words, *layer.parameters()]
+    found = run(layer, words, mask, cells, attention), by_sentence(layer, words, mask, cells, attention)
+    grains = [torch.randn_like(value) for value in found[0]]
+    gradients = []
+    for each in found:
+        values = [value[mask] for value in each]
+        weighed = [(value * grain[mask]).sum() for value, grain in zip(values, grains, strict=True)]
+        gradients.append([*values, *torch.autograd.grad(torch.stack(weighed).sum(), inputs)])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_gradients_pass_the_check_by_differences() -> None:
+    layer, (words, mask) = make_layer(cells=2), some_words()
+    values = [words[1:, :2].requires_grad_(), *(value.detach().requires_grad_() for value in layer.parameters())]
+    names = [name for name, _ in layer.named_parameters()]
+
+    def states(words: Tensor, *weights: Tensor) -> Any:
+        arguments = words, mask[1:, :2], torch.tensor([1, 0]), 1
+        return torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), arguments)[:3]
+
+    assert torch.autograd.gradcheck(states, values, fast_mode=True)
+
+
+def test_gradients_of_one_cell_pass_the_check_by_differences() -> None:
+    torch.manual_seed(1)
+    size, width = 2, 1
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.double, requires_grad=True)
+
+    weights = (draw(2, size + width + 1, 5 * size), draw(2, size, 2 * size), draw(2, size, 2 * size), draw(2, 2 * size))
+    places = torch.tensor([[[0], [1]], [[1], [0]]])
+    assert torch.autograd.gradcheck(lambda *values: Recurrence.apply(*values, places, 1), (draw(1, 2, width), *weights))
+
+
+def test_words_that_are_not_trained_get_no_gradient_and_the_weights_the_same() -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    found = []
+    for trained in (True, False):
+        layer.zero_grad()
+        run(layer, words.requires_grad_(trained), mask).hidden.sum().backward()
+        found.append([value.grad.clone() for value in layer.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_padding_changes_nothing() -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    alone = run(layer, words[1:2, :3], mask[1:2, :3], [0, 1])
+    padded = run(layer, words, mask, [0, 1])
+    for one, other in zip(alone, padded, strict=True):
+        torch.testing.assert_close(one[0], other[1, :3])
+    assert not padded.hidden[1, 3:].any()
+
+
+def test_cells_of_other_domains_get_no_gradient() -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    sum(value.sum() for value in run(layer, words, mask, [0, 2])).backward()
+    for weight in (layer.type_gate, layer.type_candidate):
+        assert weight.grad[[0, 2]].any() and not weight.grad[[1, 3]].any()
+    assert not layer.query.grad[1].any() and layer.query.grad[0].any()
+
+
+def test_with_one_cell_attention_says_nothing_and_learns_nothing() -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    run(layer, words, mask, [2]).hidden.square().sum().backward()
+    for name in ("query", "key", "score"):
+        assert getattr(layer, name).grad.abs().max() < 1e-15
+    assert layer.shared_candidate.grad.abs().max() < 1e-15 and layer.shared_gates.grad.any()
+
+
+def test_equal_cells_are_one_cell() -> None:
+    layer, (words, mask) = make_layer(alike=True), some_words()
+    together, alone = run(layer, words, mask, [0, 1, 2, 3]), run(layer, words, mask, [0])
+    torch.testing.assert_close(together.hidden, alone.hidden)
+    scores = together.attention[mask]
+    torch.testing.assert_close(scores, scores[..., :1].expand_as(scores))
+
+
+def test_cells_begin_apart_unless_told_otherwise() -> None:
+    apart, alike = make_layer(), make_layer(alike=True)
+    for name in ("type_gate", "type_candidate"):
+        assert not torch.equal(getattr(apart, name)[0], getattr(apart, name)[1])
+        assert torch.equal(getattr(alike, name)[0], getattr(alike, name)[1])
+
+
+def test_permuting_cells_permutes_their_contents_and_nothing_else() -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    one, other = run(layer, words, mask, [0, 1, 2]), run(layer, words, mask, [2, 0, 1])
+    torch.testing.assert_close(one.hidden, other.hidden)
+    torch.testing.assert_close(one.cells[:, :, :, [2, 0, 1]], other.cells)
+    torch.testing.assert_close(one.attention[..., [2, 0, 1]], other.attention)
+
+
+def test_states_stay_below_one_whatever_is_read() -> None:
+    layer, (words, mask) = make_layer(), some_words()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(20)
+        states = run(layer, 100 * words, mask)
+    assert states.hidden.abs().max() <= 1 and states.cells.abs().max() <= 1
+
+
+def memories_of(layer: MultiCellLSTM) -> tuple[Tensor, Tensor, Tensor]:
+    """The c before and after each step but the last, (2, W - 1, B, H), and c_k, (2, W - 1, B, l, H)."""
+    words, mask = some_words()
+    weights = layer._weight(torch.tensor(EVERY), torch.double), layer.query[0], layer.key[0], layer.score[0]
+    hidden, _, cells = Recurrence.apply(words, *weights, Order.of(mask).words, len(EVERY))
+    last = Kept(*hidden.grad_fn.saved_tensors[: len(Kept._fields)]).last
+    return last[:, :-1], last[:, 1:], cells[:, :-1].detach()
+
+
+def test_the_memory_lies_between_its_last_value_and_the_cells() -> None:
+    before, after, cells = memories_of(make_layer())
+    every = torch.cat([before[:, :, :, None], cells], dim=3)
+    assert (every.amin(dim=3) - 1e-12 <= after).all() and (after <= every.amax(dim=3) + 1e-12).all()
+    assert (after - before).abs().min() > 0
+
+
+@pytest.mark.parametrize("name", ["type_gate", "shared_gates"])
+def test_closed_gates_leave_the_memory_as_it_is(name: str) -> None:
+    layer = make_layer()
+    with torch.no_grad():
+        getattr(layer, name)[..., -1, :HIDDEN] = -1e6
+    before, after, cells = memories_of(layer)
+    assert torch.equal(before, after)
+    assert (cells == before[:, :, :, None]).all() == (name == "type_gate")
+
+
+def test_reading_backward_swaps_the_halves_where_both_directions_have_equal_weights() -> None:
+    layer, (words, _) = make_layer(), some_words()
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            by_direction = parameter if name.startswith("shared") else parameter.transpose(0, 1)
+            by_direction[1] = by_direction[0]
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    one, other = run(layer, words, mask, [0, 1]).hidden, run(layer, words.flip(1), mask, [0, 1]).hidden
+    torch.testing.assert_close(one[..., :HIDDEN].flip(1), other[..., HIDDEN:])
+
+
+def test_parameters_are_as_many_as_derived() -> None:
+    width, hidden, cells, attentions = 150, 100, 5, 2
+    layer = MultiCellLSTM(width, hidden, cells, attentions)
+    of_types = cells * (2 * hidden * (width + hidden) + 2 * hidden)
+    of_shared = 3 * hidden * (width + hidden) + 3 * hidden
+    expected = 2 * (of_types + of_shared + attentions * (4 * hidden**2 + 2 * hidden))
+    assert sum(parameter.numel() for parameter in layer.parameters()) == expected == 813_400
+
+
+def test_in_bf16_only_products_are_rounded() -> None:
+    torch.manual_seed(2)
+    layer, words, mask = MultiCellLSTM(30, 20, 4), torch.randn(4, 12, 30), torch.ones(4, 12, dtype=torch.bool)
+    found, gradients = [], []
+    for in_bf16 in (False, True):
+        layer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=in_bf16):
+            found.append(run(layer, words.bfloat16() if in_bf16 else words.bfloat16().float(), mask))
+        torch.stack([value.square().sum() for value in found[-1]]).sum().backward()
+        gradients.append([value.grad.flatten() for value in layer.parameters()])
+    assert {value.dtype for value in found[1]} == {torch.float32}
+    for one, other in zip(*found, strict=True):
+        assert not torch.equal(one, other) and (one - other).abs().max() < 0.02
+    for one, other in zip(*gradients, strict=True):
+        assert torch.cosine_similarity(one, other, dim=0) > 0.999
+
+
+def test_the_loop_it_is_timed_against_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    from recurrence_speed import CellByCell
+
+    torch.manual_seed(3)
+    layer = MultiCellLSTM(WIDTH, HIDDEN, 4)
+    words, mask = torch.randn(2, 5, WIDTH), torch.ones(2, 5, dtype=torch.bool)
+    one, other = run(layer, words, mask), CellByCell(layer)(words)
+    for value, of_loop in zip(one, other, strict=True):
+        torch.testing.assert_close(value, of_loop)
+
+
+def test_every_side_of_the_comparison_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    import recurrence_speed
+
+    threads = torch.get_num_threads()
+    sizes = ["--sentences", "2", "--words", "3", "--width", "4", "--hidden", "4"]
+    recurrence_speed.main([*sizes, "--rounds", "1", "--repeats", "1", "--threads", str(threads)])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == list(recurrence_speed.SIDES)

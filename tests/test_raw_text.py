@@ -1,0 +1,161 @@
+"""Raw text beside labelled sentences: found by place, shuffled, labelled by a dictionary, spread over the updates."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from crossner_cli import domain_streams as module
+from crossner_cli.data import Sentence
+from crossner_cli.domain_streams import RawInputs, check_dictionary, domain_streams, tasks_of
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import Tagger
+from crossner_cli.names import read_names
+from crossner_cli.options import Finetune, JointTrain
+from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, frequent_words, label
+from crossner_cli.subwords import UNLABELLED
+from crossner_cli.tags import TagSet
+from crossner_cli.word_reader import Vocabulary, WordInputs, WordReader
+
+TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
+READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
+
+
+def file_of(folder: Path, *lines: str) -> RawFile:
+    path = folder / "raw.txt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return RawFile.read(path)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=12), max_size=6))
+def test_every_line_with_a_word_is_found_again_by_its_place(tmp_path_factory, lines):
+    folder = tmp_path_factory.mktemp("raw")
+    try:
+        text = file_of(folder, "last", *lines)
+    except CrossNERError:
+        pytest.fail("there is a word")
+    found = text.sentences(range(len(text)))
+    assert found[0] == ("last",) and all(found)
+    assert ["".join(words) for words in found[1:]] == [joined for line in lines if (joined := "".join(line.split()))]
+    assert text.counts == Counter(word for words in found for word in words)
+    assert text.sentences([0]) == [("last",)]
+
+
+def test_a_line_of_thousands_of_words_is_read_from_its_beginning(tmp_path):
+    (words,) = file_of(tmp_path, "so " * 5000).sentences([0])
+    assert words == ("so",) * LONGEST
+
+
+def test_a_text_without_a_word_is_refused(tmp_path):
+    with pytest.raises(CrossNERError, match=r"raw\.txt holds no word"):
+        file_of(tmp_path, "", " ")
+
+
+def test_an_epoch_reads_every_sentence_once_in_another_order_than_the_last(tmp_path):
+    text = file_of(tmp_path, *(f"word{number}" for number in range(25)))
+    stream = RawStream(text, "songs", READER, 4, 1, TAG_SET)
+    first, second = stream.epoch(0), stream.epoch(1)
+    assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(25)) and first != second
+    assert first == RawStream(text, "songs", READER, 4, 1, TAG_SET).epoch(0)
+    assert [len(batch) for batch in first] == [4] * 6 + [1]
+    batch = stream.batch(first[0], 0)
+    assert batch.is_raw and batch.tags is None and batch.domain == "songs" and batch.words == 4
+
+
+def dictionary(folder: Path, *names: str) -> Any:
+    path = folder / "names.tsv"
+    path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    return read_names([path])
+
+
+def test_a_dictionary_labels_single_words_as_they_are_written_and_leaves_all_others_open(tmp_path):
+    names = dictionary(tmp_path, "Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
+    words = ("Abba", "sang", "Dancing", "Queen", "in", "Paris", "for", "Prince", "abba")
+    artist, song, inside = TAG_SET.to_ids(("B-artist", "B-song", "I-song"))
+    assert label(words, names, TAG_SET, "songs", phrases=False) == {0: artist}
+    assert label(words, names, TAG_SET, "songs", phrases=True) == {0: artist, 2: song, 3: inside}
+    assert label(words, names, TAG_SET, "news", phrases=True) == {}
+    stream = RawStream(RawSentences([words]), "songs", READER, 1, 1, TAG_SET, names)
+    assert stream.batch([0], 0).tags.tolist() == [[artist, *[UNLABELLED] * 8]]
+
+
+def test_a_dictionary_of_a_run_in_bioes_ends_its_phrases(tmp_path):
+    names = dictionary(tmp_path, "Dancing Queen\tsong", "Abba\tartist")
+    bioes = TagSet({"songs": ("artist", "song")}, "bioes")
+    found = label(("Abba", "Dancing", "Queen"), names, bioes, "songs", phrases=True)
+    assert bioes.from_ids(list(found.values())) == ["S-artist", "B-song", "E-song"]
+
+
+class Several(Tagger):
+    """Stands for a method of several tasks."""
+
+    learns_from_dictionary = True
+
+    @classmethod
+    def streams(cls, hyper: Any) -> tuple[str, ...]:
+        return ("target-ner", "source-ner", "target-lm")
+
+    def loss(self, batch: Any) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    units = decode = loss  # type: ignore[assignment]
+
+
+@pytest.fixture
+def _several(monkeypatch):
+    monkeypatch.setattr(module, "find_method", lambda name: Several)
+
+
+@pytest.mark.usefixtures("_several")
+def test_a_stage_trains_the_tasks_of_the_domains_it_reads(tmp_path):
+    options = Finetune(method="several")
+    assert tasks_of(options, "finetune", ("target",)) == ["target-ner", "target-lm"]
+    assert tasks_of(options, "pretrain-source", ("source",)) == ["source-ner"]
+    assert tasks_of(options, "joint-train", ("target", "source")) == ["target-ner", "source-ner", "target-lm"]
+    with pytest.raises(CrossNERError, match="read no labelled sentences of it"):
+        tasks_of(options, "other", ("elsewhere",))
+    with pytest.raises(CrossNERError, match="several as set learns from no such labels"):
+        check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["source-ner"])
+    with pytest.raises(CrossNERError, match="there is no such file"):
+        check_dictionary(Finetune(method="several", dictionary=[tmp_path / "no.tsv"]), ["target-lm"])
+
+
+@given(target=st.integers(1, 60), source=st.integers(1, 200), upsample=st.integers(1, 50), size=st.integers(1, 16))
+def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, source, upsample, size):
+    sentences = {
+        "target": [Sentence(("Anna",), ("O",), "songs")] * target,
+        "source": [Sentence(("Abba", "sang"), ("O", "O"), "news")] * source,
+    }
+    raw = RawInputs({"target": RawSentences([("Anna", "sang")] * 7)}, {"target": "songs"}, None, 1)
+    tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), tag_set=TAG_SET)
+    options = JointTrain(method="several", batch_size=size, upsample=upsample, raw_batch_size=3)
+    streams: list[Any] = domain_streams(tagger, Several.streams(None), sentences, raw, options, 1)
+    larger, smaller, raw_stream = streams
+    updates = math.ceil(max(target, source) / size)
+    assert len(larger.epoch(0)) == updates
+    assert len(larger.sentences) == max(target, source) and len(smaller.sentences) == min(target, source)
+    counted = target * upsample if target < source else source  # of the smaller, as often as each counts
+    order = smaller.epoch(0)
+    assert sum(map(len, order)) == counted
+    assert all(len(items) <= size for items in order)
+    if counted <= updates * size:
+        assert len(order) <= updates, "nothing of the smaller domain is left out of an epoch"
+    assert raw_stream.batch_size == 3 and raw_stream.batch([0], 0).is_raw
+
+
+def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known():
+    text = RawSentences([("Anna", "sang"), ("Anna", "wept"), ("sang", "Anna", "wept")])
+    raw = RawInputs({"target": text}, {"target": "songs"}, None, 2)
+    assert raw.words() == ["Anna", "sang", "wept"]
+    assert frequent_words({"a": text, "b": text}, 5) == ["Anna"]
+    assert torch.equal(raw.count(READER), torch.tensor([2, 3, 2, 0]))
+    assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]
