@@ -29,6 +29,7 @@ class RawInputs:
         texts: By role, source or target.
         domains: Name of each role's domain.
         names: The dictionary that labels target text; None without one.
+        named: What there is to tell of it; empty without one.
         fewest: Occurrences that make a word one that language models know.
     """
 
@@ -36,6 +37,7 @@ class RawInputs:
     domains: Mapping[str, str]
     names: Names | None
     fewest: int
+    named: str = ""
 
     def words(self) -> list[str]:
         """Words that language models know beside those of labelled sentences."""
@@ -56,7 +58,7 @@ class RawInputs:
             where = "its training sentences" if isinstance(text, RawSentences) else text.path.name
             total = sum(text.counts.values())
             notes.append(f"raw text of the {role}: {len(text):,} sentences, {total:,} words, from {where}")
-        return notes
+        return [*notes, self.named] if self.named else notes
 
 
 def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[str]:
@@ -119,7 +121,22 @@ def read_raw(
         return None
     names = read_names(options.dictionary) if options.dictionary else None
     domains = {role: prepared.domains[role].name for role in texts}
-    return RawInputs(texts, domains, names, options.raw_minimum)
+    named = describe_names(names, prepared.domains["target"].types, options.dictionary_phrases) if names else ""
+    return RawInputs(texts, domains, names, options.raw_minimum, named)
+
+
+def describe_names(names: Names, types: Sequence[str], phrases: bool) -> str:
+    """How many names of a dictionary can label a word, and why others cannot."""
+    several = [name for name, of_name in names.types.items() if len(of_name) > 1]
+    foreign = [name for name, of_name in names.types.items() if len(of_name) == 1 and of_name[0] not in types]
+    usable = set(names.types) - set(several) - set(foreign)
+    left = 0 if phrases else sum(len(name) > 1 for name in usable)
+    reasons = (
+        (len(several), "have several types"), (len(foreign), "have a type that the target lacks"),
+        (left, "are of several words (--dictionary-phrases reads them)"),
+    )  # fmt: skip
+    told = "".join(f"; {count:,} {reason}" for count, reason in reasons if count)
+    return f"dictionary: {len(usable) - left:,} of {len(names.types):,} names label words of raw text{told}"
 
 
 def domain_streams(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from crossner_cli import domain_streams as module
 from crossner_cli.data import Sentence
-from crossner_cli.domain_streams import RawInputs, check_dictionary, domain_streams, tasks_of
+from crossner_cli.domain_streams import RawInputs, check_dictionary, describe_names, domain_streams, tasks_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.names import read_names
@@ -86,6 +86,16 @@ def test_a_dictionary_labels_single_words_as_they_are_written_and_leaves_all_oth
     assert label(words, names, TAG_SET, "news", phrases=True) == {}
     stream = RawStream(RawSentences([words]), "songs", READER, 1, 1, TAG_SET, names)
     assert stream.batch([0], 0).tags.tolist() == [[artist, *[UNLABELLED] * 8]]
+
+
+def test_what_a_dictionary_cannot_label_is_told(tmp_path):
+    names = dictionary(tmp_path, "Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
+    said = describe_names(names, ("artist", "song"), phrases=False)
+    assert said == (
+        "dictionary: 1 of 4 names label words of raw text; 1 have several types; 1 have a type that the target lacks; "
+        "1 are of several words (--dictionary-phrases reads them)"
+    )
+    assert "2 of 4 names" in describe_names(names, ("artist", "song"), phrases=True)
 
 
 def test_a_dictionary_of_a_run_in_bioes_ends_its_phrases(tmp_path):

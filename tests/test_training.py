@@ -332,11 +332,13 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
 @pytest.mark.parametrize(("command", "weights"), [
     (("dapt", "--masking", "span", "--block-size", "32", "--batch-size", "8"), "encoder/model.safetensors"),
     (("joint-train", "--method", "crf"), "tagger/tagger.safetensors"),
+    (("joint-train", "--method", "cross-domain-lm", "--set", "lstm_size=6", "--raw-batch-size", "4"),
+     "tagger/tagger.safetensors"),
 ])  # fmt: skip
 def test_adaptation_and_joint_training_resume_to_the_bit_identical_result_too(
     command: tuple[str, ...], weights: str, prepared_run: Path, tiny_encoder_folder: Path
 ) -> None:
-    stage = command[0]
+    stage = command[2].removeprefix("--")
     more = ("--run", prepared_run, "--encoder", tiny_encoder_folder, "--device", "cpu", "--threads", "1",
             "--checkpoint-every", "2", "--max-steps", "12")  # fmt: skip
     whole, killed = (crossner(*command, *more, "--name", f"{stage}-{name}") for name in ("whole", "killed"))
