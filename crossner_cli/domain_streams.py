@@ -114,7 +114,8 @@ def read_raw(
         else:
             raise CrossNERError(
                 f"The task {role}-lm reads raw text of the {role}, and the run has none.",
-                hint="crossner prepare-data … " + ("--corpus FILE" if role == "target" else "--source-corpus FILE")
+                hint="crossner prepare-data … "
+                + ("--corpus FILE --corpus-level domain" if role == "target" else "--source-corpus FILE")
                 + " --force",
             )  # fmt: skip
     if not texts:

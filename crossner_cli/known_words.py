@@ -129,17 +129,21 @@ def known_words(
         sentences: Those to train on.
         tag_set: The tags of the tagger.
         start: What it starts from.
-        raw_words: Words of raw text that are to be known, with a vector of their own or not.
+        raw_words: Words of raw text that are to be known; where vectors are frozen, those that have one.
     """
     method = find_method(options.method)
     if method.reads != "words":
         return None, []
     inputs = read_settings(method, options.settings)
     vectors, notes = None, []
-    described = [*method.described_words(inputs, tag_set.types), *raw_words]
+    described = [inputs.spelled(word) for word in method.described_words(inputs, tag_set.types)]
+    raw_words = [inputs.spelled(word) for word in raw_words]
+    has_vectors = options.embeddings is not None or start.has_words
+    if inputs.words != "frozen" or not has_vectors:  # a frozen row without a vector would be noise for ever
+        described += raw_words
     if options.embeddings is not None or options.ngram_embeddings is not None:
         words = (word for domain in prepared.domains.values() for word in domain.words())
-        wanted = sorted({*described, *(inputs.spelled(word) for word in words)})
+        wanted = sorted({*described, *raw_words, *(inputs.spelled(word) for word in words)})
     if options.embeddings is not None and inputs.words == "frozen":
         wanted = sorted({*wanted, *(inputs.spelled(word) for word in _words_of_raw_text(prepared))})
     if options.embeddings == CORPUS:

@@ -113,9 +113,15 @@ class MultiTaskTagger(Tagger):
 
     def tag_loss(self, states: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Negative log-likelihood of tags, (B, W), given states, (B, W, 2 H), of one domain, with its weight."""
-        weight = (self.hyper.target_weight, self.hyper.source_weight)[domain]
+        weight = (self.hyper.target_weight, self.hyper.source_weight)[self.role_of(domain)]
         loss: Tensor = weight * self.tag_layer(domain).loss(states, tags, mask)
         return loss
+
+    def role_of(self, domain: int) -> int:
+        """TARGET or SOURCE: the number of the domain, but where the source is alone its number is the first."""
+        names = self.hyper.task_names
+        is_source = len(self.tag_set.domains) == 1 and not any(task.startswith("target") for task in names)
+        return SOURCE if is_source else domain
 
     def rows_by_domain(self, batch: Batch) -> list[tuple[int, Rows]]:
         """The domains of a batch, TARGET or SOURCE, and where their sentences stand."""

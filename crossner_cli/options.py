@@ -83,6 +83,15 @@ class Command:
             if field.metadata["counts"]
         }
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The defaults of the options that ``record`` gives, as it gives them."""
+        return {field.name: to_json(_default(field)) for field in dataclasses.fields(cls) if field.metadata["counts"]}
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
 
 def to_json(value: Any) -> Any:
     """Turn an option's value into what JSON can hold."""

@@ -367,7 +367,8 @@ class Stage:
     def _refuse_differences(self, before: dict[str, Any], now: dict[str, Any], state: str) -> None:
         command = before.get("command")
         found = [f"command: {command} -> {now['command']}"] if command != now["command"] else []
-        found += differences(before.get("options", {}), now["options"])
+        # An option that came after the stage was made had its default then.
+        found += differences({**self.options.defaults(), **before.get("options", {})}, now["options"])
         found += [f"input {line}" for line in differences(before.get("inputs", {}), now["inputs"])]
         if found:
             raise CrossNERError(

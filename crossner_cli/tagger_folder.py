@@ -137,17 +137,26 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
         CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.
     """
     tagger, _ = build_tagger(folder, engine)
+    check_decoding(folder, decoding)
     if decoding != "trained":
-        if not hasattr(tagger.hyper, "legal"):
-            method = read_description(folder)["method"]
-            raise CrossNERError(
-                f"--decoding {decoding}: {folder} is a tagger of the method {method}, which does not choose among "
-                "tag sequences.",
-                hint="Leave --decoding out.",
-            )
         tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
     tagger.encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
     return tagger.to(engine.device).eval()
+
+
+def check_decoding(folder: Path, decoding: Decoding) -> None:
+    """Refuse to decode otherwise than trained what gives no tag sequences.
+
+    Raises:
+        CrossNERError: The tagger's method does not.
+    """
+    method = read_description(folder)["method"]
+    if decoding != "trained" and not hasattr(find_method(method).Hyperparameters, "legal"):
+        raise CrossNERError(
+            f"--decoding {decoding}: {folder} is a tagger of the method {method}, which does not choose among tag "
+            "sequences.",
+            hint="Leave --decoding out.",
+        )
 
 
 def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:

@@ -40,6 +40,7 @@ if [ -n "$ENTITIES" ]; then data+=(--entities "$ENTITIES"); fi
 if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
 crossner prepare-data "${data[@]}"
 models=()
+sequences=() # of bartner, which writes entities instead of tags, there is nothing to decode otherwise
 for adaptation in $ADAPTATIONS; do
   start=base
   if [ "$adaptation" != none ]; then
@@ -59,9 +60,10 @@ for adaptation in $ADAPTATIONS; do
       fi
       crossner finetune "${train[@]}" --seeds "$SEEDS" --epochs "$EPOCHS" --name "$model" --start-from "$from"
       models+=(--model "$model")
+      if [ "$system" != bartner ]; then sequences+=(--model "$model"); fi
     done
   done
 done
 crossner evaluate "${models[@]}"
 # As the papers decode: each word's likeliest tag, whether or not it may follow the one before.
-crossner evaluate "${models[@]}" --decoding any --name evaluate-any
+if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any; fi

@@ -37,8 +37,9 @@ self_train() {
   mkdir -p "$run/data"
   if [ ! -f "$run/data/train.jsonl" ]; then
     crossner predict "$CROSSNER_RUN/prepare-data/corpus/domain.txt" --model source --format jsonl --output "$run/raw.jsonl" --force
-    cat "$CROSSNER_RUN/prepare-data/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.jsonl"
     cp "$CROSSNER_RUN/prepare-data/source/dev.jsonl" "$run/data/dev.jsonl"
+    cat "$CROSSNER_RUN/prepare-data/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.part"
+    mv "$run/data/train.part" "$run/data/train.jsonl"
   fi
   crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET"
   crossner pretrain-source --run "$run" "${stm[@]}" "${all[@]}" --name self-train
@@ -49,7 +50,11 @@ for system in $SYSTEMS; do
   train=(joint-train)
   case $system in
     source) train=(pretrain-source "${stm[@]}") ;;
-    self-train) self_train && models+=(--model "$CROSSNER_RUN/self-train-data/self-train") && continue ;;
+    self-train)
+      self_train
+      models+=(--model "$CROSSNER_RUN/self-train-data/self-train")
+      continue
+      ;;
     dann) train+=(--method multi-task-lstm --set tasks=source-ner,target-lm --set adversary=dann) ;;
     full) train+=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm) ;;
     multi-cell) train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0.5) ;;

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
@@ -273,6 +274,48 @@ def test_frozen_vectors_are_kept_for_words_of_the_raw_text_and_words_without_one
     assert said["result"]["unknown_words"] == 2
     scored = crossner("evaluate", "--run", run, *QUICK, "--model", "frozen")["result"]["models"]["frozen"]
     assert scored["unknown_words"] > 100
+
+
+def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_one(
+    chain: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    quick = (*QUICK, "--method", "cross-domain-lm", "--set", "lstm_size=4", "--max-steps", "2")
+    source = crossner("pretrain-source", "--run", run, *quick, "--set", "lm_text=labelled")
+    history = source["result"]["seeds"]["1"]["history"]
+    assert set(history[-1]["losses"]) == {"tags", "language"}
+    weights = load_file(run / "pretrain-source" / "tagger" / "tagger.safetensors")
+    ranks = weights["language_model.ids_by_rank"]
+    words = json.loads((run / "pretrain-source" / "tagger" / "words.json").read_text())["words"]
+    frequent = {words[number - 1] for number in ranks[:30].tolist() if number}
+    assert {"the", "of", "in"} <= frequent, "negative words are ranked by frequency, without raw text too"
+    before = {name: value for name, value in weights.items() if "tag_layers.1" in name}
+    assert any(value.abs().sum() > 0 for name, value in before.items() if name.endswith("transitions"))
+    joint = crossner("joint-train", "--run", run, *quick, "--start-from", "pretrain-source")
+    start = joint["result"]["start"]
+    assert start["loaded"] > 10 and start["left"] == 4, "but for the language model, whose words are others"
+
+
+def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_are_unknown(
+    chain: Path, tmp_path: Path
+) -> None:
+    run, corpus = tmp_path / "run", chain / "prepare-data" / "corpus" / "domain.txt"
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    raw = run / "prepare-data" / "corpus" / "domain.txt"
+    raw.write_text(corpus.read_text() + "Zorblax and Snark met\n" * 6)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("zorblax 1 2\nthe 0 1\n")
+    quick = (*QUICK, "--method", "multi-cell-lstm", "--set", "lstm_size=4", "--max-steps", "1", "--embeddings", vectors)
+    quick += ("--set", "tasks=source-ner,target-lm", "--set", "lower_case=true", "--select-on", "source")
+    for words in ("frozen", "trained"):
+        crossner("joint-train", "--run", run, *quick, "--set", f"words={words}", "--name", words)
+        folder = run / words / "tagger"
+        vocabulary = json.loads((folder / "words.json").read_text())["words"]
+        rows = load_file(folder / "words.safetensors")["words.weight"]
+        assert "Zorblax" not in vocabulary and ("snark" in vocabulary) == (words == "trained")
+        if words == "frozen":
+            assert rows[vocabulary.index("zorblax")].tolist() == [1, 2]
 
 
 def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain: Path, tmp_path: Path) -> None:

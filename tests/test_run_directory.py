@@ -97,6 +97,16 @@ def test_the_same_command_finds_it_done(tmp_path):
     assert_finished(tmp_path, "weights")
 
 
+def test_an_option_that_came_after_the_stage_was_made_had_its_default(tmp_path):
+    manifest = finish_stage(tmp_path)
+    del manifest["options"]["weight_decay"]
+    (tmp_path / "finetune" / "manifest.json").write_text(json.dumps(manifest))
+    with open_stage(tmp_path) as stage:
+        assert stage.finished is not None
+    with pytest.raises(CrossNERError, match=r"weight_decay: 0\.01 -> 0\.5"):
+        open_stage(tmp_path, weight_decay=0.5).open()
+
+
 def test_options_that_make_no_other_result_are_not_compared(tmp_path):
     finish_stage(tmp_path)
     with open_stage(tmp_path, quiet=True, threads=3, device="cpu", checkpoint_every=7) as stage:

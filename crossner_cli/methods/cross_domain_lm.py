@@ -5,13 +5,13 @@ are settings: STM-TARGET tasks=target-ner generator=none, STM-SOURCE likewise wi
 tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO-NER tasks=target-ner,source-ner
 generator=domain, CO-LM tasks=target-ner,target-lm generator=task. Without labels of the target:
 tasks=source-ner,target-lm,source-lm.
-Differs: losses are divided by words instead of sentences; their weights are those of the authors' first code, as the
-paper prints none. As in that code, the labelled sentences of a domain are read by its language model too, beside raw
-text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw text only); that it reads test
-sentences as raw text too is left out. Negative words are ranked by their frequency in the raw text, as the paper tells
-and the code does not. Each CRF knows the tags of all domains, those of the other ones are never gold; one is shared
-where tags are learnt in one domain only or all domains have the same types (crf=domain never shares). With a
-transformer or strings the language models see the words that they predict.
+Differs: a loss is divided by the words of both domains, not by each one's sentences; the weights are those of the
+authors' first code, as the paper prints none. As in that code, the labelled sentences of a domain are read by its
+language model too, beside raw text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw
+text only); that it reads test sentences as raw text too is left out. Negative words are ranked by their frequency in
+the raw text, as the paper tells and the code does not. Each CRF knows the tags of all domains, those of the other
+ones are never gold; one is shared where tags are learnt in one domain only or all domains have the same types
+(crf=domain never shares). With a transformer or strings the language models see the words that they predict.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class CrossDomainLM(MultiTaskTagger):
         """The tasks that a batch is read for."""
         if batch.is_raw:
             return (LM,)
-        models = {("target-lm", "source-lm")[domain] for domain, _ in self.rows_by_domain(batch)}
+        models = {("target-lm", "source-lm")[self.role_of(domain)] for domain, _ in self.rows_by_domain(batch)}
         reads = self.hyper.lm_text != "raw" and models & set(self.hyper.task_names)
         return (NER, LM) if reads else (NER,)
 

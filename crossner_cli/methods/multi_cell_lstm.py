@@ -3,11 +3,12 @@
 Paper: Jia and Zhang (2020), Multi-Cell Compositional LSTM for NER Domain Adaptation. Their unsupervised setting is
 tasks=source-ner,target-lm, for which they set entity_weight=0.1 and attention_weight=0.5; a tag set of one domain
 gives their target-only model.
-Differs: losses are divided by words. The attention loss reads the mean of both directions' scores, as the paper says;
-the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
-attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the
-code does, where cells that the same batches reach stay equal for ever without the two type losses. The CRF is shared
-where all domains have the same types (crf=domain never shares). Gates have one bias vector, as in the paper.
+Differs: a loss is divided by the words of both domains, not by each one's sentences. The attention loss reads the
+mean of both directions' scores, as the paper says; the released code averages their probabilities and applies the
+softmax again. attention=shared follows the paper, attention=domain the code, whose source attention reads P where Q
+is meant. Cells begin apart; cells=alike begins as the code does, where cells that the same batches reach stay equal
+for ever without the two type losses. The CRF is shared where all domains have the same types (crf=domain never
+shares). Gates have one bias vector, as in the paper.
 """
 
 from __future__ import annotations
@@ -117,8 +118,11 @@ class MultiCellTagger(MultiTaskTagger):
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words; for the language models two a word, what follows it and what precedes it."""
-        types = {} if batch.tags is None else dict.fromkeys(self._type_weights(), batch.words)
+        """Words, of raw text those with a label; for the language models two a word, its neighbours."""
+        known = 0 if batch.tags is None else batch.words
+        if batch.is_raw and batch.tags is not None:
+            known = int(((batch.tags != UNLABELLED) & batch.word_mask).sum())
+        types = {} if batch.tags is None else dict.fromkeys(self._type_weights(), known)
         if not batch.is_raw:
             return {"tags": batch.words, **types}
         return {**({} if self.language_model is None else {"lm": 2 * batch.words}), **types}

@@ -4,11 +4,11 @@ Paper: Yang, Salakhutdinov and Cohen (2017), Transfer Learning for Sequence Tagg
 Networks, as MULTI-TASK (LSTM) of Jia and Zhang (2020). generator=domain is their MULTI-TASK+PGN (Jia, Liang and Zhang
 2019), adversary=grad their MULTI-TASK+GRAD (Zhou et al. 2019), adversary=dann Ganin et al. (2016): on raw text of the
 target tasks=source-ner,target-lm.
-Differs: losses are divided by words, those of the adversary by sentences. The CRF is shared where all domains have the
-same types or tags are learnt in one domain only (crf=domain never shares). The layout
-of GRAD's discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient is
-multiplied by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the states;
-its schedule counts the losses computed while training, up to adversary_warmup updates, since a method is not told how
+Differs: a loss is divided by the words of both domains, that of the adversary by sentences. The CRF is shared where
+all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The layout of GRAD's
+discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient is multiplied
+by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the states; its
+schedule counts the losses computed while training, up to adversary_warmup updates, since a method is not told how
 long it is trained, and goes on where a start left off. The CRF knows the tags of all domains, as in
 ``cross-domain-lm``.
 """

@@ -20,7 +20,7 @@ from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
 from crossner_cli.scored_files import score_files
-from crossner_cli.tagger_folder import load_tagger, read_description
+from crossner_cli.tagger_folder import check_decoding, load_tagger, read_description
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
 from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.trained_taggers import TrainedTagger, find_taggers
@@ -60,6 +60,8 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
     prepared = PreparedData.load(run, wanted_by=COMMAND)
     target = prepared.domain("target", wanted_by=COMMAND)
     taggers = find_taggers(run, options.model, wanted_by=COMMAND)
+    for tagger in taggers:
+        check_decoding(tagger.folder, options.decoding)
     inputs = {"prepare-data": prepared.digest, **{tagger.label: tagger.digest for tagger in taggers}}
     with engine.open_stage(run, COMMAND, options, inputs) as stage:
         if stage.finished is not None:

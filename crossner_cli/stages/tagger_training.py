@@ -29,6 +29,7 @@ from crossner_cli.known_words import check_word_inputs, digest_word_inputs, know
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
+from crossner_cli.raw_text import RawSentences
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_path, write_json
 from crossner_cli.starting import KnownWords, Start, check_start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
@@ -144,7 +145,9 @@ def read_data(
     }
     chooser = prepared.domain(options.select_on, wanted_by=f"{command} --select-on")
     raw = read_raw(prepared, options, tasks, labelled)
-    return TaggerData(prepared.tag_set(*roles), labelled, chooser.sentences("dev"), tasks, raw)
+    # Methods of several tasks tell target from source by their order, also before the target is trained on.
+    first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
+    return TaggerData(prepared.tag_set(*first, *roles), labelled, chooser.sentences("dev"), tasks, raw)
 
 
 def check_encoder(options: Optimisation) -> None:
@@ -208,8 +211,8 @@ def _train_seed(
 def _streams(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
     """One stream of all labelled sentences, those of the target repeated beside another domain's; or one a task."""
     if data.tasks:
-        if data.raw is not None:
-            tagger.set_word_counts(data.raw.count(tagger.encoder.reader))
+        labelled = RawInputs({"": RawSentences([sentence.words for sentence in data.sentences])}, {}, None, 1)
+        tagger.set_word_counts((data.raw or labelled).count(tagger.encoder.reader))
         return domain_streams(tagger, data.tasks, data.labelled, data.raw, options, seed)
     reader = tagger.encoder.reader
     repeats = [
