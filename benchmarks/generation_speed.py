@@ -17,6 +17,7 @@ import torch
 from measuring import Measured, Side, measure_in_turn, ratios, show, tabulate
 from torch import Tensor, nn
 
+from crossner_cli.allocator import keep_freed_memory
 from crossner_cli.engine import start_engine
 from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers import BiLSTM
@@ -75,6 +76,7 @@ def measure(layer: Layer, name: str, step: Step | None, seed: int) -> Measured:
     there is one; forward alone, without gradients, where ``step`` is None.
     """
     start_engine(Finetune(threads=layer.threads, device="cpu"))
+    keep_freed_memory()  # as where taggers are trained
     torch.manual_seed(seed)
     module, run = layer.run(name)
     values = torch.randn(layer.sentences, layer.words, layer.width, requires_grad=True)

@@ -16,6 +16,7 @@ import torch
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 from torch import Tensor, nn
 
+from crossner_cli.allocator import keep_freed_memory
 from crossner_cli.engine import start_engine
 from crossner_cli.multi_cell import MultiCellLSTM
 from crossner_cli.options import Finetune
@@ -127,6 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--threads", type=int, help="CPU threads; default: all cores")
     wanted = parser.parse_args(arguments)
     start_engine(Finetune(threads=wanted.threads, device="cpu"))
+    keep_freed_memory()  # as where taggers are trained
     task = Task(**{name: getattr(wanted, name) for name in Task.__dataclass_fields__})
     sides: dict[str, Side] = {side: functools.partial(measure, task, side) for side in SIDES}
     sizes = f"{task.width} values a word, {task.hidden} units a direction, {task.cells} cells"
