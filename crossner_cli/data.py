@@ -151,10 +151,6 @@ class PreparedData:
         domains = {self.domains[role].name: self.domains[role].types for role in roles}
         return TagSet(domains, "bioes" if self.scheme == "bioes" else "bio")
 
-    def has_corpus(self, level: str) -> bool:
-        """Whether the raw text of a corpus level was prepared."""
-        return (self.folder / "corpus" / f"{level}.txt").is_file()
-
     def raw_text(self, role: str) -> Path | None:
         """The raw text of the source or the target, all of it; None where none was prepared."""
         path = self.folder / ("corpus" if role == "target" else "source-corpus") / "domain.txt"
@@ -167,7 +163,7 @@ class PreparedData:
             CrossNERError: It was not prepared.
         """
         path = self.folder / "corpus" / f"{level}.txt"
-        if not self.has_corpus(level):
+        if not path.is_file():
             made = ", ".join(sorted(path.stem for path in path.parent.glob("*.txt"))) or "none"
             raise CrossNERError(
                 f"This run has no corpus of level {level!r} (prepared levels: {made}).",

@@ -17,7 +17,6 @@ from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.names import Names, read_names
 from crossner_cli.options import Optimisation
 from crossner_cli.raw_text import RawFile, RawSentences, RawStream, RawText, frequent_words
-from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, Stream
 
 
@@ -168,19 +167,15 @@ def domain_streams(
         size = min(options.batch_size, math.ceil(often * len(sentences[role]) / updates))
         encoded = reader.encode(sentences[role], tag_set)
         streams.append(SentenceStream(encoded, reader, size, seed, [often] * len(encoded)))
-    for role, text in raw.texts.items() if raw else ():
-        streams.append(_raw_stream(role, text, raw, reader, tag_set, options, seed))
+    if raw is not None:
+        streams += [
+            RawStream(
+                text, raw.domains[role], reader, options.raw_batch_size, seed, tag_set,
+                raw.names if role == "target" else None, options.dictionary_phrases,
+            )
+            for role, text in raw.texts.items()
+        ]  # fmt: skip
     return streams
-
-
-def _raw_stream(
-    role: str, text: RawText, raw: RawInputs | None, reader: Any, tag_set: TagSet, options: Optimisation, seed: int
-) -> RawStream:
-    assert raw is not None
-    return RawStream(
-        text, raw.domains[role], reader, options.raw_batch_size, seed, tag_set,
-        raw.names if role == "target" else None, options.dictionary_phrases,
-    )  # fmt: skip
 
 
 def dictionary_paths(options: Optimisation) -> dict[str, Path]:

@@ -89,7 +89,7 @@ def digest_word_inputs(options: Optimisation) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class RawSentences:
+class CorpusSentences:
     """The words of a corpus, sentence by sentence, as often as asked for."""
 
     path: Path
@@ -102,9 +102,10 @@ class RawSentences:
 
 def _words_of_raw_text(prepared: PreparedData) -> list[str]:
     """The frequent words of the run's raw text, where there is one."""
-    if not prepared.has_corpus("domain"):
+    corpus = prepared.raw_text("target")
+    if corpus is None:
         return []
-    sentences = islice(RawSentences(prepared.corpus("domain")), MOST_RAW_SENTENCES)
+    sentences = islice(CorpusSentences(corpus), MOST_RAW_SENTENCES)
     counts = Counter(word for words in sentences for word in words)
     return [word for word, count in counts.most_common(MOST_RAW_WORDS) if count >= RAW_MINIMUM]
 
@@ -148,7 +149,7 @@ def known_words(
         wanted = sorted({*wanted, *(inputs.spelled(word) for word in _words_of_raw_text(prepared))})
     if options.embeddings == CORPUS:
         vectors = train_vectors(
-            RawSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
+            CorpusSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
             minimum_count=RAW_MINIMUM, workers=1, words=wanted,
         )  # fmt: skip
     elif options.embeddings is not None:

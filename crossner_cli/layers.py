@@ -121,6 +121,12 @@ def trains_faster_mirrored(values: Tensor, mask: Tensor) -> bool:
     return values.device.type == "cpu" and torch.is_grad_enabled() and 2 * int(mask.sum()) >= mask.numel()
 
 
+def mirrored_places(mask: Tensor) -> Tensor:
+    """Where each word stands when its sentence is read backward, (B, W); padding stays where it is. Its own inverse."""
+    places = torch.arange(mask.shape[1], device=mask.device)
+    return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - places, places)
+
+
 def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> Tensor:
     """Run a bidirectional LSTM layer whose backward direction reads each sentence turned round, from its own end on.
 
@@ -137,9 +143,7 @@ def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> 
     start = values.new_zeros(2, len(values), parameters[1].shape[1])
     if bool(mask.all()):
         return torch.lstm(values, (start, start), list(parameters), True, 1, 0.0, True, True, True)[0]
-    places = torch.arange(mask.shape[1])
-    mirrored = torch.where(mask, mask.sum(dim=1)[:, None] - 1 - places, places)  # (B, W); padding stays where it is
-    rows = (mirrored + mask.shape[1] * torch.arange(len(mask))[:, None]).flatten()
+    rows = (mirrored_places(mask) + mask.shape[1] * torch.arange(len(mask))[:, None]).flatten()
     states = []
     for direction, read in enumerate((values, values.flatten(0, 1)[rows].view_as(values))):
         of_direction = list(parameters[4 * direction : 4 * direction + 4])

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from crossner_cli.layers import mirrored_places
+
 DIRECTIONS = 2  # forward, backward
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -124,7 +126,7 @@ class Order(NamedTuple):
         """The order of sentences, (B, W)."""
         batch, width = mask.shape
         place, sentence = torch.arange(width, device=mask.device), torch.arange(batch, device=mask.device)[:, None]
-        turned = torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - place, place)  # its own inverse
+        turned = mirrored_places(mask)
         places = torch.stack([place.expand_as(turned), turned])  # (2, B, W)
         direction = torch.arange(DIRECTIONS, device=mask.device)[:, None, None]
         steps = (direction * width + places) * batch + sentence

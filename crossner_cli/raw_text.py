@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -77,7 +78,7 @@ class RawSentences:
 
     words: Sequence[tuple[str, ...]]
 
-    @property
+    @cached_property
     def counts(self) -> Counter[str]:
         """How often each word occurs."""
         return Counter(word for sentence in self.words for word in sentence)

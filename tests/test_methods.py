@@ -96,6 +96,22 @@ def loss_of(tagger: Tagger, sentences: list[Sentence]) -> dict[str, float]:
         return {name: float(value) for name, value in tagger.loss(batch_of(tagger, sentences)).items()}
 
 
+def copy_in_another_order(old: Tagger, new: Tagger, batch: Batch) -> Batch:
+    """Give ``new`` the weights of ``old``, whose entity types stand in another order; return the batch in new tags."""
+    other, known = new.tag_set, old.tag_set
+    types = [0, *(1 + known.types.index(entity_type) for entity_type in other.types)]
+    tags = known.to_ids(other.tags)
+    values = old.state_dict()
+    for name, value in values.items():
+        for rows, dimensions in ((types, old.type_dimensions), (tags, old.tag_dimensions)):
+            for dimension in dimensions.get(name, ()):
+                value = value.index_select(dimension, torch.tensor(rows))
+        values[name] = value
+    new.load_state_dict(values)
+    assert batch.tags is not None
+    return dataclasses.replace(batch, tags=torch.tensor(tags).argsort()[batch.tags] * batch.word_mask)
+
+
 def with_more_padding(batch: Batch, pad_id: int, places: int = 5) -> Batch:
     """The same batch with more columns, filled with what must not be read."""
     rows, subwords = batch.input_ids.shape

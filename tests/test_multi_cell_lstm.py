@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_methods import TAG_SET, batch_of, make_tagger, some_sentences
+from test_methods import TAG_SET, batch_of, copy_in_another_order, make_tagger, some_sentences
 from torch import Tensor
 
 from crossner_cli.data import Sentence
@@ -157,18 +157,9 @@ def test_types_in_another_order_change_nothing_where_cells_and_tags_go_along(tin
     other = TagSet({"news": ("place", "artist", "person")})
     union = TagSet({"news": TAG_SET.types})
     old, new = make(tiny_encoder_folder, tag_set=union), make(tiny_encoder_folder, tag_set=other)
-    types = [0, *(1 + union.types.index(entity_type) for entity_type in other.types)]
-    tags = union.to_ids(other.tags)
-    values = old.state_dict()
-    for name, value in values.items():
-        for rows, dimensions in ((types, old.type_dimensions), (tags, old.tag_dimensions)):
-            for dimension in dimensions.get(name, ()):
-                value = value.index_select(dimension, torch.tensor(rows))
-        values[name] = value
-    new.load_state_dict(values)
     batch = of_domain(old, "news")
-    assert batch.tags is not None
-    moved = dataclasses.replace(batch, tags=torch.tensor(tags).argsort()[batch.tags] * batch.word_mask)
+    moved = copy_in_another_order(old, new, batch)
+    types = [0, *(1 + union.types.index(entity_type) for entity_type in other.types)]
     for term, value in old.loss(batch).items():
         torch.testing.assert_close(value, new.loss(moved)[term], rtol=1e-5, atol=1e-4)
     one, two = states_of(old, batch, NEWS), states_of(new, moved, NEWS)

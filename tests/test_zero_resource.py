@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-from test_methods import TAG_SET, batch_of, decode, find_method, make_tagger, read_settings, some_sentences
+from test_methods import (
+    TAG_SET,
+    batch_of,
+    copy_in_another_order,
+    decode,
+    find_method,
+    make_tagger,
+    read_settings,
+    some_sentences,
+)
 from torch import Tensor
 from torch.nn import functional
 
@@ -142,17 +151,7 @@ def test_types_in_another_order_change_nothing_where_their_rows_go_along(setting
     other = TagSet({"news": ("artist", "person", "place")})
     old, batch = given("moee", *settings)
     new, _ = given("moee", *settings, tag_set=other)
-    types = [0, *(1 + TAG_SET.types.index(entity_type) for entity_type in other.types)]
-    tags = TAG_SET.to_ids(other.tags)
-    values = old.state_dict()
-    for name, value in values.items():
-        for rows, dimensions in ((types, old.type_dimensions), (tags, old.tag_dimensions)):
-            for dimension in dimensions.get(name, ()):
-                value = value.index_select(dimension, torch.tensor(rows))
-        values[name] = value
-    new.load_state_dict(values)
-    place = torch.tensor(tags).argsort()  # of each old tag among the new ones
-    moved = dataclasses.replace(batch, tags=place[batch.tags] * batch.word_mask, domains=("",) * 3)
+    moved = dataclasses.replace(copy_in_another_order(old, new, batch), domains=("",) * 3)
     before, after = old.loss(batch), new.loss(moved)
     for term, value in before.items():
         torch.testing.assert_close(value, after[term], rtol=1e-5, atol=1e-4)

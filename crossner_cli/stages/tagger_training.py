@@ -211,8 +211,10 @@ def _train_seed(
 def _streams(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
     """One stream of all labelled sentences, those of the target repeated beside another domain's; or one a task."""
     if data.tasks:
-        labelled = RawInputs({"": RawSentences([sentence.words for sentence in data.sentences])}, {}, None, 1)
-        tagger.set_word_counts((data.raw or labelled).count(tagger.encoder.reader))
+        counted = data.raw
+        if counted is None:
+            counted = RawInputs({"": RawSentences([sentence.words for sentence in data.sentences])}, {}, None, 1)
+        tagger.set_word_counts(counted.count(tagger.encoder.reader))
         return domain_streams(tagger, data.tasks, data.labelled, data.raw, options, seed)
     reader = tagger.encoder.reader
     repeats = [
