@@ -15,7 +15,7 @@ quickstart: install
 	PATH="$(abspath $(VENV))/bin:$$PATH" bash recipes/quickstart.sh
 
 test: install
-	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pytest
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 check: install
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/pre-commit run --all-files

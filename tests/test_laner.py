@@ -325,7 +325,7 @@ def test_the_parameters_are_as_many_as_the_paper_derives():
         (ABLATIONS[2], {"label_encoder", "context_query", "output"}, 12 + 12),
         (ABLATIONS[3], {"output"}, 12),
     ],
-    ids=str,
+    ids=lambda value: "" if isinstance(value, set) else str(value),  # a set has another order in each process
 )
 def test_an_ablation_has_only_the_parts_it_uses(ablation, parts, width):
     tagger, batch = make([3, 5], **ablation)
