@@ -55,6 +55,13 @@ def trained_weights(model: nn.Module) -> Weights:
     }
 
 
+def stored_buffers(model: nn.Module) -> Weights:
+    """A copy of what a model keeps besides its parameters, as states that go on from update to update, on the CPU."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    kept = {name: value for name, value in model.state_dict().items() if name not in parameters}
+    return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in kept.items()}
+
+
 def load_weights(model: nn.Module, weights: Weights) -> None:
     """Put ``trained_weights`` back."""
     with torch.no_grad():
@@ -107,6 +114,7 @@ class Checkpoints:
         draft.mkdir(parents=True)
         before = self._found()
         save_file(trained_weights(model), draft / "model.safetensors")
+        save_file(stored_buffers(model), draft / "buffers.safetensors")
         save_file(_optimiser_tensors(optimiser), draft / "optimiser.safetensors")
         for rank, random_state in enumerate(random_states):
             save_file(random_state, draft / f"random-{rank}.safetensors")
@@ -130,7 +138,7 @@ class Checkpoints:
     def restore(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
     ) -> tuple[TrainingState, Weights | None] | None:
-        """Load the last checkpoint into model, optimiser and random generators; None where there is none.
+        """Load the last checkpoint into model (buffers too), optimiser and random generators; None where there is none.
 
         Raises:
             CrossNERError: It was made by another number of processes.
@@ -151,6 +159,8 @@ class Checkpoints:
             engine.accelerator.scaler.load_state_dict(scaler)
         state = TrainingState(**record)
         load_weights(model, load_file(folder / "model.safetensors"))
+        if (folder / "buffers.safetensors").is_file():  # a checkpoint of an older version has none
+            model.load_state_dict(load_file(folder / "buffers.safetensors"), strict=False)
         _load_optimiser(optimiser, load_file(folder / "optimiser.safetensors"))
         _set_random_state(load_file(mine), engine)
         best = load_file(folder / "best.safetensors") if (folder / "best.safetensors").is_file() else None

@@ -12,7 +12,7 @@ from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import find_method, read_settings
 from crossner_cli.options import Optimisation
-from crossner_cli.run_directory import digest_path
+from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_path, read_manifest
 from crossner_cli.starting import KnownWords, Start
 from crossner_cli.string_encoder import CHARACTERS, TENSORS
 from crossner_cli.tags import TagSet
@@ -54,7 +54,8 @@ def check_word_inputs(options: Optimisation) -> None:
     if inputs and inputs.strings != "none" and options.string_embeddings is None and options.start_from == "base":
         raise CrossNERError(
             "strings=frozen: there are no language models of characters to read.",
-            hint=f"Give --string-embeddings FOLDER, with {TENSORS} and {CHARACTERS} in it.",
+            hint="Train some (crossner dapt --encoder strings --name strings) and give --string-embeddings strings, or"
+            f" give --string-embeddings FOLDER, with {TENSORS} and {CHARACTERS} in it.",
         )
 
 
@@ -70,22 +71,49 @@ def _check_files(options: Optimisation) -> None:
             f"--ngram-embeddings {options.ngram_embeddings}: there is no such file.",
             hint="Give a file of vectors of character n-grams, as charNgram.txt.",
         )
-    missing = [] if options.string_embeddings is None else [
-        name for name in (TENSORS, CHARACTERS) if not (Path(options.string_embeddings) / name).is_file()
-    ]  # fmt: skip
+
+
+def find_strings(run: RunDirectory, options: Optimisation) -> Path | None:
+    """The folder of the language models of characters: of a stage of this run by its name, else the one given.
+
+    Raises:
+        CrossNERError: It holds none.
+    """
+    name = options.string_embeddings
+    if name is None:
+        return None
+    folder = run.folder(name) if run.has(name) else Path(name)
+    missing = [file for file in (TENSORS, CHARACTERS) if not (folder / file).is_file()]
     if missing:
         raise CrossNERError(
-            f"--string-embeddings {options.string_embeddings}: it holds no {missing[0]}.",
-            hint=f"Give a folder with {TENSORS} and {CHARACTERS}; README.md tells how to write them with flair.",
+            f"--string-embeddings {name}: {folder} holds no {missing[0]}.",
+            hint="Name a stage of this run made by crossner dapt --encoder strings (finished stages here: "
+            f"{', '.join(run.stages()) or 'none'}), or give a folder with {TENSORS} and {CHARACTERS}; README.md tells "
+            "how to write them with flair.",
         )
+    return folder
 
 
-def digest_word_inputs(options: Optimisation) -> dict[str, str]:
-    """Digests of the files read beside the data, by option."""
-    files = {name: getattr(options, name) for name in ("embeddings", "ngram_embeddings", "string_embeddings")}
+def strings_note(folder: Path, prepared: PreparedData) -> str | None:
+    """What a person should know of language models trained by crossner on other data than those of this run."""
+    if not (folder / MANIFEST).is_file() or read_manifest(folder)["inputs"].get("prepare-data") == prepared.digest:
+        return None
+    return (
+        f"The language models of {folder.name} were trained on other data than are prepared here: dev and test "
+        "sentences of these may have been among what they read."
+    )
+
+
+def digest_word_inputs(options: Optimisation, strings: Path | None) -> dict[str, str]:
+    """Digests of the files read beside the data, by option; of a stage that of its manifest."""
+    files = {name: getattr(options, name) for name in ("embeddings", "ngram_embeddings")}
     if options.embeddings == CORPUS:
         del files["embeddings"]
-    return {name: digest_path(Path(file)) for name, file in files.items() if file is not None}
+    digests = {name: digest_path(Path(file)) for name, file in files.items() if file is not None}
+    if strings is not None:
+        manifest = strings / MANIFEST
+        digests["string_embeddings"] = digest_file(manifest) if manifest.is_file() else digest_path(strings)
+    return digests
 
 
 @dataclass(frozen=True)
@@ -117,6 +145,7 @@ def known_words(
     tag_set: TagSet,
     start: Start,
     raw_words: Sequence[str] = (),
+    strings: Path | None = None,
 ) -> tuple[KnownWords | None, list[str]]:
     """What a method that reads words has vectors for, and what to tell of them; None for other methods.
 
@@ -131,6 +160,7 @@ def known_words(
         tag_set: The tags of the tagger.
         start: What it starts from.
         raw_words: Words of raw text that are to be known; where vectors are frozen, those that have one.
+        strings: Folder of the language models of characters, as ``find_strings`` gives it.
     """
     method = find_method(options.method)
     if method.reads != "words":
@@ -164,5 +194,4 @@ def known_words(
     vocabulary = collect_vocabulary(
         sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words
     )
-    strings = None if options.string_embeddings is None else Path(options.string_embeddings)
     return KnownWords(vocabulary, vectors, ngram_vectors, strings), notes

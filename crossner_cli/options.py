@@ -10,6 +10,8 @@ from typing import Any, Literal
 Decoding = Literal["trained", "legal", "any"]
 NOT_PUBLISHED: Any = object()
 LARGEST_SEED = 2**32 - 1
+STRINGS = "strings"  # what dapt --encoder calls language models of characters
+ENCODER_RATE, STRINGS_RATE = 1e-4, 5e-3  # peak learning rates of dapt
 CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once, padding included, where nothing is trained
 SUBWORDS_HELP = f"Subwords read at once; default: {CPU_SUBWORDS} on a CPU, {GPU_SUBWORDS} elsewhere."
 DECODING_HELP = (
@@ -150,21 +152,39 @@ class PrepareData(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Dapt(Compute):
-    """Continue masked-language-model training of an encoder on the run's raw text."""
+    """Continue masked-language-model training of an encoder on the run's raw text, or train two language models of
+    characters on it (--encoder strings), for --string-embeddings.
+    """
 
-    encoder: str = option("minilm", "Encoder: a Hugging Face name, a folder, or minilm.", paper="bert-base-cased")
+    encoder: str = option(
+        "minilm", "Encoder: a Hugging Face name, a folder, or minilm; strings: language models of characters.",
+        paper="bert-base-cased",
+    )  # fmt: skip
+    text: Literal["target", "source", "both"] = option(
+        "target", "With --encoder strings: whose raw text is read; training sentences where there is none."
+    )
+    hidden_size: int = option(256, "With --encoder strings: units of each of the two models.", minimum=1)
     start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
     corpus_level: Literal["domain", "entity", "task", "integrated"] = option("domain", "Which prepared corpus.")
     masking: Literal["token", "span"] = option("span", "Mask single subwords, or move them together into spans.")
     mask_rate: float = option(0.15, "Share of subwords chosen.", minimum=0.01, maximum=0.9, paper=0.15)
     epochs: int = option(5, "Passes over the corpus.", minimum=1, paper=15)
     max_steps: int | None = option(None, "Stop after this many updates.", minimum=1)
-    block_size: int = option(128, "Subwords of a block, special ones included.", minimum=8, paper=512)
-    batch_size: int = option(32, "Blocks of an update, over all processes.", minimum=1, paper=8)
+    block_size: int = option(
+        128, "Subwords of a block, special ones included; with --encoder strings characters that gradients go back.",
+        minimum=8, paper=512,
+    )  # fmt: skip
+    batch_size: int = option(
+        32, "Blocks of an update, over all processes; with --encoder strings places that the text is read from.",
+        minimum=1, paper=8,
+    )  # fmt: skip
     accumulate: int = option(
         1, "Parts a batch is cut into to save memory; the gradient is the same, the dropped values are not.", minimum=1
     )
-    learning_rate: float = option(1e-4, "Peak learning rate.", minimum=0.0, paper=5e-5, panel=OPTIMISATION)
+    learning_rate: float | None = option(
+        None, f"Peak learning rate; default: {ENCODER_RATE}, with --encoder strings {STRINGS_RATE}.", minimum=0.0,
+        paper=5e-5, panel=OPTIMISATION,
+    )  # fmt: skip
     weight_decay: float = option(0.01, "Weight decay.", minimum=0.0, paper=0.0, panel=OPTIMISATION)
     warmup: float = option(0.06, "Share of the updates that warm up.", minimum=0.0, maximum=1.0, paper=0.0,
                            panel=OPTIMISATION)  # fmt: skip
@@ -194,7 +214,8 @@ class Optimisation(Compute):
         None, "Vectors of character n-grams for --set characters=ngrams: a file keyed as CharNGram is.",
     )  # fmt: skip
     string_embeddings: str | None = option(
-        None, "Language models of characters for --set strings=frozen (those of Flair): a folder.",
+        None, "Language models of characters for --set strings=frozen: a stage of this run (dapt --encoder strings), or"
+        " a folder, as of Flair's.",
     )  # fmt: skip
     raw_batch_size: int = option(32, "Sentences of raw text an update, for methods that read it.", minimum=1)
     raw_minimum: int = option(5, "Occurrences in raw text that make a word one that language models know.", minimum=1)

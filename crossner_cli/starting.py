@@ -132,6 +132,11 @@ def _start_from_stage(name: str, folder: Path) -> Start:
     if (folder / "encoder").is_dir():
         return Start(name, folder / "encoder", digest, lineage=lineage)
     seeds = manifest["result"].get("seeds")
+    if (folder / STRINGS).is_file():
+        raise CrossNERError(
+            f"The stage {manifest['name']!r} holds language models of characters: they are read, not started from.",
+            hint=f"--set strings=frozen --string-embeddings {name}",
+        )
     if not isinstance(seeds, dict) or not seeds:
         raise CrossNERError(
             f"The stage {manifest['name']!r} ({manifest['stage']}) in {folder} holds no weights to start from.",
@@ -165,7 +170,7 @@ def check_start(start: Start, options: Optimisation) -> None:
     if inputs.strings != "none" and options.string_embeddings is None and not start.has_strings:
         raise CrossNERError(
             f"The start {start.name!r} holds no language models of characters, which strings=frozen reads.",
-            hint="Give --string-embeddings FOLDER.",
+            hint="Give --string-embeddings NAME (a stage of dapt --encoder strings) or FOLDER.",
         )
 
 

@@ -182,6 +182,8 @@ def _start_lines(start: Mapping[str, Any]) -> list[Line]:
 def dapt_tables(manifest: Manifest) -> list[Block]:
     """Perplexity before and after, what was read and how fast."""
     result = manifest["result"]
+    if "strings" in result:
+        return strings_tables(manifest)
     corpus, before, after = result["corpus"], result["perplexity_before"], result["perplexity_after"]
     headline = "no held-out text to measure perplexity on"
     if before is not None and after is not None:
@@ -195,6 +197,30 @@ def dapt_tables(manifest: Manifest) -> list[Block]:
         if corpus.get(name)
     ]
     columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
+    return [
+        Line(f"{manifest['name']}: {headline}", is_headline=True),
+        Table(f"{manifest['name']}, {figures.duration(manifest['seconds'])}", columns, [row]),
+        *map(Line, lines),
+    ]
+
+
+def strings_tables(manifest: Manifest) -> list[Block]:
+    """Perplexity a character of both language models before and after, what was read and how fast."""
+    result = manifest["result"]
+    strings, before, after = result["strings"], result["perplexity_before"], result["perplexity_after"]
+    headline = "no held-out text to measure perplexity on"
+    if before is not None and after is not None:
+        headline = f"held-out perplexity a character {before:,.2f} -> {after:,.2f}"
+    read = (sum(strings["length"].values()), strings["characters"], result["epochs"], result["updates"])
+    row = (strings["text"], *map(figures.count, (*read, result["characters_per_second"])))
+    lines = [f"Final loss of each epoch, a character: {', '.join(f'{loss:.3f}' for loss in result['losses'])}"]
+    lines += [
+        f"{words}: {figures.count(strings[name])}"
+        for name, words in (("unknown_characters", "Characters too rare for a number of their own"),
+                            ("shortened_words", "Words of which 50 characters were read"))
+        if strings[name]
+    ]  # fmt: skip
+    columns = ("text", "characters", "distinct", "epochs", "updates", "characters/s")
     return [
         Line(f"{manifest['name']}: {headline}", is_headline=True),
         Table(f"{manifest['name']}, {figures.duration(manifest['seconds'])}", columns, [row]),

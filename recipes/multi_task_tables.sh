@@ -4,7 +4,8 @@
 # Needs: CROSSNER_MIRROR or a network for the data sets. EMBEDDINGS: a file of static vectors (GloVe 100, or PubMed 200 for
 # BioNLP, are the papers'); without, vectors are learnt with the tagger. INPUTS=transformer adds ENCODER, frozen.
 # Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. CORPUS and SOURCE_CORPUS give the language
-# models raw text beside the labelled sentences, which are all that table 3 reads.
+# models raw text beside the labelled sentences, which are all that table 3 reads. target-elmo (STM+ELMo) reads language
+# models of characters, as Flair's, trained on that text of STRINGS_TEXT; the paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-bionlp13pc}
 TARGET=${TARGET:-bionlp13cg}
@@ -17,7 +18,10 @@ ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
 EPOCHS=${EPOCHS:-20}
 BATCH_SIZE=${BATCH_SIZE:-10}
-SYSTEMS=${SYSTEMS:-target fine-tune multi-task multi-task-lm co-lm co-ner full pgn grad multi-cell-target multi-cell multi-cell-no-losses}
+STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
+STRINGS_SIZE=${STRINGS_SIZE:-256}
+STRINGS_EPOCHS=${STRINGS_EPOCHS:-10}
+SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm co-ner full pgn grad multi-cell-target multi-cell multi-cell-no-losses}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
 
 data=(--source "$SOURCE" --target "$TARGET")
@@ -36,6 +40,11 @@ for system in $SYSTEMS; do
   train=("${both[@]}")
   case $system in
     target) train=(finetune "${lm[@]}" --set tasks=target-ner) ;;
+    target-elmo)
+      crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
+        --name strings
+      train=(finetune "${lm[@]}" --set tasks=target-ner --set strings=frozen --string-embeddings strings)
+      ;;
     fine-tune)
       crossner pretrain-source "${lm[@]}" --set tasks=source-ner "${all[@]}" --name source
       train=(finetune "${lm[@]}" --set tasks=target-ner --start-from source)

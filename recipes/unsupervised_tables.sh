@@ -3,7 +3,8 @@
 # Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), table 3. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
 # (without, the news sentences themselves); DICTIONARY, names with types of the target, for multi-cell-dictionary.
-# Differs: crossner's optimiser and epochs. The papers' target text is CBS SciTech News, 398,990 sentences.
+# Differs: crossner's optimiser and epochs. The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo
+# (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-conll2003}
 TARGET=${TARGET:-cbs-scitech-2019} # or cbs-scitech-2020, the same sentences labelled anew: not to be compared
@@ -17,7 +18,10 @@ ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
 EPOCHS=${EPOCHS:-10}
 BATCH_SIZE=${BATCH_SIZE:-10}
-SYSTEMS=${SYSTEMS:-source self-train dann full multi-cell multi-cell-dictionary}
+STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
+STRINGS_SIZE=${STRINGS_SIZE:-256}
+STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
+SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full multi-cell multi-cell-dictionary}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
 
 data=(--target "$TARGET" --corpus "$CORPUS" --corpus-level domain)
@@ -50,6 +54,11 @@ for system in $SYSTEMS; do
   train=(joint-train)
   case $system in
     source) train=(pretrain-source "${stm[@]}") ;;
+    source-elmo)
+      crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
+        --name strings
+      train=(pretrain-source "${stm[@]}" --set strings=frozen --string-embeddings strings)
+      ;;
     self-train)
       self_train
       models+=(--model "$CROSSNER_RUN/self-train-data/self-train")

@@ -17,7 +17,7 @@ SAMPLE = Path(__file__).parent.parent / "crossner_cli" / "samples" / "sample-tar
 SHORT = "dapt|pretrain-source|finetune|joint-train"
 VARIABLES = {
     "SOURCE": "sample-source", "TARGET": "sample-target", "CORPUS": "sample-target", "SEEDS": "1",
-    "ADAPTATIONS": "span", "OMP_NUM_THREADS": "1", "DICTIONARY": str(SAMPLE / "entities.tsv"),
+    "ADAPTATIONS": "span", "STRINGS_SIZE": "8", "OMP_NUM_THREADS": "1", "DICTIONARY": str(SAMPLE / "entities.tsv"),
 }  # fmt: skip
 # What is shorter here, so that each recipe runs a part of every loop.
 SHORTER = {
@@ -26,7 +26,7 @@ SHORTER = {
     "laner_few_shot": {"COUNTS": "3", "METHODS": "laner"},
     "zero_resource": {"SYSTEMS": "mtl-moee", "MAP_TYPES": "", "WORD_SIZE": "6",
                       "READINGS": "frozen transformer"},
-    "multi_task_tables": {"SYSTEMS": "fine-tune co-lm full multi-cell"},
+    "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune full"},
     "unsupervised_tables": {"SYSTEMS": "source self-train dann multi-cell-dictionary", "MAP_TYPES": ""},
     "crossner_baselines": {"METHODS": "coach", "WORD_SIZE": "6"},
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import shutil
 from collections.abc import Sequence
@@ -19,14 +20,18 @@ from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import use_fast_cpu_layers
 from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
-from crossner_cli.options import Dapt
+from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
 from crossner_cli.progress import Notice, Work, exhaust
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
+from crossner_cli.stages.dapt_strings import run_strings
 from crossner_cli.starting import Start, find_start
 from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
 
 HELD_OUT_SEED = 0
+# What means nothing where language models of characters are trained, and what means something there only.
+FOR_ENCODERS = ("paper", "start_from", "corpus_level", "masking", "mask_rate", "accumulate", "head_warmup")
+FOR_STRINGS = ("text", "hidden_size")
 
 
 @dataclass
@@ -103,11 +108,16 @@ class MaskedTask(nn.Module):
 
 
 def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
-    """Adapt an encoder and leave it in ``encoder/`` of the stage's folder.
+    """Adapt an encoder and leave it in ``encoder/`` of the stage's folder; or train language models of characters.
 
     Raises:
-        CrossNERError: No such corpus level, no such encoder, or a corpus shorter than one block.
+        CrossNERError: No such corpus level, no such encoder, a corpus shorter than one block, or an option that means
+            nothing here.
     """
+    check_options(options)
+    options = dataclasses.replace(options, learning_rate=learning_rate_of(options))
+    if options.encoder == STRINGS:
+        return (yield from run_strings(run, options, engine))
     prepared = PreparedData.load(run, wanted_by="dapt")
     corpus = prepared.corpus(options.corpus_level)
     start = find_start(run, options, wanted_by="dapt")
@@ -134,6 +144,30 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             return stage.finish(result, lineage=start.lineage, device=engine.describe())
 
         return engine.first(finish)
+
+
+def check_options(options: Dapt) -> None:
+    """Refuse options that nothing would read.
+
+    Raises:
+        CrossNERError: One of them is not at its default.
+    """
+    is_strings, defaults = options.encoder == STRINGS, Dapt()
+    for name in FOR_ENCODERS if is_strings else FOR_STRINGS:
+        if getattr(options, name) != getattr(defaults, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise CrossNERError(
+                f"{flag} means nothing with --encoder {options.encoder}"
+                + (", which trains language models of characters from the start." if is_strings else "."),
+                hint=f"Leave {flag} out" + ("." if is_strings else f", or give --encoder {STRINGS}."),
+            )
+
+
+def learning_rate_of(options: Dapt) -> float:
+    """The peak learning rate: the option, else that of what is trained."""
+    if options.learning_rate is not None:
+        return options.learning_rate
+    return STRINGS_RATE if options.encoder == STRINGS else ENCODER_RATE
 
 
 def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguageModel:
@@ -223,11 +257,11 @@ def _adapt(
 def parameter_groups(model: MaskedLanguageModel, options: Dapt) -> list[ParameterGroup]:
     """Encoder and head, each with and without weight decay; a new head learns alone first."""
     starts_at = options.head_warmup if model.has_new_head else 0.0
-    groups = []
+    rate, groups = learning_rate_of(options), []
     for parameters, start in ((model.encoder_parameters(), starts_at), (model.head_parameters(), 0.0)):
         for decays in (True, False):
             chosen = [parameter for parameter in parameters if (parameter.dim() > 1) is decays]
             if chosen:
                 decay = options.weight_decay if decays else 0.0
-                groups.append(ParameterGroup(chosen, options.learning_rate, decay, start))
+                groups.append(ParameterGroup(chosen, rate, decay, start))
     return groups

@@ -25,7 +25,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
-from crossner_cli.known_words import check_word_inputs, digest_word_inputs, known_words
+from crossner_cli.known_words import check_word_inputs, digest_word_inputs, find_strings, known_words, strings_note
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
@@ -97,6 +97,7 @@ def train_stage(
     """
     seeds = parse_seeds(options)
     check_word_inputs(options)
+    strings = find_strings(run, options)
     check_encoder(options)
     tasks = tasks_of(options, command, roles)
     check_dictionary(options, tasks)
@@ -108,7 +109,7 @@ def train_stage(
     start = find_start(run, options, wanted_by=command)
     check_start(start, options)
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
-    inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options), **files}
+    inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options, strings), **files}
     stage = engine.open_stage(run, command, options, inputs)
     with stage:
         if stage.finished is not None:
@@ -117,11 +118,12 @@ def train_stage(
         yield Notice(f"{stage.name}: {engine.describe()}")
         if engine.on_cpu:
             keep_freed_memory()
-        for note in start.notes:
-            yield Notice(note)
+        for note in (*start.notes, strings and strings_note(strings, prepared)):
+            if note:
+                yield Notice(note)
         data = read_data(prepared, options, command, roles, tasks)
         raw_words = data.raw.words() if data.raw else []
-        known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words)
+        known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, strings)
         for note in [*notes, *(data.raw.describe() if data.raw else [])]:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}

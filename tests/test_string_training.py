@@ -1,0 +1,282 @@
+"""Language models of characters: what they read, that windows are as good as whole rows, from raw text to a tagger."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from torch.nn import functional
+from typer.testing import CliRunner
+
+from crossner_cli.character_stream import (
+    HELD_OUT,
+    TRAIN,
+    CharacterStream,
+    LinesOfWords,
+    Words,
+    spell,
+    write_character_stream,
+)
+from crossner_cli.cli import app
+from crossner_cli.data import SPLITS, PreparedData
+from crossner_cli.engine import start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Dapt
+from crossner_cli.progress import Progress, exhaust
+from crossner_cli.run_directory import RunDirectory, digest_file
+from crossner_cli.stages import dapt
+from crossner_cli.stages.dapt_strings import find_texts
+from crossner_cli.string_encoder import load_string_encoder
+from crossner_cli.string_training import StringLanguageModels, held_out_losses
+
+QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
+SMALL: dict[str, Any] = {
+    "encoder": "strings", "hidden_size": 8, "batch_size": 4, "block_size": 12, "device": "cpu", "threads": 1,
+    "precision": "fp32",
+}  # fmt: skip
+SOME = [["ab", "ba."], ["ba"], ["ab", "ab", "b"], ["a" * 60]] * 3
+
+sentences = st.lists(st.lists(st.text("abc.Ж", min_size=1, max_size=5), min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+def write(folder: Path, texts: dict[str, list[Words]], held_out: float = 0.0, window: int = 8) -> dict[str, Any]:
+    return exhaust(write_character_stream(texts, folder, held_out=held_out, window=window))
+
+
+def decoded(folder: Path, side: str, held: str, characters: list[str]) -> str:
+    return "".join(characters[number] for number in np.fromfile(folder / f"{held}-{side}.bin", "<u2"))
+
+
+# Streams
+
+
+@settings(max_examples=25)
+@given(sentences)
+def test_both_directions_are_written_as_taggers_read_them(
+    tmp_path_factory: pytest.TempPathFactory, text: list[list[str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("text")
+    thrice = [*text] * 3  # what is met less often has no number
+    record = write(folder, {"target": thrice})
+    assert record["characters"][:3] == ["<unk>", "\n", " "] and record["unknown_characters"] == 0
+    spelled = [spell(words) for words in thrice]
+    forward, backward = (decoded(folder, side, TRAIN, record["characters"]) for side in ("forward", "backward"))
+    assert forward == "".join(f"\n{each} " for each in spelled)
+    assert backward == "".join(f"\n{each[::-1]} " for each in spelled)
+    assert record["length"] == {"target": len(forward)} and not (folder / "held-out-forward.bin").read_bytes()
+
+
+def test_what_is_rare_is_unknown_and_what_is_long_is_cut_and_both_are_counted(tmp_path: Path) -> None:
+    record = write(tmp_path, {"target": [*SOME, ["é"]]})
+    assert record["unknown_characters"] == 1 and "é" not in record["characters"] and record["shortened_words"] == 3
+    assert "<unk>" in decoded(tmp_path, "forward", TRAIN, record["characters"])
+
+
+def test_equal_sentences_are_held_out_together_and_nothing_is_lost(tmp_path: Path) -> None:
+    texts = {"target": [["word", str(number % 50)] for number in range(200)], "source": [["news", str(7)]] * 4}
+    record = write(tmp_path, texts, held_out=0.001, window=40)
+    train, held = ({*decoded(tmp_path, "forward", side, record["characters"]).split("\n")} - {""}
+                   for side in (TRAIN, HELD_OUT))  # fmt: skip
+    assert not train & held and len(train | held) == 51
+    assert record["held_out_share"] > 0.001 and 40 <= record["held_out_length"] <= sum(record["length"].values()) - 40
+    assert record["sentences"] == {"target": 200, "source": 4}
+    again = write(tmp_path, {}, held_out=0.001, window=40)
+    assert again == record
+
+
+def test_a_text_shorter_than_two_windows_is_all_for_training_and_no_text_is_refused(tmp_path: Path) -> None:
+    assert write(tmp_path / "short", {"target": [["ab"]]}, held_out=0.5)["held_out_share"] == 0
+    with pytest.raises(CrossNERError, match="no word to train on"):
+        write(tmp_path / "none", {"target": []})
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 6), st.integers(8, 20), st.integers(0, 2))
+def test_an_epoch_reads_each_character_of_a_row_once_wherever_it_begins(
+    tmp_path_factory: pytest.TempPathFactory, rows: int, window: int, epoch: int
+) -> None:
+    folder = tmp_path_factory.mktemp("text")
+    write(folder, {"target": SOME})
+    stream = CharacterStream(folder, TRAIN, rows, window, seed=3)
+    whole = np.fromfile(folder / "train-forward.bin", "<u2")
+    batches = [stream.batch(items, epoch) for items in stream.epoch(epoch)]
+    assert [batch.begins for batch in batches] == [True] + [False] * (len(batches) - 1)
+    read = torch.cat([batch.read[0] for batch in batches], dim=1)
+    following = torch.cat([batch.following[0] for batch in batches], dim=1)
+    assert read.shape == (stream.rows, stream.row_length) and sum(batch.words for batch in batches) == read.numel()
+    assert torch.equal(read[:, 1:], following[:, :-1]) and torch.equal(read.flatten()[1:], following.flatten()[:-1])
+    twice = np.concatenate([whole, whole]).tolist()
+    assert any(twice[start : start + read.numel()] == read.flatten().tolist() for start in range(len(whole)))
+    assert len(whole) - 1 - read.numel() < stream.rows
+
+
+# Models
+
+
+def make_models(folder: Path, rows: int, window: int) -> tuple[StringLanguageModels, CharacterStream]:
+    record = write(folder, {"target": SOME})
+    torch.manual_seed(2)
+    stream = CharacterStream(folder, TRAIN, rows, window, seed=1)
+    return StringLanguageModels(record["characters"], 6, stream.rows), stream
+
+
+def test_states_go_on_from_window_to_window_as_if_rows_were_read_whole(tmp_path: Path) -> None:
+    models, stream = make_models(tmp_path, rows=3, window=8)
+    batches = [stream.batch(items, 0) for items in stream.epoch(0)]
+    models.eval()
+    for _ in range(2):  # the second epoch begins anew
+        found = [models(batch) for batch in batches]
+    for side, name in enumerate(("forward", "backward")):
+        model: Any = models.models[side]
+        read, following = (torch.cat([getattr(batch, key)[side] for batch in batches], dim=1)
+                           for key in ("read", "following"))  # fmt: skip
+        scores = models.decoders[side](model(read)).flatten(0, 1)
+        expected = functional.cross_entropy(scores, following.flatten(), reduction="sum")
+        torch.testing.assert_close(sum(loss[name] for loss in found), expected, rtol=1e-4, atol=1e-3)
+    assert models.units(batches[0]) == {"forward": 24, "backward": 24}
+
+
+def test_gradients_reach_both_models_and_stop_at_the_window(tmp_path: Path) -> None:
+    models, stream = make_models(tmp_path, rows=2, window=8)
+    for items in stream.epoch(0)[:2]:
+        losses = models(stream.batch(items, 0))
+        torch.stack([*losses.values()]).sum().backward()
+        assert not models.states.requires_grad and models.states.any()
+    assert all(value.grad is not None and value.grad.any() for value in models.parameters())
+
+
+def test_held_out_losses_drop_nothing_and_leave_the_states_of_training(tmp_path: Path) -> None:
+    models, stream = make_models(tmp_path, rows=2, window=8)
+    models(stream.batch([0], 0))
+    before = models.states.clone()
+    first, second = (held_out_losses(models, stream, torch.device("cpu")) for _ in range(2))
+    assert first == second and torch.equal(models.states, before) and models.training
+    assert first == pytest.approx([math.log(len(models.characters))] * 2, rel=0.2)
+
+
+# The stage
+
+
+def crossner(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [*arguments])
+    assert done.exit_code == code, done.output
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run whose corpus is the target's own sentences, those of dev and test among them."""
+    folder = tmp_path / "run"
+    data = ("prepare-data", "--run", str(folder), "--source", "sample-source", "--target", "sample-target")
+    crossner(*data)
+    target = PreparedData.load(RunDirectory(folder), wanted_by="test").domains["target"]
+    lines = [" ".join(sentence.words) for split in SPLITS for sentence in target.sentences(split)]
+    (tmp_path / "corpus.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    crossner(*data, "--corpus", str(tmp_path / "corpus.txt"), "--force")
+    return RunDirectory(folder)
+
+
+def train(run: RunDirectory, stop_after: int | None = None, **changes: Any) -> None:
+    """Run the stage, or leave it behind an update as an interruption does."""
+    options = Dapt(**{**SMALL, **changes})
+    work = dapt.run(run, options, start_engine(options))
+    for event in work:
+        if (
+            stop_after is not None
+            and isinstance(event, Progress)
+            and (event.unit, event.done) == ("updates", stop_after)
+        ):
+            work.close()
+
+
+def test_language_models_read_no_sentence_of_dev_or_test(run: RunDirectory, tmp_path: Path) -> None:
+    prepared = PreparedData.load(run, wanted_by="test")
+    texts, notes = find_texts(prepared, "both")
+    assert "the source has no raw text: its" in notes[1] and isinstance(texts["target"], LinesOfWords)
+    record = write(tmp_path / "text", {name: list(text) for name, text in texts.items()})
+    read = {*decoded(tmp_path / "text", "forward", TRAIN, record["characters"]).split("\n")}
+    target = prepared.domains["target"]
+    by_split = {split: {spell(sentence.words) + " " for sentence in target.sentences(split)} for split in SPLITS}
+    assert len(by_split["train"] & read) > 50
+    assert not (by_split["dev"] | by_split["test"]) - by_split["train"] & read
+
+
+def test_a_killed_stage_resumes_to_the_bit_identical_language_models(run: RunDirectory) -> None:
+    changes = {"max_steps": 9, "checkpoint_every": 2}
+    train(run, name="whole", **changes)
+    train(run, name="killed", stop_after=5, **changes)
+    assert not run.has("killed") and list((run.path / ".draft-killed" / "checkpoint").glob("step-4"))
+    train(run, name="killed", **changes)
+    whole, killed = (load_file(run.folder(name) / "strings.safetensors") for name in ("whole", "killed"))
+    assert all(torch.equal(killed[name], value) for name, value in whole.items())
+    files = {path.name for path in run.folder("killed").iterdir()}
+    assert files == {"manifest.json", "strings.json", "strings.safetensors"}
+
+
+def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> None:
+    told = crossner(
+        "dapt", "--run", str(run.path), *QUICK, "--encoder", "strings", "--text", "both", "--name", "strings",
+        "--hidden-size", "24", "--batch-size", "16", "--block-size", "32", "--max-steps", "30",
+        "--learning-rate", "0.02",
+    )  # fmt: skip
+    result = run.manifest("strings", wanted_by="test")["result"]
+    assert result["perplexity_after"] < result["perplexity_before"] / 2 and result["strings"]["text"] == "both"
+    assert "strings: held-out perplexity a character" in told and "training sentences are read instead" in told
+    encoder = load_string_encoder(run.folder("strings"))
+    assert encoder.output_dim == 48 and len(encoder.characters) == result["strings"]["characters"]
+    tagger = ("--run", str(run.path), *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--max-steps", "1",
+              "--set", "strings=frozen")  # fmt: skip
+    crossner("finetune", *tagger, "--string-embeddings", "strings")
+    manifest = run.manifest("finetune", wanted_by="test")
+    assert manifest["inputs"]["string_embeddings"] == digest_file(run.folder("strings") / "manifest.json")
+    assert manifest["options"]["string_embeddings"] == "strings"
+    # As inputs of the other methods of words, by path too.
+    for method in ("multi-task-lstm", "cross-domain-lm", "multi-cell-lstm"):
+        more = ("--method", method, "--name", method, "--string-embeddings", str(run.folder("strings")))
+        crossner("joint-train", *tagger, *more)
+    assert "read, not started from" in crossner(
+        "finetune", *tagger, "--name", "x", "--string-embeddings", "strings", "--start-from", "strings", code=1
+    )
+    assert "finished stages here: cross-domain-lm, finetune" in crossner(
+        "finetune", *tagger, "--name", "x", "--string-embeddings", "prepare-data", code=1
+    )
+    # Data prepared anew make both other inputs, and that is told.
+    path = run.folder("prepare-data") / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": -1.0}))
+    assert "were trained on other data" in crossner(
+        "finetune", *tagger, "--name", "y", "--string-embeddings", "strings"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"masking": "token"}, "--masking means nothing with --encoder strings"), ({"mask_rate": 0.3}, "--mask-rate"),
+        ({"start_from": "base2"}, "--start-from"), ({"corpus_level": "task"}, "--corpus-level"),
+        ({"accumulate": 2}, "--accumulate"), ({"head_warmup": 0.0}, "--head-warmup"), ({"paper": True}, "--paper"),
+        ({"encoder": "minilm", "text": "both"}, "--text means nothing with --encoder minilm"),
+        ({"encoder": "minilm", "hidden_size": 9}, "--hidden-size"),
+    ],
+)  # fmt: skip
+def test_options_that_nothing_would_read_are_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(CrossNERError, match=told) as caught:
+        dapt.check_options(Dapt(**{**SMALL, "hidden_size": 256, **changes}))
+    assert "Leave --" in caught.value.hint
+
+
+def test_the_learning_rate_is_that_of_what_is_trained() -> None:
+    rates = [Dapt(), Dapt(encoder="strings"), Dapt(encoder="strings", learning_rate=0.5)]
+    assert [dapt.learning_rate_of(options) for options in rates] == [1e-4, 5e-3, 0.5]
+
+
+def test_a_run_without_text_of_the_role_is_refused(tmp_path: Path) -> None:
+    crossner("prepare-data", "--run", str(tmp_path), "--target", "sample-target")
+    assert "--source-corpus FILE" in crossner("dapt", "--run", str(tmp_path), "--encoder", "strings", "--text", "both", code=1)  # fmt: skip  # noqa: E501
