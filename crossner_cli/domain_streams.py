@@ -83,12 +83,13 @@ def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
     Raises:
         CrossNERError: As above.
     """
-    learns = find_method(options.method).learns_from_dictionary
+    method = find_method(options.method)
+    learns = method.learns_from_dictionary(read_settings(method, options.settings))
     if options.dictionary and not (learns and "target-lm" in tasks):
         raise CrossNERError(
             f"--dictionary labels raw text of the target, and {options.method} as set learns from no such labels.",
-            hint="Leave it out, or choose a method and tasks that do, as --method multi-cell-lstm --set "
-            "tasks=source-ner,target-lm.",
+            hint="Leave it out, or choose a method, tasks and weights that do, as --method multi-cell-lstm --set "
+            "tasks=source-ner,target-lm --set entity_weight=0.1 --set attention_weight=0.5.",
         )
     missing = next((path for path in options.dictionary if not path.is_file()), None)
     if missing is not None:

@@ -20,6 +20,7 @@ from crossner_cli.word_reader import WordInputs
 
 TASKS = ("target-ner", "source-ner", "target-lm", "source-lm")
 TARGET, SOURCE = 0, 1  # numbers of the domains
+ROLES = ("target", "source")  # their names
 Rows = Tensor | slice  # of a batch
 
 
@@ -85,7 +86,8 @@ class MultiTaskInputs(WordInputs):
 
 class MultiTaskTagger(Tagger):
     """A BiLSTM-CRF of a target and a source. The first domain of the tag set is the target, any other the source; what
-    is in no tag set is read as the target.
+    is in no tag set is read as the target. The losses of a domain are terms of their own, each divided by the domain's
+    words: domains weigh alike, however many sentences an update reads of each.
     """
 
     reads = "words"
@@ -93,6 +95,8 @@ class MultiTaskTagger(Tagger):
         f"tag_layers.{domain}.{name}": dimensions
         for domain in (TARGET, SOURCE) for name, dimensions in TAG_DIMENSIONS.items()
     }  # fmt: skip
+
+    word_rows = ("language_model.weight", "language_model.bias")
 
     @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:
@@ -130,6 +134,14 @@ class MultiTaskTagger(Tagger):
             return [(numbers[0], slice(None))]
         rows = torch.tensor(numbers)
         return [(number, (rows == number).nonzero()[:, 0].to(batch.word_mask.device)) for number in (TARGET, SOURCE)]
+
+    def term(self, kind: str, domain: int) -> str:
+        """Name of a domain's loss, as ``tags source``."""
+        return f"{kind} {ROLES[self.role_of(domain)]}"
+
+    def words_by_domain(self, batch: Batch) -> dict[int, int]:
+        """Words of each domain of a batch."""
+        return {domain: int(batch.word_mask[rows].sum()) for domain, rows in self.rows_by_domain(batch)}
 
     @abstractmethod
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:

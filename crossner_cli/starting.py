@@ -299,7 +299,10 @@ def _start_words(
 
 
 def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
-    """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are."""
+    """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are.
+
+    Of those with a row a word the rows of the start's words, which are the first ones of the new tagger's.
+    """
     old_set = read_tag_set(folder)
     old = read_tensors(folder / TENSORS)
     new = tagger.above_encoder()
@@ -308,11 +311,14 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types))  # O stands first
     taken = []
     for name, value in new.items():
+        if name in type(tagger).word_rows and name in old and _begins_with(value, old[name]):
+            value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters
+            taken.append(name)
+            continue
         dimensions = by_type.get(name) or type(tagger).tag_dimensions.get(name, ())
         if name not in old or not _fits(value, old[name], dimensions):
             carried.new += 1
             continue
-        # The state dict shares memory with the parameters.
         _copy_rows(value, old[name], dimensions, *(type_rows if name in by_type else tag_rows))
         taken.append(name)
     carried.loaded += len(taken)
@@ -338,6 +344,11 @@ def _copy_rows(
         old = old.index_select(dimension, out_of)
     places = (into if size in tag_dimensions else torch.arange(new.shape[size]) for size in range(new.dim()))
     new[torch.meshgrid(*places, indexing="ij")] = old
+
+
+def _begins_with(new: torch.Tensor, old: torch.Tensor) -> bool:
+    """Whether rows of the old tensor can stand first in the new one."""
+    return new.shape[1:] == old.shape[1:] and len(new) >= len(old)
 
 
 def _fits(new: torch.Tensor, old: torch.Tensor, tag_dimensions: tuple[int, ...]) -> bool:

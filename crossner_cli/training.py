@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -28,6 +28,15 @@ from crossner_cli.subwords import Batch, EncodedSentence, SubwordReader
 POOLED_BATCHES = 50
 # Lengths are blurred by this many over the number of sentences, at most by a quarter.
 BLURRED_SENTENCES = 80
+
+
+@runtime_checkable
+class CountsUpdates(Protocol):
+    """A model of which something depends on how long it has been trained."""
+
+    def end_update(self) -> None:
+        """Take note that an update is done."""
+        ...
 
 
 class Stream(Protocol):
@@ -148,7 +157,8 @@ def fit(
     """Train a model.
 
     Args:
-        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` what to divide them by.
+        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` what to divide them by; where it has
+            ``model.end_update()``, that is called behind each update.
         groups: What to train and how fast.
         streams: One batch of each makes an update; the first decides the length of an epoch.
         plan: How long.
@@ -274,6 +284,8 @@ class _Loop:
         engine.clip(self.trained, self.plan.clip_norm)
         self.optimiser.step()
         self.optimiser.zero_grad()
+        if isinstance(self.plain_model, CountsUpdates):
+            self.plain_model.end_update()
         return int(words)
 
     def _parts(self, stream: Stream, items: list[int], epoch: int) -> list[tuple[Any, float]]:

@@ -16,7 +16,7 @@ from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.language_model import language_model_loss
 from crossner_cli.layers import BiLSTM
 from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
-from crossner_cli.multi_task import SOURCE, TARGET, TASKS, read_tasks
+from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, read_tasks
 from crossner_cli.subwords import UNLABELLED, Batch
 from crossner_cli.tags import TagSet
 from crossner_cli.word_reader import Vocabulary
@@ -165,11 +165,11 @@ def test_each_term_is_what_the_bilstm_of_its_domain_and_task_says():
         tag_states, word_states = (tagger.lstm(words, mask, domain, task) for task in (NER, LM))
         tags = (0.5, 3)[domain] * tagger.tag_layers[domain].loss(tag_states, labelled.tags, mask)
         language = 2 * language_model_loss(tagger.language_model, word_states, labelled.word_ids, mask)
-        found = tagger.loss(labelled)
-        torch.testing.assert_close(found, {"tags": tags, "language": language})
-        torch.testing.assert_close(tagger.loss(raw), {"language": language})
-        assert tagger.units(labelled) == {"tags": 15, "language": 30}
-        assert tagger.units(raw) == {"language": 30}
+        of_tags, of_language = f"tags {ROLES[domain]}", f"language {ROLES[domain]}"
+        torch.testing.assert_close(tagger.loss(labelled), {of_tags: tags, of_language: language})
+        torch.testing.assert_close(tagger.loss(raw), {of_language: language})
+        assert tagger.units(labelled) == {of_tags: 15, of_language: 30}
+        assert tagger.units(raw) == {of_language: 30}
 
 
 def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_a_task_and_it_is_wanted():
@@ -182,21 +182,23 @@ def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_
     }
     for settings, terms in cases.items():
         tagger = given(*settings)
-        assert (set(tagger.loss(TARGET_NER)), set(tagger.loss(SOURCE_NER))) == terms
-        assert (set(tagger.units(TARGET_NER)), set(tagger.units(SOURCE_NER))) == terms
+        for batch, role, kinds in zip((TARGET_NER, SOURCE_NER), ROLES, terms, strict=True):
+            assert set(tagger.loss(batch)) == set(tagger.units(batch)) == {f"{kind} {role}" for kind in kinds}
 
 
 def test_labels_of_a_dictionary_on_raw_text_are_not_read():
     tagger = given()
     labelled = dataclasses.replace(TARGET_LM, tags=torch.full_like(TARGET_LM.word_ids, UNLABELLED))
-    assert torch.equal(tagger.loss(labelled)["language"], tagger.loss(TARGET_LM)["language"])
-    assert list(tagger.loss(labelled)) == ["language"]
+    assert torch.equal(tagger.loss(labelled)["language target"], tagger.loss(TARGET_LM)["language target"])
+    assert list(tagger.loss(labelled)) == ["language target"]
 
 
 def test_a_batch_of_both_domains_is_the_sum_of_its_sentences_and_an_unknown_domain_the_target():
     tagger = given()
     mixed = a_batch("news", "songs", "elsewhere")
-    alone = {"tags": torch.zeros(()), "language": torch.zeros(())}
+    mixed_terms = ("tags target", "tags source", "language target", "language source")
+    assert tagger.units(mixed) == dict(zip(mixed_terms, (12, 3, 24, 6), strict=True))
+    alone = dict.fromkeys(mixed_terms, torch.zeros(()))
     for row, domain in enumerate(("news", "songs", "news")):
         batch = a_batch(domain)
         one = given()
@@ -206,6 +208,25 @@ def test_a_batch_of_both_domains_is_the_sum_of_its_sentences_and_an_unknown_doma
         for name, value in one.loss(only).items():
             alone[name] = alone[name] + value
     torch.testing.assert_close(tagger.loss(mixed), alone)
+
+
+def test_a_domain_weighs_the_same_however_many_sentences_of_the_other_one_are_read():
+    tagger = given()
+
+    def gradient(*batches: Batch) -> dict[str, Tensor]:
+        """Of an update as the training loop divides its terms."""
+        units: dict[str, int] = {}
+        for batch in batches:
+            for name, count in tagger.units(batch).items():
+                units[name] = units.get(name, 0) + count
+        tagger.zero_grad()
+        shares = [term / units[name] for batch in batches for name, term in tagger.loss(batch).items()]
+        torch.stack(shares).sum().backward()
+        return {name: value.grad.clone() for name, value in tagger.named_parameters()}
+
+    once, thrice = gradient(TARGET_NER, SOURCE_NER), gradient(TARGET_NER, SOURCE_NER, SOURCE_NER, SOURCE_NER)
+    for name, value in once.items():
+        torch.testing.assert_close(thrice[name], value)
 
 
 @pytest.mark.parametrize("generator", ["full", "domain", "task", "none"])
@@ -240,7 +261,8 @@ def test_without_a_language_model_and_with_one_hot_tasks_it_is_co_ner():
         strict=False,
     )
     for batch in (TARGET_NER, SOURCE_NER):
-        torch.testing.assert_close(full.loss(batch)["tags"], plain.loss(batch)["tags"])
+        (name,) = plain.loss(batch)
+        torch.testing.assert_close(full.loss(batch)[name], plain.loss(batch)[name])
         assert full.decode(batch) == plain.decode(batch)
     of_full, of_plain = (step(tagger, TARGET_NER, SOURCE_NER) for tagger in (full, plain))
     for name, gradient in of_plain.items():
@@ -354,9 +376,9 @@ def test_training_draws_few_words_by_seed_and_evaluation_weighs_all():
     losses = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        losses.append(float(tagger.loss(TARGET_LM)["language"].detach()))
+        losses.append(float(tagger.loss(TARGET_LM)["language target"].detach()))
     assert losses[0] == losses[1] != losses[2]
-    assert losses[0] < float(tagger.eval().loss(TARGET_LM)["language"].detach())
+    assert losses[0] < float(tagger.eval().loss(TARGET_LM)["language target"].detach())
 
 
 def test_a_real_batch_of_raw_text_is_learnt(tiny_encoder_folder: Path):
@@ -366,7 +388,7 @@ def test_a_real_batch_of_raw_text_is_learnt(tiny_encoder_folder: Path):
     optimiser = torch.optim.AdamW(tagger.parameters(), lr=2e-2)
     losses = []
     for _ in range(25):
-        loss = tagger(batch)["language"] / tagger.units(batch)["language"]
+        loss = tagger(batch)["language target"] / tagger.units(batch)["language target"]
         losses.append(float(loss.detach()))
         optimiser.zero_grad()
         loss.backward()

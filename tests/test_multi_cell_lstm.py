@@ -140,7 +140,7 @@ def test_the_type_losses_are_cross_entropies_of_types_without_prefix(tiny_encode
         ("attention", (states.attention[:, :, 0] + states.attention[:, :, 1]) / 2),
     ):
         chosen = scores[batch.word_mask].softmax(dim=-1)[torch.arange(batch.words), gold]
-        torch.testing.assert_close(losses[name], -chosen.log().sum())
+        torch.testing.assert_close(losses[f"{name} source"], -chosen.log().sum())
 
 
 def test_the_attention_loss_can_vanish_which_a_second_softmax_would_forbid(tiny_encoder_folder):
@@ -183,13 +183,13 @@ def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_fo
     plain = make(tiny_encoder_folder)
     batch = of_domain(plain, "news")
     heavy = make(tiny_encoder_folder, "entity_weight=0.1", "attention_weight=3", "target_weight=2", "source_weight=5")
-    wanted = {"tags": 2, "entity": 0.1, "attention": 3}
+    wanted = {"tags target": 2, "entity target": 0.1, "attention target": 3}
     for name, value in heavy.loss(batch).items():
         torch.testing.assert_close(value, wanted[name] * plain.loss(batch)[name])
     songs = of_domain(plain, "songs")
-    torch.testing.assert_close(heavy.loss(songs)["tags"], 5 * plain.loss(songs)["tags"])
+    torch.testing.assert_close(heavy.loss(songs)["tags source"], 5 * plain.loss(songs)["tags source"])
     none = make(tiny_encoder_folder, "entity_weight=0", "attention_weight=0")
-    assert list(none.loss(batch)) == list(none.units(batch)) == ["tags"]
+    assert list(none.loss(batch)) == list(none.units(batch)) == ["tags target"]
     assert not {name for name in learn(none, batch) if name.startswith("type_score")}
 
 
@@ -214,18 +214,18 @@ def test_cells_that_begin_alike_stay_alike_without_the_type_losses(tiny_encoder_
 def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder, LM, "lm_weight=0.5", "dropout=0.5", "input_dropout=0")
     batch = raw(of_domain(tagger, "news"))
-    assert tagger.units(batch) == {"lm": 2 * batch.words} and batch.word_ids is not None
+    assert tagger.units(batch) == {"language target": 2 * batch.words} and batch.word_ids is not None
     assert tagger.language_model is not None and not tagger.language_model.correct
     states = states_of(tagger, batch, NEWS)
     expected = language_model_loss(tagger.language_model, states.hidden, batch.word_ids, batch.word_mask)
-    torch.testing.assert_close(tagger.loss(batch)["lm"], 0.5 * expected)
+    torch.testing.assert_close(tagger.loss(batch)["language target"], 0.5 * expected)
     reached = learn(tagger, batch)
     assert {"lstm.type_gate", "language_model.weight", "language_model.bias", "encoder.words.weight"} <= reached
     assert not {name for name in reached if name.startswith(("tag_layers", "type_score"))}
     found = []
     tagger.train()
     for _ in range(2):  # with all words drawn, nothing is left to chance
-        found.append(float(tagger.loss(batch)["lm"].detach()))
+        found.append(float(tagger.loss(batch)["language target"].detach()))
     assert found[0] == pytest.approx(found[1]) == pytest.approx(0.5 * float(expected.detach()))
 
 
@@ -234,26 +234,28 @@ def test_words_of_raw_text_without_a_type_teach_no_types(tiny_encoder_folder):
     batch = of_domain(tagger, "news")
     assert batch.tags is not None
     silent = raw(batch, torch.full_like(batch.tags, UNLABELLED))
-    assert tagger.units(silent) == {"lm": 2 * batch.words, "entity": 0, "attention": 0}
-    assert learn(tagger, silent, "entity", "attention") == set()
-    assert float(tagger.loss(silent)["entity"].detach()) == 0
-    assert list(tagger.loss(raw(batch))) == ["lm"]
+    # The divisor does not depend on how many words the dictionary has: few labels weigh little.
+    of_types = {"entity target": batch.words, "attention target": batch.words}
+    assert tagger.units(silent) == {"language target": 2 * batch.words, **of_types}
+    assert learn(tagger, silent, "entity target", "attention target") == set()
+    assert float(tagger.loss(silent)["entity target"].detach()) == 0
+    assert list(tagger.loss(raw(batch))) == ["language target"]
     # One word that the dictionary has: its loss is what it is where every word has a tag, less the others.
     known = torch.full_like(batch.tags, UNLABELLED)
     known[0, 0] = batch.tags[0, 0]
     others = batch.tags.clone()
     others[0, 0] = UNLABELLED
     parts = [tagger.loss(raw(batch, tags)) for tags in (known, others, batch.tags)]
-    for name in ("entity", "attention"):
+    for name in ("entity target", "attention target"):
         assert float(parts[0][name].detach()) > 0
         torch.testing.assert_close(parts[0][name] + parts[1][name], parts[2][name])
-    assert learn(tagger, raw(batch, known), "entity") >= {"type_score.weight", "lstm.type_gate"}
+    assert learn(tagger, raw(batch, known), "entity target") >= {"type_score.weight", "lstm.type_gate"}
 
 
 def test_labelled_text_does_not_reach_the_language_model(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder, LM)
     batch = of_domain(tagger, "songs")
-    assert tagger.units(batch) == dict.fromkeys(["tags", "entity", "attention"], batch.words)
+    assert tagger.units(batch) == dict.fromkeys(["tags source", "entity source", "attention source"], batch.words)
     assert not {name for name in learn(tagger, batch) if name.startswith("language_model")}
 
 

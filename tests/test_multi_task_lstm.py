@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,11 +29,16 @@ from crossner_cli.adversary import (
     reversal_factor,
     reverse_gradient,
 )
+from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers import BiLSTM
 from crossner_cli.methods.multi_task_lstm import MultiTaskLSTM
-from crossner_cli.multi_task import SOURCE, TARGET
+from crossner_cli.multi_task import ROLES, SOURCE, TARGET
+from crossner_cli.options import Finetune
+from crossner_cli.progress import Progress
+from crossner_cli.training import ParameterGroup, Plan, fit
 
 every_adversary = pytest.mark.parametrize("adversary", ["grad", "dann"])
 
@@ -97,8 +103,9 @@ def test_the_domains_share_the_bilstm_and_have_a_crf_each():
     states = tagger.lstm(tagger.encoder.vectors, TARGET_NER.word_mask)
     for domain, batch in ((TARGET, TARGET_NER), (SOURCE, SOURCE_NER)):
         expected = tagger.tag_layers[domain].loss(states, batch.tags, batch.word_mask)
-        torch.testing.assert_close(tagger.loss(batch), {"tags": expected})
-        assert tagger.units(batch) == {"tags": 15}
+        name = f"tags {ROLES[domain]}"
+        torch.testing.assert_close(tagger.loss(batch), {name: expected})
+        assert tagger.units(batch) == {name: 15}
         gradients = step(tagger, batch)
         for name, gradient in gradients.items():
             assert (gradient is None) == name.startswith(f"tag_layers.{1 - domain}"), name
@@ -107,28 +114,31 @@ def test_the_domains_share_the_bilstm_and_have_a_crf_each():
 def test_a_generator_gives_each_domain_a_bilstm_of_its_own():
     tagger = made("generator=domain", tag_set=SAME_TYPES)
     assert len(tagger.tag_layers) == 1
-    losses = [tagger.loss(batch)["tags"] for batch in (TARGET_NER, SOURCE_NER)]
+    losses = [tagger.loss(TARGET_NER)["tags target"], tagger.loss(SOURCE_NER)["tags source"]]
     assert losses[0] != losses[1]
     with torch.no_grad():
         tagger.lstm.generator.domain_vectors[1] = tagger.lstm.generator.domain_vectors[0]
-    assert torch.equal(tagger.loss(TARGET_NER)["tags"], tagger.loss(SOURCE_NER)["tags"])
+    assert torch.equal(tagger.loss(TARGET_NER)["tags target"], tagger.loss(SOURCE_NER)["tags source"])
     assert step(tagger, SOURCE_NER)["lstm.generator.domain_vectors"].any(dim=1).tolist() == [False, True]
 
 
 def test_weights_scale_the_terms_of_their_domain():
     plain, weighted = made("adversary=grad"), made("adversary=grad", "source_weight=3", "adversary_weight=2")
-    for batch, factor in ((TARGET_NER, 1), (SOURCE_NER, 3)):
+    for batch, name, factor in ((TARGET_NER, "tags target", 1), (SOURCE_NER, "tags source", 3)):
         before, after = plain.loss(batch), weighted.loss(batch)
-        torch.testing.assert_close(after, {"tags": factor * before["tags"], "adversary": 2 * before["adversary"]})
+        torch.testing.assert_close(after, {name: factor * before[name], "adversary": 2 * before["adversary"]})
 
 
 @every_adversary
 def test_raw_text_is_read_by_the_adversary_only(adversary):
     tagger = made("tasks=source-ner,target-lm", f"adversary={adversary}")
     assert len(tagger.tag_layers) == 1  # that of the source tags the target
-    assert list(tagger.loss(TARGET_LM)) == ["adversary"] and tagger.units(TARGET_LM) == {"adversary": 3}
-    assert list(tagger.loss(SOURCE_NER)) == ["tags", "adversary"]
-    assert tagger.units(SOURCE_NER) == {"tags": 15, "adversary": 3}
+    of_target, of_source = (
+        ("adversary", "adversary") if adversary == "grad" else ("adversary target", "adversary source")
+    )
+    assert list(tagger.loss(TARGET_LM)) == [of_target] and tagger.units(TARGET_LM) == {of_target: 3}
+    assert list(tagger.loss(SOURCE_NER)) == ["tags source", of_source]
+    assert tagger.units(SOURCE_NER) == {"tags source": 15, of_source: 3}
     gradients = step(tagger, TARGET_LM)
     assert all((value is None) == name.startswith("tag_layers") for name, value in gradients.items())
     tagger.set_word_counts(torch.arange(10))
@@ -137,15 +147,20 @@ def test_raw_text_is_read_by_the_adversary_only(adversary):
 @every_adversary
 def test_a_batch_of_both_domains_is_the_sum_over_the_domains(adversary):
     tagger = made(f"adversary={adversary}")
-    mixed = tagger.loss(a_batch("news", "songs", "elsewhere"))["adversary"]
+    batch = a_batch("news", "songs", "elsewhere")
+    mixed, units = tagger.loss(batch), tagger.units(batch)
+    assert units["tags target"] == 12 and units["tags source"] == 3
     states = tagger.lstm(tagger.encoder.vectors, TARGET_NER.word_mask)
     logits = tagger.discriminator(states, TARGET_NER.word_mask)
     is_source = torch.tensor([False, True, False])
     if adversary == "grad":
-        expected = focal_loss(logits, is_source, 0.25, 2)
+        torch.testing.assert_close(mixed["adversary"], focal_loss(logits, is_source, 0.25, 2))
+        assert units["adversary"] == 3
     else:
-        expected = -torch.where(is_source, logits.sigmoid(), 1 - logits.sigmoid()).log().sum()
-    torch.testing.assert_close(mixed, expected)
+        told = -torch.where(is_source, logits.sigmoid(), 1 - logits.sigmoid()).log()
+        torch.testing.assert_close(mixed["adversary source"], told[1])
+        torch.testing.assert_close(mixed["adversary target"], told[0] + told[2])
+        assert (units["adversary target"], units["adversary source"]) == (2, 1)
 
 
 # The adversary
@@ -168,11 +183,11 @@ def test_the_bilstm_learns_the_opposite_of_what_the_discriminator_learns(adversa
     for reversing in (True, False):
         tagger = made(*settings)
         if adversary == "dann":
-            tagger.losses_computed.fill_(8)  # 4 of 10 updates of two tasks
+            tagger.updates_done.fill_(4)
         if not reversing:
             module = "crossner_cli.methods.multi_task_lstm.reverse_gradient"
             monkeypatch.setattr(module, lambda values, factor: values)
-        tagger.loss(SOURCE_LM)["adversary"].backward()
+        tagger.loss(SOURCE_LM)["adversary" if adversary == "grad" else "adversary source"].backward()
         gradients[reversing] = {name: value.grad for name, value in tagger.named_parameters() if value.grad is not None}
     factor = 0.7 if adversary == "grad" else 2 / (1 + math.exp(-4)) - 1
     for name, gradient in gradients[True].items():
@@ -209,18 +224,42 @@ def test_the_reversal_grows_from_nothing_to_one():
     assert reversal_factor(progress)[0] == 0 and reversal_factor(progress)[10] > 0.9999
 
 
-def test_dann_counts_the_losses_of_training_updates_and_stores_the_count():
+def test_dann_counts_updates_however_many_batches_they_read_and_stores_the_count():
     tagger = made("adversary=dann", "adversary_warmup=2", "dropout=0")
     factors = []
-    for _ in range(3):  # updates of two tasks
+    for _ in range(3):
         factors.append(tagger._reversal(torch.zeros(1)).item())
-        tagger.eval().loss(TARGET_NER)  # counts for nothing
-        tagger.train().loss(TARGET_NER)
-        tagger.loss(SOURCE_NER)
+        tagger.eval().loss(TARGET_NER)
+        for batch in (TARGET_NER, SOURCE_NER, TARGET_LM):
+            tagger.train().loss(batch)
+        tagger.end_update()
     assert factors == pytest.approx([0, 2 / (1 + math.exp(-5)) - 1, 2 / (1 + math.exp(-10)) - 1])
     assert tagger._reversal(torch.zeros(1)).item() == pytest.approx(factors[2])  # no further
-    assert tagger.above_encoder()["losses_computed"].item() == 6
-    assert "losses_computed" not in made("adversary=grad").above_encoder()
+    assert tagger.above_encoder()["updates_done"].item() == 3
+    grad = made("adversary=grad")
+    grad.end_update()
+    assert "updates_done" not in grad.above_encoder()
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_training_of_dann_counts_its_updates_and_goes_on_counting_behind_a_checkpoint(parts, tmp_path):
+    engine = start_engine(Finetune(device="cpu", threads=1, precision="fp32"))
+    batches = [TARGET_NER, SOURCE_NER]
+    streams: list[Any] = [
+        SimpleNamespace(epoch=lambda number: [[0, 1, 2]] * 5, batch=lambda items, epoch, batch=batch: batch)
+        for batch in batches
+    ]
+    plan = Plan(epochs=1, accumulate=parts, keep="last", checkpoint_every=2)
+    counts = []
+    for stop in (3, None):  # the first is cut off behind its third update, one behind the checkpoint
+        tagger = made("adversary=dann")
+        work = fit(tagger, [ParameterGroup(list(tagger.parameters()), 1e-3, 0.0)], streams, plan, engine,
+                   checkpoints=Checkpoints(tmp_path / "checkpoint"))  # fmt: skip
+        for event in work:
+            if stop and isinstance(event, Progress) and event.done == stop:
+                work.close()
+        counts.append(tagger.updates_done.item())
+    assert counts == [3, 5]
 
 
 @every_adversary
@@ -260,7 +299,8 @@ def test_without_reversal_the_discriminator_learns_to_tell_domains_apart(adversa
     optimiser = torch.optim.AdamW(tagger.discriminator.parameters(), lr=0.05)
     losses = []
     for _ in range(30):
-        losses.append(tagger(batch)["adversary"])
+        terms = [value for name, value in tagger(batch).items() if name.startswith("adversary")]
+        losses.append(torch.stack(terms).sum())
         optimiser.zero_grad()
         losses[-1].backward()
         optimiser.step()

@@ -108,7 +108,9 @@ def test_a_dictionary_of_a_run_in_bioes_ends_its_phrases(tmp_path):
 class Several(Tagger):
     """Stands for a method of several tasks."""
 
-    learns_from_dictionary = True
+    @classmethod
+    def learns_from_dictionary(cls, hyper: Any) -> bool:
+        return True
 
     @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:
@@ -137,6 +139,16 @@ def test_a_stage_trains_the_tasks_of_the_domains_it_reads(tmp_path):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["source-ner"])
     with pytest.raises(CrossNERError, match="there is no such file"):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path / "no.tsv"]), ["target-lm"])
+
+
+def test_a_dictionary_that_no_loss_reads_is_refused(tmp_path):
+    off = ["tasks=source-ner,target-lm", "entity_weight=0", "attention_weight=0"]
+    for settings in (off[:2], [off[0], off[2]], off):
+        options = Finetune(method="multi-cell-lstm", dictionary=[tmp_path / "no.tsv"], settings=settings)
+        with pytest.raises(CrossNERError) as caught:
+            check_dictionary(options, ["source-ner", "target-lm"])
+        assert ("learns from no such labels" in caught.value.problem) == (settings == off)
+        assert settings != off or "--set entity_weight=0.1" in caught.value.hint
 
 
 @given(target=st.integers(1, 60), source=st.integers(1, 200), upsample=st.integers(1, 50), size=st.integers(1, 16))

@@ -306,3 +306,22 @@ def test_a_started_tagger_is_ready_to_be_trained(tiny_encoder_folder, run, engin
         tagger, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
         rates = {type(layer).__module__: layer.p for layer in tagger.modules() if type(layer).__name__ == "Dropout"}
         assert rates == {"crossner_cli.layers": pytest.approx(0.1), "torch.nn.modules.dropout": 0.0}
+
+
+@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])
+def test_a_language_model_keeps_the_rows_of_its_words_where_the_vocabulary_grows(
+    method, tiny_encoder_folder, tmp_path, run, engine
+):
+    settings = [*small_sizes(find_method(method)), "tasks=target-ner,target-lm"]
+    old: Any = make_tagger(tiny_encoder_folder, method, OLD, *settings)
+    save_stage(run, "pretrain-source", {1: old}, [50.0])
+    words = old.encoder.vocabulary.words
+    known = KnownWords(dataclasses.replace(old.encoder.vocabulary, words=("before-all", *reversed(words), "behind")))
+    options = options_for(tiny_encoder_folder, method=method, start_from="pretrain-source", settings=settings)
+    tagger, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine, known)
+    new: Any = tagger
+    assert new.encoder.vocabulary.words == (*words, "before-all", "behind")
+    for name in ("weight", "bias"):
+        mine, its = getattr(new.language_model, name), getattr(old.language_model, name)
+        assert len(mine) == len(its) + 2 and torch.equal(mine[: len(its)], its)
+    assert carried.left <= 2, "the ranks are counted anew"

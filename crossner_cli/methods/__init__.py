@@ -65,9 +65,8 @@ class Tagger(nn.Module, ABC):
     tag_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}
     # The same for tensors that hold one row for O and then one a type, as ``TagSet.types`` orders them.
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {}
-
-    # Whether labels that a dictionary gives to words of raw text are learnt.
-    learns_from_dictionary: ClassVar[bool] = False
+    # Names of the tensors that hold a row for what is unknown and then one a word, as an encoder of words numbers them.
+    word_rows: ClassVar[tuple[str, ...]] = ()
 
     # Hyperparameters as published, where the defaults are others: what --paper sets.
     paper_settings: ClassVar[dict[str, str]] = {}
@@ -79,8 +78,16 @@ class Tagger(nn.Module, ABC):
         """
         return ()
 
+    @classmethod
+    def learns_from_dictionary(cls, hyper: Any) -> bool:
+        """Whether labels that a dictionary gives to words of raw text are learnt."""
+        return False
+
     def set_word_counts(self, counts: Tensor) -> None:
         """Learn how often each word number of the encoder occurs in raw text, (V+1,), before training begins."""
+
+    def end_update(self) -> None:
+        """Take note that an update of the training is done, however many batches it read."""
 
     @classmethod
     def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ are settings: STM-TARGET tasks=target-ner generator=none, STM-SOURCE likewise wi
 tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO-NER tasks=target-ner,source-ner
 generator=domain, CO-LM tasks=target-ner,target-lm generator=task. Without labels of the target:
 tasks=source-ner,target-lm,source-lm.
-Differs: a loss is divided by the words of both domains, not by each one's sentences; the weights are those of the
+Differs: a domain's loss is divided by its words, not by its sentences; the weights are those of the
 authors' first code, as the paper prints none. As in that code, the labelled sentences of a domain are read by its
 language model too, beside raw text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw
 text only); that it reads test sentences as raw text too is left out. Negative words are ranked by their frequency in
@@ -95,7 +95,7 @@ class CrossDomainLM(MultiTaskTagger):
             self.language_model.set_counts(counts)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """The CRF's and that of the two language models, those that read the batch, summed over words and weighted."""
+        """Of each domain the CRF's and that of both language models, where they read the batch; weighted sums."""
         words = self.encoder(batch)  # v, (B, W, D)
         tasks = self._tasks(batch)
         terms: dict[str, Tensor] = {}
@@ -104,19 +104,23 @@ class CrossDomainLM(MultiTaskTagger):
             states = self._states(words[rows], mask, domain, tasks[0])  # (B, W, 2 H)
             if NER in tasks:
                 assert batch.tags is not None
-                terms["tags"] = terms.get("tags", 0) + self.tag_loss(states, batch.tags[rows], mask, domain)
+                terms[self.term("tags", domain)] = self.tag_loss(states, batch.tags[rows], mask, domain)
             if LM in tasks:
                 assert self.language_model is not None and batch.word_ids is not None
                 if self.hyper.generator in ("full", "task") and tasks[0] != LM:
                     states = self._states(words[rows], mask, domain, LM)
                 loss = language_model_loss(self.language_model, states, batch.word_ids[rows], mask)
-                terms["language"] = terms.get("language", 0) + self.hyper.lm_weight * loss
+                terms[self.term("language", domain)] = self.hyper.lm_weight * loss
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words; for the language models two predictions a word."""
-        of_task = {NER: ("tags", batch.words), LM: ("language", 2 * batch.words)}
-        return dict(of_task[task] for task in self._tasks(batch))
+        """Words of the domain; for the language models two predictions a word."""
+        tasks = self._tasks(batch)
+        return {
+            self.term(kind, domain): predictions * words
+            for domain, words in self.words_by_domain(batch).items()
+            for task, kind, predictions in ((NER, "tags", 1), (LM, "language", 2)) if task in tasks
+        }  # fmt: skip
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Those of theta^{d,ner}, whether or not it was ever trained as a whole."""

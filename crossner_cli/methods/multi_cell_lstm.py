@@ -3,18 +3,18 @@
 Paper: Jia and Zhang (2020), Multi-Cell Compositional LSTM for NER Domain Adaptation. Their unsupervised setting is
 tasks=source-ner,target-lm, for which they set entity_weight=0.1 and attention_weight=0.5; a tag set of one domain
 gives their target-only model.
-Differs: a loss is divided by the words of both domains, not by each one's sentences. The attention loss reads the
-mean of both directions' scores, as the paper says; the released code averages their probabilities and applies the
-softmax again. attention=shared follows the paper, attention=domain the code, whose source attention reads P where Q
-is meant. Cells begin apart; cells=alike begins as the code does, where cells that the same batches reach stay equal
-for ever without the two type losses. The CRF is shared where all domains have the same types (crf=domain never
-shares). Gates have one bias vector, as in the paper.
+Differs: a domain's loss is divided by its words, labelled by a dictionary or not, instead of its sentences. The
+attention loss reads the mean of both directions' scores, as the paper says; the released code averages their
+probabilities and applies the softmax again. attention=shared follows the paper, attention=domain the code, whose
+source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the code does, where cells that
+the same batches reach stay equal for ever without the two type losses. The CRF is shared where all domains have the
+same types (crf=domain never shares). Gates have one bias vector, as in the paper.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +64,6 @@ class MultiCellTagger(MultiTaskTagger):
                     hint="Set words=trained or words=frozen, or take target-lm and source-lm out of tasks.",
                 )
 
-    learns_from_dictionary = True
     type_dimensions = dict.fromkeys(
         ("lstm.type_gate", "lstm.type_candidate", "type_score.weight", "type_score.bias"), (0,)
     )
@@ -91,41 +90,48 @@ class MultiCellTagger(MultiTaskTagger):
         numbers = [types.index(split_tag(tag)[1] or "O") for tag in tag_set.tags]
         self.register_buffer("type_of_tag", torch.tensor(numbers), persistent=False)
 
+    @classmethod
+    def learns_from_dictionary(cls, hyper: Any) -> bool:
+        """Where one of the two losses of types is switched on."""
+        return bool(hyper.entity_weight or hyper.attention_weight)
+
     def set_word_counts(self, counts: Tensor) -> None:
         """Rank the words that raw text is told from by how often each number occurs in it, (V+1,)."""
         if self.language_model is not None:
             self.language_model.set_counts(counts)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """CRF of labelled text, language models of raw text; of both, types where they are known. Weighted sums."""
-        words, terms = self.encoder(batch), dict.fromkeys(self.units(batch), torch.zeros((), device=self.runs.device))
+        """Of each domain: CRF of labelled text, language models of raw text; types where known. Weighted sums."""
+        words, terms, kinds = self.encoder(batch), {}, self._kinds(batch)
         for domain, rows in self.rows_by_domain(batch):
             mask, tags = batch.word_mask[rows], None if batch.tags is None else batch.tags[rows]
             states = self.states(words[rows], mask, domain)
-            if "tags" in terms:
+            if "tags" in kinds:
                 assert tags is not None
-                terms["tags"] = terms["tags"] + self.tag_loss(self.dropout(states.hidden), tags, mask, domain)
-            if "lm" in terms:
+                terms[self.term("tags", domain)] = self.tag_loss(self.dropout(states.hidden), tags, mask, domain)
+            if "language" in kinds:
                 assert self.language_model is not None and batch.word_ids is not None
                 loss = language_model_loss(self.language_model, states.hidden, batch.word_ids[rows], mask)
-                terms["lm"] = terms["lm"] + self.hyper.lm_weight * loss
-            for name, weight in self._type_weights().items():
-                if name in terms:
+                terms[self.term("language", domain)] = self.hyper.lm_weight * loss
+            for kind, weight in self._type_weights().items():
+                if kind in kinds:
                     assert tags is not None
-                    read = self.entity_scores if name == "entity" else self.attention_scores
+                    read = self.entity_scores if kind == "entity" else self.attention_scores
                     loss = self._type_loss(read(states, domain), tags, mask, domain)
-                    terms[name] = terms[name] + weight * loss
+                    terms[self.term(kind, domain)] = weight * loss
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words, of raw text those with a label; for the language models two a word, its neighbours."""
-        known = 0 if batch.tags is None else batch.words
-        if batch.is_raw and batch.tags is not None:
-            known = int(((batch.tags != UNLABELLED) & batch.word_mask).sum())
-        types = {} if batch.tags is None else dict.fromkeys(self._type_weights(), known)
-        if not batch.is_raw:
-            return {"tags": batch.words, **types}
-        return {**({} if self.language_model is None else {"lm": 2 * batch.words}), **types}
+        """Words of the domain, with a label or not; for the language models two a word, its neighbours."""
+        return {
+            self.term(kind, domain): 2 * words if kind == "language" else words
+            for domain, words in self.words_by_domain(batch).items() for kind in self._kinds(batch)
+        }  # fmt: skip
+
+    def _kinds(self, batch: Batch) -> list[str]:
+        """The losses that a batch is read for."""
+        own = "tags" if not batch.is_raw else "language" if self.language_model is not None else None
+        return [*([own] if own else []), *([] if batch.tags is None else self._type_weights())]
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """The h of each word with dropout, (B, W, 2 H), given its vector, (B, W, D)."""

@@ -4,12 +4,13 @@ Paper: Yang, Salakhutdinov and Cohen (2017), Transfer Learning for Sequence Tagg
 Networks, as MULTI-TASK (LSTM) of Jia and Zhang (2020). generator=domain is their MULTI-TASK+PGN (Jia, Liang and Zhang
 2019), adversary=grad their MULTI-TASK+GRAD (Zhou et al. 2019), adversary=dann Ganin et al. (2016): on raw text of the
 target tasks=source-ner,target-lm.
-Differs: a loss is divided by the words of both domains, that of the adversary by sentences. The CRF is shared where
-all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The layout of GRAD's
+Differs: the loss of a domain's tags is divided by its words. That of DANN is the mean over each domain's sentences, as
+in its paper; GRAD's is one sum over the sentences of both, which focal_alpha balances. The CRF is shared where all
+domains have the same types or tags are learnt in one domain only (crf=domain never shares). The layout of GRAD's
 discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient is multiplied
 by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the states; its
-schedule counts the losses computed while training, up to adversary_warmup updates, since a method is not told how
-long it is trained, and goes on where a start left off. The CRF knows the tags of all domains, as in
+schedule counts updates, up to adversary_warmup, since a method is not told how long it is trained, and goes on where a
+start left off. The CRF knows the tags of all domains, as in
 ``cross-domain-lm``.
 """
 
@@ -77,7 +78,7 @@ class MultiTaskLSTM(MultiTaskTagger):
                     hint="Set adversary=dann or adversary=grad, or take target-lm and source-lm out of tasks.",
                 )
 
-    losses_computed: Tensor
+    updates_done: Tensor
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
@@ -90,13 +91,13 @@ class MultiTaskLSTM(MultiTaskTagger):
             self.discriminator: AttentiveDiscriminator | MeanDiscriminator = AttentiveDiscriminator(2 * size)
         elif hyper.adversary == "dann":
             self.discriminator = MeanDiscriminator(2 * size)
-            self.register_buffer("losses_computed", torch.zeros(()))
+            self.register_buffer("updates_done", torch.zeros(()))
 
     def set_word_counts(self, counts: Tensor) -> None:
         """Nothing depends on how often words occur."""
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """The CRF's, unless the text is raw, and the adversary's, each summed over its units and weighted."""
+        """Of each domain the CRF's, unless the text is raw, and the adversary's. Weighted sums."""
         words = self.encoder(batch)  # (B, W, D)
         terms: dict[str, Tensor] = {}
         for domain, rows in self.rows_by_domain(batch):
@@ -104,24 +105,36 @@ class MultiTaskLSTM(MultiTaskTagger):
             states = self.tag_states(words[rows], mask, domain)  # (B, W, 2 H)
             if not batch.is_raw:
                 assert batch.tags is not None
-                terms["tags"] = terms.get("tags", 0) + self.tag_loss(states, batch.tags[rows], mask, domain)
+                terms[self.term("tags", domain)] = self.tag_loss(states, batch.tags[rows], mask, domain)
             if self.hyper.adversary != "none":
-                loss = self._adversary_loss(states, mask, domain)
-                terms["adversary"] = terms.get("adversary", 0) + self.hyper.adversary_weight * loss
-        if self.training and self.hyper.adversary == "dann":
-            self.losses_computed += 1
+                name, loss = self._adversary_term(domain), self._adversary_loss(states, mask, domain)
+                terms[name] = terms.get(name, 0) + self.hyper.adversary_weight * loss
         return terms
 
+    def end_update(self) -> None:
+        """Count it."""
+        if self.hyper.adversary == "dann":
+            self.updates_done += 1
+
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words; for the adversary sentences."""
-        tags = {} if batch.is_raw else {"tags": batch.words}
-        return tags if self.hyper.adversary == "none" else {**tags, "adversary": len(batch)}
+        """Words of the domain; for the adversary sentences."""
+        units: dict[str, int] = {}
+        for domain, rows in self.rows_by_domain(batch):
+            if not batch.is_raw:
+                units[self.term("tags", domain)] = int(batch.word_mask[rows].sum())
+            if self.hyper.adversary != "none":
+                name = self._adversary_term(domain)
+                units[name] = units.get(name, 0) + len(batch.word_mask[rows])
+        return units
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """What the BiLSTM says, (B, W, 2 H), of its input, (B, W, D)."""
         generated = (domain,) if isinstance(self.lstm, GeneratedBiLSTM) else ()
         states: Tensor = self.dropout(self.lstm(words, mask, *generated))
         return states
+
+    def _adversary_term(self, domain: int) -> str:
+        return self.term("adversary", domain) if self.hyper.adversary == "dann" else "adversary"
 
     def _adversary_loss(self, states: Tensor, mask: Tensor, domain: int) -> Tensor:
         """How badly the domain of sentences is told from states, (B, W, 2 H), summed. In fp32."""
@@ -136,8 +149,7 @@ class MultiTaskLSTM(MultiTaskTagger):
         """What the reversed gradient is multiplied by: grows with the updates in DANN."""
         if self.hyper.adversary == "grad":
             return states.new_tensor(GRAD_REVERSAL)
-        updates = self.losses_computed / len(self.hyper.task_names)  # an update computes a loss for each task
-        return reversal_factor((updates / self.hyper.adversary_warmup).clamp(max=1))
+        return reversal_factor((self.updates_done / self.hyper.adversary_warmup).clamp(max=1))
 
 
 METHOD = MultiTaskLSTM
