@@ -10,6 +10,7 @@ import functools
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +24,11 @@ from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers import BiLSTM
 from crossner_cli.options import Finetune
 
-REFERENCE, PACKED = "nn.LSTM", "nn.LSTM, packed"
+REFERENCE, PACKED, GENERATED = "nn.LSTM", "nn.LSTM, packed", "generated"
+SEPARATE = "generated, pass by pass"
+# What an update of cross-domain-lm runs: labelled sentences for tags and as text, raw text, of both domains.
+ONE, UPDATE = ((1, 1),), ((0, 0), (0, 1), (1, 0), (1, 1), (0, 1), (1, 1))
+Pairs = tuple[tuple[int, int], ...]
 Step = Literal["none", "sgd", "adamw"]
 
 
@@ -38,7 +43,7 @@ class Layer:
         sentences: Of the batch.
         words: Of the longest sentence.
         shortest: Words of the shortest sentence; None makes all as long.
-        repeats: Passes of one measurement.
+        repeats: Updates of one measurement.
         threads: CPU threads; None is all cores.
     """
 
@@ -57,23 +62,23 @@ class Layer:
         lengths = torch.linspace(self.words, self.shortest or self.words, self.sentences).round()
         return torch.arange(self.words) < lengths[:, None]
 
-    def run(self, name: str) -> tuple[nn.Module, Callable[[Tensor], Tensor]]:
-        """A layer, and what it makes of values, (B, W, D): (B, W, 2 H)."""
+    def run(self, name: str) -> tuple[nn.Module, Callable[[Tensor, tuple[int, int]], Tensor]]:
+        """A layer, and what it makes for a domain and a task of values, (B, W, D): (B, W, 2 H)."""
         mask = self.mask
         if name == REFERENCE:  # reads padding too
             lstm = nn.LSTM(self.width, self.hidden, batch_first=True, bidirectional=True)
-            return lstm, lambda values: lstm(values)[0]
+            return lstm, lambda values, pair: lstm(values)[0]
         if name == PACKED:
             packed = BiLSTM(self.width, self.hidden)
-            return packed, lambda values: packed(values, mask)
+            return packed, lambda values, pair: packed(values, mask)
         sizes = {"domain_size": self.vectors, "task_size": self.vectors}
         layer = GeneratedBiLSTM(self.width, self.hidden, domains=2, tasks=2, **sizes)
-        return layer, lambda values: layer(values, mask, 1, 1)
+        return layer, lambda values, pair: layer(values, mask, *pair)
 
 
-def measure(layer: Layer, name: str, step: Step | None, seed: int) -> Measured:
-    """Time ``repeats`` passes after three that are not counted: forward and backward, with the optimiser's step if
-    there is one; forward alone, without gradients, where ``step`` is None.
+def measure(layer: Layer, name: str, step: Step | None, pairs: Pairs, seed: int) -> Measured:
+    """Time ``repeats`` updates after three that are not counted: a forward and a backward pass for each pair of domain
+    and task, with the optimiser's step if there is one; forward alone, without gradients, where ``step`` is None.
     """
     start_engine(Finetune(threads=layer.threads, device="cpu"))
     keep_freed_memory()  # as where taggers are trained
@@ -83,7 +88,9 @@ def measure(layer: Layer, name: str, step: Step | None, seed: int) -> Measured:
     optimiser = make_optimiser(module, step)
 
     def train() -> None:
-        run(values).sum().backward()
+        with module.generator.shared() if isinstance(module, GeneratedBiLSTM) and name == GENERATED else nullcontext():
+            for pair in pairs:
+                run(values, pair).sum().backward()
         if optimiser is not None:
             optimiser.step()
         module.zero_grad()
@@ -91,7 +98,7 @@ def measure(layer: Layer, name: str, step: Step | None, seed: int) -> Measured:
 
     def read() -> None:
         with torch.no_grad():
-            run(values)
+            run(values, pairs[0])
 
     work = read if step is None else train
     module.train(step is not None)
@@ -100,7 +107,9 @@ def measure(layer: Layer, name: str, step: Step | None, seed: int) -> Measured:
     began = time.perf_counter()
     for _ in range(layer.repeats):
         work()
-    return Measured(int(layer.mask.sum()) * layer.repeats, time.perf_counter() - began)
+    return Measured(
+        int(layer.mask.sum()) * layer.repeats * (1 if step is None else len(pairs)), time.perf_counter() - began
+    )
 
 
 def make_optimiser(module: nn.Module, step: Step | None) -> torch.optim.Optimizer | None:
@@ -110,14 +119,18 @@ def make_optimiser(module: nn.Module, step: Step | None) -> torch.optim.Optimize
     return torch.optim.SGD(module.parameters(), lr=1e-9, fused=True) if step == "sgd" else None
 
 
-def sides(layer: Layer, step: Step | None) -> dict[str, Side]:
-    """nn.LSTM, alone and as the methods run it, and the generated one."""
-    return {name: functools.partial(measure, layer, name, step) for name in (REFERENCE, PACKED, "generated")}
+def sides(layer: Layer, step: Step | None, pairs: Pairs) -> dict[str, Side]:
+    """nn.LSTM, alone and as the methods run it, and the generated one as training runs it; where it is run more than
+    once, also with gradients that are computed pass by pass.
+    """
+    names = (REFERENCE, PACKED, GENERATED, *([SEPARATE] if len(pairs) > 1 else []))
+    return {name: functools.partial(measure, layer, name, step, pairs) for name in names}
 
 
-TABLES: dict[str, Step | None] = {
-    "forward and backward": "none", "with a step of SGD": "sgd", "with a step of AdamW": "adamw",
-    "forward, without gradients": None,
+TABLES: dict[str, tuple[Step | None, Pairs]] = {
+    "forward and backward": ("none", ONE), "with a step of SGD": ("sgd", ONE), "with a step of AdamW": ("adamw", ONE),
+    "forward, without gradients": (None, ONE), "an update of six passes": ("none", UPDATE),
+    "an update of six passes, with a step of AdamW": ("adamw", UPDATE),
 }  # fmt: skip
 
 
@@ -131,16 +144,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--shortest", type=int, help="words of the shortest sentence; default: all are as long")
     add("--width", type=int, default=150, help="of the vectors read")
     add("--hidden", type=int, default=100, help="units of one direction")
-    add("--repeats", type=int, default=20, help="passes of a measurement")
+    add("--repeats", type=int, default=20, help="updates of a measurement")
     add("--threads", type=int, help="CPU threads; default: all cores")
     wanted = parser.parse_args(arguments)
     layer = Layer(
         wanted.width, wanted.hidden, sentences=wanted.sentences, words=wanted.words, shortest=wanted.shortest,
         repeats=wanted.repeats, threads=wanted.threads,
     )  # fmt: skip
-    for name, step in TABLES.items():
-        found = measure_in_turn(sides(layer, step), wanted.rounds)
-        longer = [f"{statistics.median(ratios(found[other], found['generated'])):.2f}" for other in (REFERENCE, PACKED)]
+    for name, (step, pairs) in TABLES.items():
+        found = measure_in_turn(sides(layer, step, pairs), wanted.rounds)
+        longer = [f"{statistics.median(ratios(found[other], found[GENERATED])):.2f}" for other in (REFERENCE, PACKED)]
         title = f"{name}: {layer.sentences} sentences of up to {layer.words} words; the generated layer takes"
         title += f" {longer[0]} times as long as {REFERENCE}, {longer[1]} times as long as {PACKED}"
         show(title, tabulate("words", found, [REFERENCE, PACKED]))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -45,9 +46,16 @@ class ParameterGenerator(nn.Module):
         self.domain_vectors = make_vectors(domains, domain_size)
         self.task_vectors = make_vectors(tasks, task_size)
         self._generated: dict[tuple[int, int], tuple[object, list[Tensor]]] = {}
+        self._shared: dict[tuple[int, int], list[Tensor]] | None = None
 
     def forward(self, domain: int, task: int) -> list[Tensor]:
         """The generated tensors; without a gradient and in evaluation those of the last call, if nothing changed."""
+        if self._shared is not None and torch.is_grad_enabled():
+            if (domain, task) not in self._shared:
+                with torch.no_grad():
+                    generated = self._generate(domain, task)
+                self._shared[domain, task] = [value.requires_grad_() for value in generated]
+            return self._shared[domain, task]
         if self.training or torch.is_grad_enabled():
             self._generated.clear()
             return self._generate(domain, task)
@@ -58,9 +66,43 @@ class ParameterGenerator(nn.Module):
             self._generated[domain, task] = (state, generated)
         return generated
 
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Generate for each pair once, whatever forward and backward passes are made inside.
+
+        The gradients of W and of the vectors are there on leaving: those of all pairs in one product each, instead of
+        one that is as large as W for every pass, which would then be added up.
+        """
+        self._shared = {}
+        try:
+            yield
+            self._add_gradients(self._shared)
+        finally:
+            self._shared = None
+
+    def _add_gradients(self, shared: Mapping[tuple[int, int], Sequence[Tensor]]) -> None:
+        """From the gradients of what was generated to those of what it was generated from."""
+        read = {pair: values for pair, values in shared.items() if all(value.grad is not None for value in values)}
+        if not read:
+            return
+        both = torch.stack([self._both(*pair) for pair in read])  # (K, V U), of K pairs
+        d_both = torch.zeros_like(both)
+        for place, weight in enumerate(self.weights):
+            gradients = (values[place].grad for values in read.values())
+            d_generated = torch.stack([value.flatten() for value in gradients if value is not None])  # (K, P)
+            d_both += d_generated @ weight.detach().view(-1, both.shape[1])
+            d_weight = (d_generated.T @ both.detach()).view_as(weight)
+            weight.grad = d_weight if weight.grad is None else weight.grad.add_(d_weight)
+        if both.requires_grad:
+            torch.autograd.backward(both, d_both)
+
+    def _both(self, domain: int, task: int) -> Tensor:
+        """All I^T[v] I^D[u], (V U,)."""
+        return torch.outer(self.task_vectors[task], self.domain_vectors[domain]).flatten()
+
     def _generate(self, domain: int, task: int) -> list[Tensor]:
-        """One product of W, (P, V U), with all I^T[v] I^D[u], (V U,): its gradient of W is one outer product."""
-        both = torch.outer(self.task_vectors[task], self.domain_vectors[domain]).flatten()
+        """One product of W, (P, V U), with all I^T[v] I^D[u]: its gradient of W is one outer product."""
+        both = self._both(domain, task)
         return [(weight.view(-1, len(both)) @ both).view(weight.shape[:-2]) for weight in self.weights]
 
 

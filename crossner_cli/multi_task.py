@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from crossner_cli.encoders import Encoder
 from crossner_cli.errors import CrossNERError
+from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers import check_range
 from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.subwords import Batch
@@ -108,6 +110,11 @@ class MultiTaskTagger(Tagger):
         super().__init__(encoder, tag_set, hyper)
         layers = 1 if hyper.shares_crf(tag_set) else 2
         self.tag_layers = nn.ModuleList(TagLayer(2 * hyper.lstm_size, len(tag_set), "crf") for _ in range(layers))
+
+    def update(self) -> AbstractContextManager[None]:
+        """Inside it, generated parameters are generated once."""
+        lstm = getattr(self, "lstm", None)
+        return lstm.generator.shared() if isinstance(lstm, GeneratedBiLSTM) else super().update()
 
     def tag_layer(self, domain: int) -> TagLayer:
         """Linear map and CRF of a domain."""

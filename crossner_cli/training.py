@@ -11,6 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -31,11 +32,11 @@ BLURRED_SENTENCES = 80
 
 
 @runtime_checkable
-class CountsUpdates(Protocol):
-    """A model of which something depends on how long it has been trained."""
+class KnowsUpdates(Protocol):
+    """A model that does something once an update, however many batches it reads."""
 
-    def end_update(self) -> None:
-        """Take note that an update is done."""
+    def update(self) -> AbstractContextManager[None]:
+        """What the forward and backward passes of an update are made inside."""
         ...
 
 
@@ -157,8 +158,8 @@ def fit(
     """Train a model.
 
     Args:
-        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` what to divide them by; where it has
-            ``model.end_update()``, that is called behind each update.
+        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` what to divide them by; all passes of
+            an update are made inside ``model.update()``, where it has that.
         groups: What to train and how fast.
         streams: One batch of each makes an update; the first decides the length of an epoch.
         plan: How long.
@@ -271,6 +272,17 @@ class _Loop:
         for group, settings in zip(self.groups, self.optimiser.param_groups, strict=True):
             waits = self.state.step < group.starts_at * self.total
             settings["lr"] = 0.0 if waits else group.learning_rate * self.plan.factor(self.state.step, int(self.total))
+        model = self.plain_model
+        with model.update() if isinstance(model, KnowsUpdates) else contextlib.nullcontext():
+            self._compute_gradients(parts, totals)
+        engine.clip(self.trained, self.plan.clip_norm)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return int(words)
+
+    def _compute_gradients(self, parts: list[tuple[Any, float]], totals: dict[str, float]) -> None:
+        """Forward and backward passes of all parts of an update; each term is divided by its units in all of them."""
+        engine = self.engine
         for number, (batch, weight) in enumerate(parts):
             is_last = number == len(parts) - 1
             with contextlib.nullcontext() if is_last else engine.accelerator.no_sync(self.model):
@@ -281,12 +293,6 @@ class _Loop:
             for name, share in shares.items():
                 value = share.detach().to(torch.float64 if engine.on_cpu else torch.float32)
                 self.running[name] = self.running[name] + value if name in self.running else value
-        engine.clip(self.trained, self.plan.clip_norm)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
-        if isinstance(self.plain_model, CountsUpdates):
-            self.plain_model.end_update()
-        return int(words)
 
     def _parts(self, stream: Stream, items: list[int], epoch: int) -> list[tuple[Any, float]]:
         """This process's share of an update, cut into ``accumulate`` parts; an empty part weighs nothing."""

@@ -259,12 +259,13 @@ def test_a_generated_layer_is_timed_beside_an_ordinary_one(benchmarks: Any, shor
     layer = module.Layer(4, 3, sentences=3, words=6, shortest=shortest, repeats=2, threads=1)
     lengths = [6, 6, 6] if shortest is None else [6, 4, 2]
     assert layer.mask.sum(dim=1).tolist() == lengths
-    for step in module.TABLES.values():
-        sides = module.sides(layer, step)
-        assert list(sides) == ["nn.LSTM", "nn.LSTM, packed", "generated"]
+    for step, pairs in module.TABLES.values():
+        sides = module.sides(layer, step, pairs)
+        more = ["generated, pass by pass"] if len(pairs) == 6 else []
+        assert list(sides) == ["nn.LSTM", "nn.LSTM, packed", "generated", *more]
         for side in sides.values():
             measured = side(1)
-            assert measured.words == 2 * sum(lengths) and measured.seconds > 0
+            assert measured.words == 2 * len(pairs) * sum(lengths) and measured.seconds > 0
 
 
 def test_the_ratio_to_an_ordinary_layer_stands_above_each_table(

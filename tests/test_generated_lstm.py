@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from typing import Any
@@ -217,6 +218,47 @@ def test_only_the_vectors_of_the_pair_that_was_run_learn():
     generator = layer.generator
     assert generator.domain_vectors.grad.any(dim=1).tolist() == [False, True]
     assert generator.task_vectors.grad.any(dim=1).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("without", [None, "task", "domain"])
+def test_gradients_of_shared_passes_are_those_of_separate_ones(without):
+    """Also on top of gradients that are there, and where a pair is read twice."""
+    layer, (values, mask) = make_layer(**({f"{without}_size": 0} if without else {})), some_words()
+    pairs, gradients = [(0, 0), (1, 0), (0, 0), (1, 1)], []
+    for context in (contextlib.nullcontext, layer.generator.shared):
+        layer.zero_grad()
+        values.grad = None
+        layer(values, mask, 0, 1).square().sum().backward()
+        with context():
+            for number, pair in enumerate(pairs, 1):
+                (number * layer(values, mask, *pair).square()).sum().backward()
+        gradients.append([values.grad, *(value.grad for value in layer.parameters())])
+    for separate, shared in zip(*gradients, strict=True):
+        torch.testing.assert_close(shared, separate, atol=1e-5, rtol=1e-4)
+
+
+def test_inside_an_update_a_pair_is_generated_once_and_what_is_read_without_gradients_anew(monkeypatch):
+    calls: list[tuple[int, int]] = []
+    generate = ParameterGenerator._generate
+    monkeypatch.setattr(
+        ParameterGenerator, "_generate", lambda self, *pair: calls.append(pair) or generate(self, *pair)
+    )
+    layer, (values, mask) = make_layer(), some_words()
+    with layer.generator.shared():
+        for pair in ((0, 1), (1, 1), (0, 1)):
+            layer(values, mask, *pair).sum().backward()
+        with torch.no_grad():
+            layer(values, mask, 0, 1)
+    assert calls == [(0, 1), (1, 1), (0, 1)]
+    layer.zero_grad()
+    with pytest.raises(ZeroDivisionError), layer.generator.shared():
+        layer(values, mask, 0, 0).sum().backward()
+        raise ZeroDivisionError
+    assert layer.generator.weights[0].grad is None  # an update that failed leaves nothing behind
+    layer(values, mask, 0, 0).sum().backward()
+    assert layer.generator.weights[0].grad.any()
+    with layer.generator.shared():
+        pass  # nothing read, nothing learnt
 
 
 @every_batch

@@ -230,14 +230,15 @@ def test_dann_counts_updates_however_many_batches_they_read_and_stores_the_count
     for _ in range(3):
         factors.append(tagger._reversal(torch.zeros(1)).item())
         tagger.eval().loss(TARGET_NER)
-        for batch in (TARGET_NER, SOURCE_NER, TARGET_LM):
-            tagger.train().loss(batch)
-        tagger.end_update()
+        with tagger.update():
+            for batch in (TARGET_NER, SOURCE_NER, TARGET_LM):
+                tagger.train().loss(batch)
     assert factors == pytest.approx([0, 2 / (1 + math.exp(-5)) - 1, 2 / (1 + math.exp(-10)) - 1])
     assert tagger._reversal(torch.zeros(1)).item() == pytest.approx(factors[2])  # no further
     assert tagger.above_encoder()["updates_done"].item() == 3
     grad = made("adversary=grad")
-    grad.end_update()
+    with grad.update():
+        pass
     assert "updates_done" not in grad.above_encoder()
 
 

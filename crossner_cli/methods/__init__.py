@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import pkgutil
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -86,8 +88,9 @@ class Tagger(nn.Module, ABC):
     def set_word_counts(self, counts: Tensor) -> None:
         """Learn how often each word number of the encoder occurs in raw text, (V+1,), before training begins."""
 
-    def end_update(self) -> None:
-        """Take note that an update of the training is done, however many batches it read."""
+    def update(self) -> AbstractContextManager[None]:
+        """What all forward and backward passes of an update are made inside, however many batches it reads."""
+        return contextlib.nullcontext()
 
     @classmethod
     def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:

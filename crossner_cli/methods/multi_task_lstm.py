@@ -16,6 +16,8 @@ start left off. The CRF knows the tags of all domains, as in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,8 +113,11 @@ class MultiTaskLSTM(MultiTaskTagger):
                 terms[name] = terms.get(name, 0) + self.hyper.adversary_weight * loss
         return terms
 
-    def end_update(self) -> None:
-        """Count it."""
+    @contextmanager
+    def update(self) -> Iterator[None]:
+        """Count it, for the schedule of DANN."""
+        with super().update():
+            yield
         if self.hyper.adversary == "dann":
             self.updates_done += 1
 
