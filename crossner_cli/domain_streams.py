@@ -15,7 +15,7 @@ from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.names import Names, read_names
-from crossner_cli.options import Optimisation
+from crossner_cli.options import JointTrain, Optimisation
 from crossner_cli.raw_text import RawFile, RawSentences, RawStream, RawText, frequent_words
 from crossner_cli.training import SentenceStream, Stream
 
@@ -164,7 +164,7 @@ def domain_streams(
     updates = max(1, math.ceil(len(sentences[labelled[0]]) / options.batch_size))
     streams: list[Stream] = []
     for role in labelled:
-        often = getattr(options, "upsample", 1) if role == "target" and role != labelled[0] else 1
+        often = times_read(options, role) if role != labelled[0] else 1
         size = min(options.batch_size, math.ceil(often * len(sentences[role]) / updates))
         encoded = reader.encode(sentences[role], tag_set)
         streams.append(SentenceStream(encoded, reader, size, seed, [often] * len(encoded)))
@@ -177,6 +177,11 @@ def domain_streams(
             for role, text in raw.texts.items()
         ]  # fmt: skip
     return streams
+
+
+def times_read(options: Optimisation, role: str) -> int:
+    """How often a labelled sentence counts in a pass: those of the target ``--upsample`` times, where there is that."""
+    return options.upsample if isinstance(options, JointTrain) and role == "target" else 1
 
 
 def dictionary_paths(options: Optimisation) -> dict[str, Path]:

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
-from crossner_cli.layers import run_mirrored, trains_faster_mirrored
+from crossner_cli.layers import run_mirrored, run_packed, trains_faster_mirrored
 
 # What is generated anew cannot lie where cuDNN wants it: it copies 1 MB a call and says so.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
@@ -174,13 +174,13 @@ def run_bilstm(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> Te
     """
     if trains_faster_mirrored(values, mask):
         return run_mirrored(parameters, values, mask)
-    packed = pack_padded_sequence(values, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
     start = values.new_zeros(2, len(values), parameters[1].shape[1])  # of both directions
-    states, _, _ = torch.lstm(
-        packed.data, packed.batch_sizes, (start, start), list(parameters), True, 1, 0.0, torch.is_grad_enabled(), True
-    )  # has biases, layers, dropout, for training, bidirectional
-    padded, _ = pad_packed_sequence(
-        PackedSequence(states, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices),
-        batch_first=True, total_length=mask.shape[1],
-    )  # fmt: skip
-    return padded
+
+    def read(packed: PackedSequence) -> PackedSequence:
+        states, _, _ = torch.lstm(
+            packed.data, packed.batch_sizes, (start, start), list(parameters), True, 1, 0.0, torch.is_grad_enabled(),
+            True,
+        )  # has biases, layers, dropout, for training, bidirectional  # fmt: skip
+        return PackedSequence(states, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+
+    return run_packed(read, values, mask)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from crossner_cli.errors import CrossNERError
 
@@ -100,9 +100,7 @@ class BiLSTM(nn.Module):
         with torch.autocast(values.device.type, enabled=False):
             if trains_faster_mirrored(values, mask):
                 return self._mirrored(values.float(), mask)
-            packed = pack_padded_sequence(values.float(), mask.sum(dim=1).cpu(), True, enforce_sorted=False)
-            states, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=mask.shape[1])
-        return states
+            return run_packed(lambda packed: self.lstm(packed)[0], values.float(), mask)
 
     def _mirrored(self, values: Tensor, mask: Tensor) -> Tensor:
         weights = self.lstm.all_weights  # of each layer's forward, then its backward direction
@@ -110,6 +108,12 @@ class BiLSTM(nn.Module):
             read = self.between(values) if layer else values
             values = run_mirrored([*weights[2 * layer], *weights[2 * layer + 1]], read, mask)
         return values
+
+
+def run_packed(read: Callable[[PackedSequence], PackedSequence], values: Tensor, mask: Tensor) -> Tensor:
+    """Let something read sentences, (B, W, D), packed, and pad what it gives, (B, W, E), with zeros."""
+    packed = pack_padded_sequence(values, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(read(packed), batch_first=True, total_length=mask.shape[1])[0]
 
 
 def trains_faster_mirrored(values: Tensor, mask: Tensor) -> bool:

@@ -310,9 +310,7 @@ def gradients(
     Args:
         kept: Of all steps.
         weight: Rows of what gradients are wanted of: of h, (2, H, G), or of [h; w].
-        query: P.
-        key: Q.
-        score: v.
+        query, key, score: P, Q, v.
         d_hidden: Of h, (2, W, B, H).
         d_scores: Of I, (2, W, B, l).
         d_contents: Of c_k, (2, W, B, l, H).
@@ -361,15 +359,22 @@ def gradients(
         d_memory.add_(torch.sum(d_cells, dim=2))
         torch.bmm(d_sum.copy_(d_gates), weight_back, out=d_input)
         d_state.copy_(d_input[..., :size])
-    d_query = over_all_steps(split(kept.active, count).composed, d_asked.to(products))
+    return d_read, *weight_gradients(kept, score, products, d_sums, d_asked, d_likened, d_attended)
+
+
+def weight_gradients(
+    kept: Kept, score: Tensor, products: torch.dtype, d_sums: Tensor, d_asked: Tensor, d_likened: Tensor,
+    d_attended: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Of the weight, P, Q and v, given the gradients, over 4 v, of what they are multiplied with, of all steps."""
+    d_query = over_all_steps(split(kept.active, kept.told.shape[3]).composed, d_asked.to(products))
     d_key = over_all_steps(kept.told.flatten(2, 3), d_likened.flatten(2, 3))
     attended = torch.bmm(d_attended.flatten(1)[:, None].to(products), kept.likened.flatten(1, 3))[:, 0]
     return (
-        d_read,
         over_all_steps(kept.read, d_sums),
         4 * score[:, None] * d_query,
         4 * score[:, None] * d_key,
-        2 * attended.to(dtype) - d_attended.sum(dim=(1, 2, 3))[:, None],
+        2 * attended.to(score.dtype) - d_attended.sum(dim=(1, 2, 3))[:, None],
     )
 
 

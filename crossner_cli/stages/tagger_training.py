@@ -19,6 +19,7 @@ from crossner_cli.domain_streams import (
     domain_streams,
     read_raw,
     tasks_of,
+    times_read,
 )
 from crossner_cli.encoder_decoder import check_encoder_decoder
 from crossner_cli.encoders import Encoder
@@ -219,10 +220,7 @@ def _streams(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int)
         tagger.set_word_counts(counted.count(tagger.encoder.reader))
         return domain_streams(tagger, data.tasks, data.labelled, data.raw, options, seed)
     reader = tagger.encoder.reader
-    repeats = [
-        getattr(options, "upsample", 1) if role == "target" else 1
-        for role, sentences in data.labelled.items() for _ in sentences
-    ]  # fmt: skip
+    repeats = [times_read(options, role) for role, sentences in data.labelled.items() for _ in sentences]
     encoded = reader.encode(data.sentences, data.tag_set)
     return [SentenceStream(encoded, reader, options.batch_size, seed, repeats)]
 
