@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
 from crossner_cli.text import segment
 
-MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+MODEL_FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 
@@ -76,6 +77,25 @@ def test_the_manifest_tells_the_line_of_the_weights_and_what_carried_over(chain:
     assert set(start["fresh_types"]) == {"astronomicalobject", "spacecraft", "telescope"}
     assert start["left"] == 0
     assert manifest["outputs"].keys() == files_of(chain / "finetune") - {"manifest.json"}
+
+
+def test_the_card_in_each_model_folder_tells_what_the_manifest_tells(chain: Path) -> None:
+    manifest = json.loads((chain / "finetune" / "manifest.json").read_text())
+    for seed, record in manifest["result"]["seeds"].items():
+        card = ModelCard.load(chain / "finetune" / record["folder"] / "README.md")
+        (score,) = card.data.eval_results or []
+        assert (score.dataset_name, score.metric_value) == ("sample-target", round(record["dev_f1"], 2))
+        assert (card.data.language, card.data.library_name) == ("en", "transformers")
+        counts = json.loads((chain / "prepare-data" / "manifest.json").read_text())["result"]["domains"]["target"]
+        train = counts["splits"]["train"]
+        assert f"| target | sample-target | {train['sentences']:,} | {train['words']:,} |" in card.text
+        this = f"4. finetune, named finetune, method linear, seed {seed}: this model"
+        assert "1. encoder tiny-encoder" in card.text and "2. dapt, named dapt" in card.text
+        assert "3. pretrain-source, named pretrain-source" in card.text and this in card.text
+        assert "seeds = 1,2" in card.text
+        assert str(chain.parent) not in card.content, "no path of the machine"
+    encoder = ModelCard.load(chain / "dapt" / "encoder" / "README.md")
+    assert encoder.data.pipeline_tag == "fill-mask" and "corpus level integrated" in encoder.text
 
 
 def test_a_stage_of_several_seeds_reports_mean_and_deviation(chain: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,15 @@ from conftest import make_tokenizer
 from test_methods import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
 
 from crossner_cli.data import Sentence
+from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
+from crossner_cli.readers import read_domain
 from crossner_cli.tagger_folder import is_tagger_folder, load_tagger, read_description, save_tagger
-from crossner_cli.tags import TagSet
+from crossner_cli.tagging import tag
+from crossner_cli.tags import TagSet, illegal_positions, to_spans
 
 ENCODER_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TAGGER_FILES = {"tagger.json", "tagger.safetensors"}
@@ -117,6 +123,55 @@ def test_a_linear_tagger_works_in_a_pipeline(tiny_encoder_folder, tmp_path):
     expected = {place: tag for place, tag in enumerate(TAG_SET.from_ids(ids)) if tag != "O"}
     found = {" ".join(words)[: each["start"]].count(" "): each["entity"] for each in pipeline(" ".join(words))}
     assert found == expected
+
+
+def check_pipeline(folder: Path, sentences: Sequence[Sentence], engine: Engine) -> Counter[str]:
+    """Hold what a pipeline finds, over all domains' tags, against what predict finds; count what was compared."""
+    pipeline = transformers.pipeline("token-classification", str(folder), device="cpu", ignore_labels=[])
+    unlabelled = [Sentence(sentence.words) for sentence in sentences]
+    likeliest = tag(load_tagger(folder, engine, decoding="any"), unlabelled, engine)
+    legal = tag(load_tagger(folder, engine, decoding="legal"), unlabelled, engine)
+    counts: Counter[str] = Counter()
+    for sentence, free, kept in zip(sentences, likeliest, legal, strict=True):
+        words, text = list(sentence.words), " ".join(sentence.words)
+        places = [sum(len(word) + 1 for word in words[:place]) for place in range(len(words) + 1)]
+        pieces = {each["start"]: each["entity"] for each in pipeline([words], is_split_into_words=True)[0][::-1]}
+        assert tuple(pieces[start] for start in places[:-1]) == free.tags, "a word's tag is that of its first subword"
+        counts["illegal" if illegal_positions(free.tags, "bio") else "legal"] += 1
+        if not illegal_positions(free.tags, "bio"):
+            assert kept.tags == free.tags, "where the likeliest tags are legal, legal decoding gives them"
+        if all(len(pipeline.tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(word)) == 1 for word in words):
+            grouped = pipeline(text, aggregation_strategy="first", ignore_labels=["O"])
+            found = [(places.index(each["start"]), places.index(each["end"] + 1), each["entity_group"])
+                     for each in grouped]  # fmt: skip
+            assert found == to_spans(free.tags)
+            counts["entities"] += len(found)
+    return counts
+
+
+def test_a_pipeline_finds_the_entities_that_predict_finds_with_any_decoding(tiny_encoder_folder, tmp_path, engine):
+    save_tagger(make_tagger(tiny_encoder_folder, "linear", TAG_SET), tmp_path)
+    counts = check_pipeline(tmp_path, some_sentences(40, longest=4), engine)
+    assert counts["entities"] > 15 and counts["illegal"] > 3 and counts["legal"] > 3
+
+
+def test_a_pipeline_finds_the_entities_that_predict_finds_in_real_sentences(mirror, tmp_path, engine):
+    known = read_domain({split: mirror / "ai" / f"{split}.txt" for split in ("train", "dev")}, name="ai")
+    train, dev = ([each for each in known.splits[split] if len(each.words) < 25][:30] for split in ("train", "dev"))
+    encoder = load_encoder("minilm")[0]
+    tagger = LinearTagger(encoder, TagSet({"ai": known.types}), LinearTagger.Hyperparameters(dropout=0.0))
+    batch = encoder.reader.collate(encoder.reader.encode(train, tagger.tag_set))
+    with torch.no_grad():
+        vectors = encoder.eval()(batch)[batch.word_mask]
+    optimiser = torch.optim.Adam(tagger.classifier.parameters(), lr=0.05)
+    for _ in range(60):  # enough of a classifier over vectors that stay as they are
+        loss = torch.nn.functional.cross_entropy(tagger.classifier(vectors), batch.tags[batch.word_mask])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    save_tagger(tagger.eval(), tmp_path)
+    counts = check_pipeline(tmp_path, dev, engine)
+    assert counts["entities"] > 20 and counts["legal"] > 5, counts
 
 
 def test_the_encoder_of_a_crf_tagger_is_a_hugging_face_model(tiny_encoder_folder, tmp_path):

@@ -20,9 +20,10 @@ from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import use_fast_cpu_layers
 from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.model_card import CARD, Making, encoder_card
 from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
 from crossner_cli.progress import Notice, Work, exhaust
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest, write_atomically
 from crossner_cli.stages.dapt_strings import run_strings
 from crossner_cli.starting import Start, find_start
 from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
@@ -138,7 +139,12 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
 
         def finish() -> Manifest:
+            making = Making(
+                stage.command, stage.name, options.record(), options.defaults(), start.lineage,
+                read_manifest(prepared.folder),
+            )  # fmt: skip
             model.save(stage.draft / "encoder")
+            write_atomically(stage.draft / "encoder" / CARD, encoder_card(making, result))
             shutil.rmtree(stage.draft / "blocks")
             Checkpoints(stage.draft / "checkpoint").remove()
             return stage.finish(result, lineage=start.lineage, device=engine.describe())

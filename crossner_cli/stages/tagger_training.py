@@ -28,10 +28,19 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
 from crossner_cli.known_words import check_word_inputs, digest_word_inputs, find_strings, known_words, strings_note
 from crossner_cli.methods import Tagger, find_method
+from crossner_cli.model_card import CARD, Making, Training, tagger_card
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
 from crossner_cli.raw_text import RawSentences
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_path, write_json
+from crossner_cli.run_directory import (
+    Manifest,
+    RunDirectory,
+    Stage,
+    digest_path,
+    read_manifest,
+    write_atomically,
+    write_json,
+)
 from crossner_cli.starting import KnownWords, Start, check_start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
@@ -47,6 +56,7 @@ class TaggerData:
         tag_set: The tags of the tagger.
         labelled: Labelled sentences to train on, by role.
         dev: Labelled sentences that choose the best epoch.
+        prepared: Manifest of the run's data.
         tasks: What an update reads a batch of each; none where all labelled sentences are mixed.
         raw: Raw text that some tasks read.
     """
@@ -54,6 +64,7 @@ class TaggerData:
     tag_set: TagSet
     labelled: Mapping[str, Sequence[Sentence]]
     dev: Sequence[Sentence]
+    prepared: Manifest
     tasks: Sequence[str] = ()
     raw: RawInputs | None = None
 
@@ -150,7 +161,8 @@ def read_data(
     raw = read_raw(prepared, options, tasks, labelled)
     # Methods of several tasks tell target from source by their order, also before the target is trained on.
     first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
-    return TaggerData(prepared.tag_set(*first, *roles), labelled, chooser.sentences("dev"), tasks, raw)
+    tag_set, manifest = prepared.tag_set(*first, *roles), read_manifest(prepared.folder)
+    return TaggerData(tag_set, labelled, chooser.sentences("dev"), manifest, tasks, raw)
 
 
 def check_encoder(options: Optimisation) -> None:
@@ -205,10 +217,24 @@ def _train_seed(
     }
     if engine.is_main:
         save_tagger(tagger, folder, lineage=start.lineage, dev_f1=result.best)
-        write_json(done, record)
+        write_atomically(folder / CARD, _card(folder, tagger, stage, options, data, start, seed, record))
+        write_json(done, record)  # last, since it tells that all is there
         checkpoints.remove()
     engine.wait()
     return record
+
+
+def _card(
+    folder: Path, tagger: Tagger, stage: Stage, options: Optimisation, data: TaggerData, start: Start, seed: int,
+    record: dict[str, Any],
+) -> str:  # fmt: skip
+    """The model card of a tagger that has been saved."""
+    making = Making(stage.command, stage.name, options.record(), options.defaults(), start.lineage, data.prepared)
+    training = Training(
+        data.labelled, data.raw.describe() if data.raw else [], data.prepared["result"]["domains"][options.select_on]["name"],
+        len(data.dev), seed, parse_seeds(options), record,
+    )  # fmt: skip
+    return tagger_card(folder, options.method, tagger, making, training)
 
 
 def _streams(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
