@@ -29,6 +29,7 @@ from crossner_cli.options import (
     Dapt,
     Evaluate,
     Finetune,
+    Inspect,
     JointTrain,
     Predict,
     PrepareData,
@@ -335,6 +336,16 @@ def predict(options: Predict) -> None:
     """Tag new text."""
     engine = start(options)
     from crossner_cli.stages import predict as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("inspect")
+@takes(Inspect)
+def inspect_tagger(options: Inspect) -> None:
+    """Look inside a tagger."""
+    engine = start(options)
+    from crossner_cli.stages import inspect as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
 

@@ -154,6 +154,14 @@ class MultiTaskTagger(Tagger):
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """What a domain's tags are told from, (B, W, 2 H), given the encoder's vectors, (B, W, D)."""
 
+    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+        """What each domain's tags are told from, (B, W, 2 H)."""
+        words = self.encoder(batch)
+        found = words.new_zeros(*words.shape[:2], 2 * self.hyper.lstm_size)
+        for domain, rows in self.rows_by_domain(batch):
+            found[rows] = self.tag_states(words[rows], batch.word_mask[rows], domain).to(found.dtype)
+        return {"hidden": found}
+
     def decode(self, batch: Batch) -> Decoded:
         """The best sequence of the domain's tags, with the probability of each tag."""
         words, allowed = self.encoder(batch), self.allowed_tags(batch)

@@ -312,3 +312,18 @@ class Predict(Compute):
     format: Literal["jsonl", "conll"] = option("jsonl", "Output format.")
     input_format: Literal["auto", "text", "conll", "jsonl"] = option("auto", "Input format; auto goes by file ending.")
     batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Compute):
+    """Look inside a tagger: the weights it computes for a sentence, and the states of words on a plane."""
+
+    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
+    sentence: list[str] = option([], "Text whose weights to show; repeat the flag.")
+    states: Literal["none", "hidden", "cells"] = option(
+        "none", "Draw the states of the words inside entities by t-SNE; cells: those of multi-cell-lstm's types."
+    )
+    split: Literal["train", "dev", "test"] = option("dev", "With --states: which sentences of the run's domains.")
+    points: int = option(1000, "With --states: most words to draw, of all domains together.", minimum=5)
+    output: Path | None = option(None, "Folder to make, for figures and numbers; default: a table only.")
+    format: Literal["svg", "png"] = option("svg", "Format of the figures.")

@@ -52,10 +52,13 @@ Block = Line | Table
 
 def manifest_tables(manifest: Manifest) -> list[Block]:
     """Lines and tables for the result of a stage."""
+    from crossner_cli.inspection_tables import inspection_tables
+
     makers = {
         "prepare-data": prepared_tables,
         "dapt": dapt_tables,
         "evaluate": evaluation_tables,
+        "inspect": inspection_tables,
         "predict": prediction_tables,
     }
     return makers.get(manifest["stage"], training_tables)(manifest)

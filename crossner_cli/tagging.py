@@ -57,7 +57,7 @@ def tag_with_progress(
     found: list[tuple[int, Tagged]] = []
     words, began = 0, time.perf_counter()
     for numbers in batches:
-        with _reading(tagger, engine):
+        with reading(tagger, engine):
             batch = reader.collate([encoded[number] for number in numbers])
             decoded = tagger.decode(batch.to(engine.device))
         for number, ids, probabilities in zip(numbers, decoded.tags, decoded.probabilities, strict=True):
@@ -87,7 +87,7 @@ def reading_counts(tagger: Tagger, engine: Engine) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _reading(tagger: Tagger, engine: Engine) -> Iterator[None]:
+def reading(tagger: Tagger, engine: Engine) -> Iterator[None]:
     """Evaluation mode without gradients; entered for each batch, since a generator may be left between two."""
     was_training = tagger.training
     tagger.eval()

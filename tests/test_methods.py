@@ -133,6 +133,26 @@ def with_more_padding(batch: Batch, pad_id: int, places: int = 5) -> Batch:
 
 
 @every_method
+def test_what_a_tagger_shows_of_its_inside_is_shares_that_padding_does_not_change(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(5, longest=9)
+    batch = batch_of(tagger, sentences, with_tags=False)
+    with torch.no_grad():
+        padded = with_more_padding(batch, tagger.encoder.reader.pad_id)
+        for show in (tagger.explain, tagger.hidden_states):
+            found, wider = show(batch), show(padded)
+            assert found.keys() == wider.keys()
+            for name, shown in found.items():
+                values, others = (each if isinstance(each, torch.Tensor) else each[0] for each in (shown, wider[name]))
+                width = values.shape[1]
+                assert values.shape[:2] == batch.word_mask.shape
+                if show == tagger.explain:
+                    assert (values >= 0).all()
+                    assert torch.allclose(values.sum(dim=-1)[batch.word_mask], torch.ones(batch.words), atol=1e-5)
+                others = others[:, :width, : values.shape[2]][batch.word_mask]
+                assert torch.allclose(values[batch.word_mask], others, atol=1e-5)
+
+
+@every_method
 def test_padding_changes_nothing(tiny_encoder_folder, method):
     tagger = make_tagger(tiny_encoder_folder, method)
     batch = batch_of(tagger, some_sentences(5))

@@ -34,6 +34,19 @@ class Decoded(NamedTuple):
     probabilities: list[list[float]]
 
 
+class Weights(NamedTuple):
+    """How much each word of a batch takes of each of X things.
+
+    Args:
+        values: (B, W, X); rows outside the word mask mean nothing, nor do columns of words outside it.
+        columns: Names of the X things; ``words`` where they are the words of the sentence; ``labels`` where they are
+            the labels before each of its words.
+    """
+
+    values: Tensor
+    columns: tuple[str, ...] | Literal["words", "labels"]
+
+
 class Tagger(nn.Module, ABC):
     """An encoder and what a method puts above it.
 
@@ -108,6 +121,14 @@ class Tagger(nn.Module, ABC):
     @abstractmethod
     def decode(self, batch: Batch) -> Decoded:
         """One tag a word, among the tags of the sentence's domain. Gold tags are never read."""
+
+    def explain(self, batch: Batch) -> dict[str, Weights]:
+        """The weights that ``decode`` computes on its way, by name; none where a method has no such weights."""
+        return {}
+
+    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+        """What tags are told from, (B, W, D), under ``hidden``, the encoder's vectors by default; others by name."""
+        return {"hidden": self.encoder(batch)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Same as ``loss``: what a data-parallel wrapper calls."""

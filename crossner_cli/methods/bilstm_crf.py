@@ -63,6 +63,10 @@ class BiLSTMCRFTagger(Tagger):
         moves = self.legal_moves() if self.hyper.legal else None
         return self.tag_layer.decode(self._states(batch), batch.word_mask, self.allowed_tags(batch), moves)
 
+    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+        """What the BiLSTM says, (B, W, 2 H)."""
+        return {"hidden": self._states(batch)}
+
     def _states(self, batch: Batch) -> Tensor:
         states: Tensor = self.dropout(self.lstm(self.encoder(batch), batch.word_mask))
         return states  # (B, W, 2 H)

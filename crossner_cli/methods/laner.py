@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 from crossner_cli.encoders import Encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import Dropout, check_rate
-from crossner_cli.methods import Decoded, Tagger, unpad
+from crossner_cli.methods import Decoded, Tagger, Weights, unpad
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
 
@@ -32,21 +32,26 @@ from crossner_cli.tags import TagSet
 MOST_PAIRS = 2**17
 
 
-def attend(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Sum vectors, each weighted by its share in the softmax of the dot products.
+def shares_of(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax of the dot products of queries with vectors.
 
     Args:
         asked: Queries, (B, Q, D).
-        vectors: What is weighed and summed, (B, V, D).
+        vectors: What is weighed, (B, V, D).
         mask: Where a vector is, (B, V); every one where None.
 
     Returns:
-        One sum a query, (B, Q, D).
+        The share of each vector, (B, Q, V).
     """
-    scores = asked @ vectors.mT  # (B, Q, V)
+    scores = asked @ vectors.mT
     if mask is not None:
         scores = scores.masked_fill(~mask[:, None], -torch.inf)
-    return scores.softmax(dim=-1) @ vectors
+    return scores.softmax(dim=-1)
+
+
+def attend(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Sum vectors, each weighted by its share: one sum a query, (B, Q, D). Arguments as of ``shares_of``."""
+    return shares_of(asked, vectors, mask) @ vectors
 
 
 class Prefix(NamedTuple):
@@ -136,7 +141,15 @@ class LabelEncoder(nn.Module):
         return torch.cat([prefix.forward, backward], dim=-1)
 
     def context(self, asked: Tensor, forward: Tensor, previous: Tensor, mask: Tensor) -> Tensor:
-        """Attend from each word to the labels before it.
+        """Attend from each word to the labels before it: the e^c of each word, (B, W, 2 d2).
+
+        Arguments as of ``weigh``.
+        """
+        shares, backward = self.weigh(asked, forward, previous, mask)
+        return torch.cat([shares @ forward, backward], dim=-1)
+
+    def weigh(self, asked: Tensor, forward: Tensor, previous: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Weigh the labels before each word.
 
         Args:
             asked: One query a word, (B, W, 2 d2).
@@ -145,7 +158,7 @@ class LabelEncoder(nn.Module):
             mask: Where a word is, (B, W).
 
         Returns:
-            The e^c of each word, (B, W, 2 d2).
+            The share of the label before each word, (B, W, W), and the sum of backward states so weighted, (B, W, d2).
         """
         input_weight, _, input_bias, hidden_bias = self.backward_lstm.all_weights[0]
         gates = functional.linear(self.table(), input_weight, input_bias + hidden_bias)  # (K+1, 4 d2)
@@ -165,8 +178,7 @@ class LabelEncoder(nn.Module):
             read.append(found[1])
         places = sentences, ends
         shares = torch.zeros_like(scores).index_put(places, torch.cat(weights))  # (B, W, W)
-        backward = torch.zeros_like(forward).index_put(places, torch.cat(read))
-        return torch.cat([shares @ forward, backward], dim=-1)
+        return shares, torch.zeros_like(forward).index_put(places, torch.cat(read))
 
     def _attend_backwards(
         self, asked: Tensor, scores: Tensor, gates: Tensor, previous: Tensor, sentences: Tensor, ends: Tensor
@@ -275,6 +287,25 @@ class LANER(Tagger):
         with torch.autocast(words.device.type, enabled=False):
             tags, probabilities = self._decode(words.float(), batch.word_mask, self.allowed_tags(batch))
         return Decoded(unpad(tags, batch.word_mask), unpad(probabilities, batch.word_mask))
+
+    def explain(self, batch: Batch) -> dict[str, Weights]:
+        """Attention to the sentence (background) and to the labels given before (context), as decoding has it."""
+        words, mask, found = self.encoder(batch), batch.word_mask, {}
+        if not self.reads_labels:
+            return {}
+        with torch.autocast(words.device.type, enabled=False):
+            words, labels = words.float(), self.label_encoder
+            previous = labels.previous(self._decode(words, mask, self.allowed_tags(batch))[0])
+            last, forward = labels.last(previous)
+            read = words
+            if self.hyper.background:
+                shares = shares_of(self.background_query(last), words, mask)
+                read = torch.cat([words, shares @ words], dim=-1)
+                found["background"] = Weights(shares, "words")
+            if self.hyper.context:
+                shares, _ = labels.weigh(self.context_query(read), forward, previous, mask)
+                found["context"] = Weights(shares, "labels")
+        return found
 
     def _scores(self, words: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
         """Scores of the tags of each word given the tags before it, (B, W, K): all words at once."""

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from crossner_cli.encoders import Encoder
 from crossner_cli.layers import check_range
-from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.methods import Decoded, Tagger, Weights
 from crossner_cli.methods.mtl import MTLTagger, entity_class_of_tags
 from crossner_cli.subwords import Batch
 from crossner_cli.tag_layer import Context, TagLayer
@@ -89,6 +89,15 @@ class MoEETagger(Tagger):
         mixture, _ = self._mixture(self.context(self.encoder(batch), batch.word_mask))
         moves = self.legal_moves() if self.hyper.legal else None
         return self.tag_layer.decode(mixture, batch.word_mask, self.allowed_tags(batch), moves)
+
+    def explain(self, batch: Batch) -> dict[str, Weights]:
+        """The experts' shares alpha."""
+        _, gate = self._mixture(self.hidden_states(batch)["hidden"])
+        return {"experts": Weights(gate.softmax(dim=-1), ("O", *self.tag_set.types))}
+
+    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+        """The h of each word, (B, W, D)."""
+        return {"hidden": self.context(self.encoder(batch), batch.word_mask)}
 
     def _mixture(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Meta-expert features m, (B, W, S), and the gate before its softmax, (B, W, E), of states h, (B, W, D)."""

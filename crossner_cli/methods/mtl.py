@@ -80,6 +80,10 @@ class MTLTagger(Tagger):
         moves = self.legal_moves() if self.hyper.legal else None
         return self.tag_layer.decode(states, batch.word_mask, self.allowed_tags(batch), moves)
 
+    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+        """The h of each word, (B, W, D)."""
+        return {"hidden": self.context(self.encoder(batch), batch.word_mask)}
+
 
 def entity_class_of_tags(tag_set: TagSet, classes: int) -> Tensor:
     """Task1's class of each tag, (K,): 0 for O; all types merge, into 1 for the first word of an entity and 2 for the

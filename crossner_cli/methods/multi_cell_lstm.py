@@ -24,6 +24,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers import Dropout, check_range
+from crossner_cli.methods import Weights
 from crossner_cli.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
 from crossner_cli.multi_task import MultiTaskInputs, MultiTaskTagger
 from crossner_cli.subwords import UNLABELLED, Batch
@@ -142,6 +143,32 @@ class MultiCellTagger(MultiTaskTagger):
         """What the cells of a domain make of words, (B, W, D)."""
         states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain), self._attention_of(domain))
         return states
+
+    def explain(self, batch: Batch) -> dict[str, Weights]:
+        """Attention of both directions: the cells' shares in the compositional cell, 0 for cells that do not run."""
+        words, columns = self.encoder(batch), ("O", *self.tag_set.types)
+        shares = self.type_score.weight.new_zeros(DIRECTIONS, *batch.word_mask.shape, len(columns))
+        for domain, rows in self.rows_by_domain(batch):
+            of_domain = torch.zeros_like(shares[:, rows])
+            attention = self.states(words[rows], batch.word_mask[rows], domain).attention  # (B, W, 2, l)
+            of_domain[..., self.cells_of(domain)] = attention.softmax(dim=-1).permute(2, 0, 1, 3)
+            shares[:, rows] = of_domain
+        return {"cells forward": Weights(shares[0], columns), "cells backward": Weights(shares[1], columns)}
+
+    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+        """The h of each word, and as ``cells`` the c_k of the type that the word is given, (B, W, 2 H) both."""
+        words, found = self.encoder(batch), super().hidden_states(batch)
+        given = torch.zeros_like(batch.word_mask, dtype=torch.long)
+        for row, tags in enumerate(self.decode(batch).tags):
+            given[row, : len(tags)] = self.type_of_tag[torch.tensor(tags, device=given.device)]
+        cells = torch.zeros_like(found["hidden"])
+        for domain, rows in self.rows_by_domain(batch):
+            states = self.states(words[rows], batch.word_mask[rows], domain)
+            place = (self.runs[domain].cumsum(dim=0) - 1)[given[rows]]  # of each type among those of the domain
+            of_words = states.in_words(states.cells)  # (B, W, 2, l, H)
+            places = place[..., None, None, None].expand(*of_words.shape[:3], 1, of_words.shape[-1])
+            cells[rows] = of_words.gather(3, places).flatten(2)
+        return {**found, "cells": cells}
 
     def cells_of(self, domain: int) -> Tensor:
         """Numbers of the cells that a domain runs, (l,): O, then its types in the order of the tag set."""

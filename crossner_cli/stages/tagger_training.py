@@ -230,10 +230,11 @@ def _card(
 ) -> str:  # fmt: skip
     """The model card of a tagger that has been saved."""
     making = Making(stage.command, stage.name, options.record(), options.defaults(), start.lineage, data.prepared)
-    training = Training(
-        data.labelled, data.raw.describe() if data.raw else [], data.prepared["result"]["domains"][options.select_on]["name"],
-        len(data.dev), seed, parse_seeds(options), record,
-    )  # fmt: skip
+    chooser, raw = (
+        data.prepared["result"]["domains"][options.select_on]["name"],
+        data.raw.describe() if data.raw else [],
+    )
+    training = Training(data.labelled, raw, chooser, len(data.dev), seed, parse_seeds(options), record)
     return tagger_card(folder, options.method, tagger, making, training)
 
 
