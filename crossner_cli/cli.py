@@ -1,4 +1,4 @@
-"""The command line: seven commands, and the one place that turns known problems into advice."""
+"""The command line: the commands, and the one place that turns known problems into advice."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from crossner_cli.options import (
     Compute,
     Dapt,
     Evaluate,
+    Export,
     Finetune,
     Inspect,
     JointTrain,
@@ -346,6 +347,16 @@ def inspect_tagger(options: Inspect) -> None:
     """Look inside a tagger."""
     engine = start(options)
     from crossner_cli.stages import inspect as stage
+
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("export")
+@takes(Export)
+def export(options: Export) -> None:
+    """Write a linear tagger as ONNX."""
+    engine = start(options)
+    from crossner_cli.stages import export as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
 

@@ -327,3 +327,15 @@ class Inspect(Compute):
     points: int = option(1000, "With --states: most words to draw, of all domains together.", minimum=5)
     output: Path | None = option(None, "Folder to make, for figures and numbers; default: a table only.")
     format: Literal["svg", "png"] = option("svg", "Format of the figures.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(Compute):
+    """Write a linear tagger as ONNX, and measure F1 and speed of tagger and graphs side by side."""
+
+    device: str = option("cpu", "cpu: where graphs are written and measured.", panel=DEVICE, counts=False)
+    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
+    quantise: Literal["int8", "none"] = option("int8", "Write the weights in int8 too, beside fp32.")
+    split: Literal["dev", "test", "none"] = option("dev", "Which target sentences of the run to measure on.")
+    rounds: int = option(3, "Times the sentences are tagged; the median speed counts.", minimum=1)
+    output: Path | None = option(None, "Folder to make; default: export in the run directory.")

@@ -52,6 +52,7 @@ Block = Line | Table
 
 def manifest_tables(manifest: Manifest) -> list[Block]:
     """Lines and tables for the result of a stage."""
+    from crossner_cli.export_tables import export_tables
     from crossner_cli.inspection_tables import inspection_tables
 
     makers = {
@@ -59,6 +60,7 @@ def manifest_tables(manifest: Manifest) -> list[Block]:
         "dapt": dapt_tables,
         "evaluate": evaluation_tables,
         "inspect": inspection_tables,
+        "export": export_tables,
         "predict": prediction_tables,
     }
     return makers.get(manifest["stage"], training_tables)(manifest)

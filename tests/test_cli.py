@@ -32,6 +32,8 @@ COMMANDS = {
     "joint-train": options.JointTrain,
     "evaluate": options.Evaluate,
     "predict": options.Predict,
+    "inspect": options.Inspect,
+    "export": options.Export,
 }
 PREPARE = ["prepare-data", "--source", "sample-source", "--target", "sample-target"]
 
@@ -164,7 +166,7 @@ def test_paper_reaches_the_stage_of_every_training_command(name: str, monkeypatc
     assert given[0].batch_size == 5
 
 
-def test_there_are_exactly_the_seven_commands_and_the_list_of_methods() -> None:
+def test_there_are_exactly_the_known_commands_and_the_list_of_methods() -> None:
     assert [command.name for command in app.registered_commands] == [*COMMANDS, "methods"]
 
 
@@ -439,7 +441,7 @@ def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.M
 
 
 def test_options_of_the_tests_cover_every_command() -> None:
-    assert len(COMMANDS) == 7 and COMMANDS["finetune"] is Finetune
+    assert len(COMMANDS) == 9 and COMMANDS["finetune"] is Finetune
 
 
 def test_a_terminal_that_knows_only_ascii_shows_a_question_mark_instead_of_ending_the_command() -> None:

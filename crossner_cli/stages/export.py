@@ -1,0 +1,215 @@
+"""``crossner export``: a linear tagger as ONNX, in fp32 and int8, measured beside the tagger it was made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crossner_cli import figures
+from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation import describe_mode, score
+from crossner_cli.methods import Tagger
+from crossner_cli.model_card import CARD, plain, table
+from crossner_cli.onnx_export import (
+    MODEL,
+    QUANTISED,
+    check_exportable,
+    differing,
+    quantise,
+    read_onnx,
+    require_onnx,
+    write_onnx,
+)
+from crossner_cli.options import Export
+from crossner_cli.output_folder import check_output, output_folder
+from crossner_cli.progress import Notice, Work
+from crossner_cli.run_directory import Manifest, RunDirectory, write_atomically, write_json
+from crossner_cli.tagger_folder import load_tagger
+from crossner_cli.tagging import tag, tag_with_progress
+from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
+from crossner_cli.versions import versions
+
+COMMAND, RECORD = "export", "export.json"
+# What belongs to configuration and tokenizer among the files of a model folder.
+COPIED = (
+    "config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "*.model",
+)  # fmt: skip
+WARM_UP = 8  # sentences
+USE = """## ONNX
+
+This folder holds no weights for PyTorch: what a card says above of use is of the tagger that it was made from.
+
+`model.onnx` holds the graph in fp32, `model_quantized.onnx`, where it is there, in int8. Inputs are `input_ids` and
+`attention_mask`, the output `logits` has one score a tag for each subword; `id2label` in `config.json` names the tags.
+`crossner` gives a word the scores of its first subword, leaves out tags of other domains, takes the likeliest legal
+sequence and reads long sentences in windows; a reader of the graph has to do the same for the same tags.
+
+```python
+import onnxruntime, transformers
+tokenizer = transformers.AutoTokenizer.from_pretrained("FOLDER")
+labels = transformers.AutoConfig.from_pretrained("FOLDER").id2label
+read = tokenizer([["Words", "of", "a", "sentence"]], is_split_into_words=True, return_tensors="np")
+session = onnxruntime.InferenceSession("FOLDER/model.onnx")
+(logits,) = session.run(["logits"], {name: read[name] for name in ("input_ids", "attention_mask")})
+print([labels[number] for number in logits[0].argmax(-1)])
+```
+"""
+
+
+@dataclasses.dataclass
+class Side:
+    """One of the models that are compared.
+
+    Args:
+        name: For the table.
+        tagger: The model.
+        engine: In which precision it works.
+        bytes: Of its weights on disk.
+    """
+
+    name: str
+    tagger: Tagger
+    engine: Engine
+    bytes: int
+    tags: list[Sequence[str]] = dataclasses.field(default_factory=list)
+    seconds: list[float] = dataclasses.field(default_factory=list)
+
+
+def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
+    """Write the graphs with tokenizer and configuration, and measure them on the run's target sentences.
+
+    Returns:
+        A record like a stage's manifest; it lies in the folder made.
+
+    Raises:
+        CrossNERError: The output exists, packages are missing, the tagger is not linear or damaged, the device is no
+            CPU, or the run has no sentences to measure on.
+    """
+    began = time.perf_counter()
+    output = options.output or run.path / COMMAND
+    if not engine.on_cpu or engine.world > 1:
+        raise CrossNERError(f"{COMMAND} writes and measures on one CPU.", hint="Give --device cpu.")
+    require_onnx()
+    check_output(output, RECORD, force=options.force)
+    trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
+    sentences = _sentences(run, options)
+    exact = dataclasses.replace(engine, precision="fp32")
+    tagger = check_exportable(load_tagger(trained.folder, exact), trained.folder)
+    with output_folder(output, RECORD, force=options.force) as folder:
+        yield Notice(f"{COMMAND}: writing {trained.label} as ONNX in fp32")
+        write_onnx(check_exportable(load_tagger(trained.folder, exact), trained.folder), folder / MODEL)
+        if options.quantise == "int8":
+            yield Notice(f"{COMMAND}: quantising it to int8")
+            quantise(folder / MODEL, folder / QUANTISED)
+        _copy_configuration(trained.folder, folder)
+        threads = torch.get_num_threads()
+        sides = [Side("PyTorch fp32", tagger, exact, _size(trained.folder, "*.safetensors"))]
+        if engine.precision != "fp32":
+            quick = load_tagger(trained.folder, engine)
+            sides.append(Side(f"PyTorch {engine.precision}", quick, engine, sides[0].bytes))
+        for name, file in (("ONNX fp32", MODEL), ("ONNX int8", QUANTISED)):
+            if (folder / file).is_file():
+                sides.append(Side(name, read_onnx(folder / file, tagger, threads), exact, _size(folder, f"{file}*")))
+        if sentences:
+            yield from _measure(sides, sentences, options.rounds)
+        record: Manifest = {
+            "stage": COMMAND,
+            "name": options.name or COMMAND,
+            "options": options.record(),
+            "inputs": {trained.label: trained.digest},
+            "result": {
+                "model": trained.label, "seed": trained.seed, "output": str(output),
+                **describe_mode("conll"), "sentences": len(sentences), "words": _words(sentences),
+                "domain": sentences[0].domain if sentences else None, "split": options.split, "rounds": options.rounds,
+                "threads": threads, "models": _compare(sides, sentences),
+            },
+            "versions": {**versions(), **versions_of_onnx()},
+            "seconds": round(time.perf_counter() - began, 1),
+        }  # fmt: skip
+        write_atomically(folder / CARD, _card(trained, record["result"]))
+        write_json(folder / RECORD, record)
+    return record
+
+
+def versions_of_onnx() -> dict[str, str]:
+    """Versions of the packages that wrote and ran the graph."""
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("onnx", "onnxruntime", "onnxscript")}
+
+
+def _sentences(run: RunDirectory, options: Export) -> list[Sentence]:
+    """The labelled sentences to measure on."""
+    if options.split == "none":
+        return []
+    prepared = PreparedData.load(run, wanted_by=f"{COMMAND} (without --split none)")
+    return prepared.domain("target", wanted_by=COMMAND).sentences(options.split)
+
+
+def _copy_configuration(source: Path, folder: Path) -> None:
+    for pattern in COPIED:
+        for path in source.glob(pattern):
+            shutil.copyfile(path, folder / path.name)
+
+
+def _size(folder: Path, pattern: str) -> int:
+    return sum(path.stat().st_size for path in folder.glob(pattern))
+
+
+def _words(sentences: Sequence[Sentence]) -> int:
+    return sum(len(sentence.words) for sentence in sentences)
+
+
+def _measure(sides: Sequence[Side], sentences: Sequence[Sentence], rounds: int) -> Work[None]:
+    """Tag all sentences with each model in turn, so that what else the machine does meets all alike."""
+    for side in sides:
+        tag(side.tagger, sentences[:WARM_UP], side.engine)
+    for number in range(rounds):
+        for side in sides:
+            began = time.perf_counter()
+            tagged = yield from tag_with_progress(
+                side.tagger, sentences, side.engine, task=f"{COMMAND} {side.name}, round {number + 1} of {rounds}"
+            )
+            side.seconds.append(time.perf_counter() - began)
+            side.tags = [each.tags for each in tagged]
+
+
+def _compare(sides: Sequence[Side], sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
+    """F1, speed, size of each model, and the words it tags otherwise than the first."""
+    rows: list[dict[str, Any]] = []
+    for side in sides:
+        row: dict[str, Any] = {"name": side.name, "bytes": side.bytes}
+        if sentences:
+            row["f1"] = score([each.tags or () for each in sentences], side.tags, mode="conll").f1
+            row["words_per_second"] = round(_words(sentences) / max(statistics.median(side.seconds), 1e-9))
+            row["seconds"] = [round(seconds, 3) for seconds in side.seconds]
+            row["other_tags"] = differing(sides[0].tags, side.tags)
+        rows.append(row)
+    return rows
+
+
+def _card(trained: TrainedTagger, result: dict[str, Any]) -> str:
+    """The tagger's own card, and below it what is here."""
+    card = trained.folder / CARD
+    text = card.read_text(encoding="utf-8") if card.is_file() else f"# {plain(trained.label)}, exported\n"
+    if not result["sentences"]:
+        return f"{text}\n{USE}"
+    rows = [
+        (each["name"], figures.score(each["f1"]), figures.count(each["other_tags"]),
+         figures.amount(each["bytes"], None, "bytes"))
+        for each in result["models"]
+    ]  # fmt: skip
+    told = (
+        f"Measured on {figures.count(result['sentences'])} {result['split']} sentences of {plain(result['domain'])},"
+        f" {figures.count(result['words'])} words, {result['tool']}, mode {result['mode']}:"
+    )
+    return "\n".join([text, USE, told, "", *table(("model", "F1", "words tagged otherwise", "weights"), rows), ""])
