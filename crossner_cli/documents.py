@@ -1,23 +1,25 @@
-"""What people give to be tagged: plain text, JSONL or columns, read piece by piece in constant memory."""
+"""What people give to be tagged: plain text, JSONL, columns or Parquet, read piece by piece in constant memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from crossner_cli.errors import CrossNERError
-from crossner_cli.readers import Repairs, numbered_lines, parse_columns, parse_records
+from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.parquet_files import TEXT, WORDS, read_rows
+from crossner_cli.readers import BAD_LINE, Repairs, numbered_lines, parse_columns, parse_records
 from crossner_cli.tags import OUTSIDE, split_tag
 from crossner_cli.text import Word, segment
 
-Format = Literal["text", "conll", "jsonl"]
+Format = Literal["text", "conll", "jsonl", "parquet"]
+Cut = Callable[[str], Sequence[Sequence[Word]]]
 ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".conll": "conll", ".tsv": "conll", ".bio": "conll", ".iob": "conll",
-    ".iob2": "conll", ".bioes": "conll",
+    ".iob2": "conll", ".bioes": "conll", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
 JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met", "Peter", "."]}.'
 # Lines that are looked at to tell whether what is called text is text.
@@ -39,8 +41,13 @@ class Document:
     given: dict[str, Any] = field(default_factory=dict)
 
 
+def format_of_file(name: str | Path) -> Format:
+    """The format that the ending of a file's name stands for."""
+    return ENDINGS.get(Path(name).suffix.lower(), "text")
+
+
 def read_documents(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, input_format: Format | None = None
+    stream: Iterable[bytes], name: str, repairs: Repairs, *, input_format: Format | None = None, cut: Cut = segment
 ) -> Iterator[Document]:
     """Read documents one at a time.
 
@@ -52,13 +59,16 @@ def read_documents(
         name: File name for messages; its ending tells the format.
         repairs: Where repairs are counted.
         input_format: The format, where the ending is not to be asked.
+        cut: What finds the sentences and words of a text.
 
     Raises:
         CrossNERError: A line is malformed or not UTF-8, or what is taken for text looks like another format.
     """
-    found = input_format or ENDINGS.get(Path(name).suffix.lower(), "text")
+    found = input_format or format_of_file(name)
+    if found == "parquet":
+        raise CrossNERError(f"{name}: Parquet cannot be read from a stream.", hint="Name the file.")
     if found == "jsonl":
-        return _read_jsonl(stream, name, repairs)
+        return _read_jsonl(stream, name, repairs, cut)
     if found == "conll":
         located = parse_columns(stream, name, repairs, tags_required=False)
         return (document_of_words(each.sentence.words) for each in located)
@@ -72,7 +82,7 @@ def read_documents(
                 hint=f"Say what it is: --input-format {looks_like}, or --input-format text.",
             )
         stream = chain(head, stream)
-    return (Document(line, segment(line)) for _, line in numbered_lines(stream, name, repairs))
+    return (Document(line, cut(line)) for _, line in numbered_lines(stream, name, repairs))
 
 
 def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None) -> Document:
@@ -84,31 +94,53 @@ def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None)
     return Document(" ".join(words), [found] if found else [], given or {})
 
 
-def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[Document]:
-    previous = 0
+def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) -> Iterator[Document]:
+    """Read the rows of a Parquet file as documents, one at a time; their other columns are passed through.
+
+    Raises:
+        CrossNERError: It is no Parquet file, has neither a text nor a words column, or a row has no text.
+    """
+    return _parsed(((f"{path}, row {number}", row) for number, row in read_rows(path, repairs)), repairs, cut)
+
+
+def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) -> Iterator[Document]:
+    previous = skipped = 0
     for number, record in parse_records(stream, name, repairs):
-        for _ in range(previous + 1, number):
+        # What is between two objects are blank lines, or bad ones that were skipped.
+        for _ in range(number - previous - 1 - (repairs.counts[BAD_LINE] - skipped)):
             yield Document("", [])
         previous = number
-        yield _document_of_record(record, f"{name}:{number}")
+        yield from _parsed([(f"{name}:{number}", record)], repairs, cut)
+        skipped = repairs.counts[BAD_LINE]
 
 
-def _document_of_record(record: dict[str, Any], place: str) -> Document:
+def _parsed(records: Iterable[tuple[str, dict[str, Any]]], repairs: Repairs, cut: Cut) -> Iterator[Document]:
+    """The documents of records that hold one, each with its place."""
+    for place, record in records:
+        try:
+            document = _document_of_record(record, place, cut)
+        except BadLine as problem:
+            repairs.refuse(problem, place)
+        else:
+            yield document
+
+
+def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Document:
     """Words as given, found in the text where there is one; else the text, cut into words."""
-    key = next((key for key in ("words", "tokens") if record.get(key) is not None), None)
-    text = record.get("text")
+    key = next((key for key in WORDS if record.get(key) is not None), None)
+    text = record.get(TEXT)
     if text is not None:
         _check_strings([text], f"{place}: text", "a string")
     if key is None:
         if text is None:
-            raise CrossNERError(
+            raise BadLine(
                 f"{place}: found neither text nor words, only {', '.join(map(repr, record)) or 'an empty object'}.",
                 hint=JSONL_HINT,
             )
-        return Document(text, segment(text), record)
+        return Document(text, cut(text), record)
     words = record[key]
     if not isinstance(words, list):
-        raise CrossNERError(f"{place}: {key} is no list.", hint=JSONL_HINT)
+        raise BadLine(f"{place}: {key} is no list.", hint=JSONL_HINT)
     _check_strings(words, f"{place}: {key}", "strings")
     return document_of_words(words, record) if text is None else _find_words(text, words, record, place)
 
@@ -116,11 +148,10 @@ def _document_of_record(record: dict[str, Any], place: str) -> Document:
 def _check_strings(values: list[Any], what: str, expected: str) -> None:
     wrong = next((value for value in values if not isinstance(value, str)), None)
     if wrong is not None or None in values:
-        raise CrossNERError(f"{what} holds a value of type {type(wrong).__name__}, expected {expected}.",
-                            hint=JSONL_HINT)  # fmt: skip
+        raise BadLine(f"{what} holds a value of type {type(wrong).__name__}, expected {expected}.", hint=JSONL_HINT)
     if not is_writable("".join(values)):
-        raise CrossNERError(f"{what} holds half a surrogate pair, which is no character.",
-                            hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
+        raise BadLine(f"{what} holds half a surrogate pair, which is no character.",
+                      hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
 
 
 def is_writable(text: str) -> bool:
@@ -137,7 +168,7 @@ def _find_words(text: str, words: list[str], record: dict[str, Any], place: str)
     for number, word in enumerate(words, start=1):
         start = text.find(word, end)
         if start < 0:
-            raise CrossNERError(
+            raise BadLine(
                 f"{place}: word {number}, {word!r}, is not in the text behind the words before it.",
                 hint="Give text or words, or words that are cut from the text.",
             )

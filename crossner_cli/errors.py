@@ -16,3 +16,7 @@ class CrossNERError(Exception):
 
     def __str__(self) -> str:
         return f"{self.problem}\n{self.hint}" if self.hint else self.problem
+
+
+class BadLine(CrossNERError):
+    """A line of a file that cannot be read, where those around it can."""

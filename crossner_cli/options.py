@@ -303,14 +303,22 @@ class Evaluate(Compute):
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(Compute):
-    """Tag new text: plain text, CoNLL or JSONL in, JSONL or CoNLL out, in the order of the input."""
+    """Tag new text: plain text, CoNLL, JSONL or Parquet in, also brat, spaCy or HTML out, in the order of the input."""
 
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
-    output: Path | None = option(None, "Where to write; default: stdout.")
+    output: Path | None = option(None, "Where to write, a folder for brat; default: stdout.")
     decoding: Decoding = option("trained", DECODING_HELP)
-    format: Literal["jsonl", "conll"] = option("jsonl", "Output format.")
-    input_format: Literal["auto", "text", "conll", "jsonl"] = option("auto", "Input format; auto goes by file ending.")
+    format: Literal["auto", "jsonl", "conll", "brat", "spacy", "html", "parquet"] = option(
+        "auto", "Output format; auto goes by the ending of --output, and is jsonl without."
+    )
+    input_format: Literal["auto", "text", "conll", "jsonl", "parquet"] = option(
+        "auto", "Input format; auto goes by file ending."
+    )
+    skip_bad_lines: bool = option(False, "Leave out lines that cannot be read, and count them.", "--skip-bad-lines")
+    workers: int = option(
+        1, "Processes on the CPU, each with its share of the threads.", minimum=1, panel=DEVICE, counts=False
+    )
     batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)
 
 

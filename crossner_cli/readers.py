@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from crossner_cli.data import Sentence
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.tags import OUTSIDE, Scheme, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -30,6 +30,7 @@ WHITE_SPACE_BREAK = "white-space line read as the end of a sentence"
 EMPTY_WORD = "empty word replaced by U+FFFD"
 EMPTY_SENTENCE = "sentence without words dropped"
 DOCSTART_DROPPED = "-DOCSTART- dropped"
+BAD_LINE = "bad line skipped"
 ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
@@ -39,10 +40,17 @@ TAG_HINT = "A tag is O or prefix-type, as B-person; prefixes of IOB, BIOES, BILO
 
 @dataclass
 class Repairs:
-    """What reading had to repair or drop: how often, and where first (``file:line``)."""
+    """What reading had to repair or drop: how often, and where first (``file:line``).
+
+    Args:
+        counts: Times, by kind.
+        examples: First places, by kind.
+        skips_bad_lines: Whether a line that cannot be read is dropped and counted, not refused.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    skips_bad_lines: bool = False
 
     def add(self, kind: str, place: str) -> None:
         """Count one repair."""
@@ -50,6 +58,12 @@ class Repairs:
         places = self.examples.setdefault(kind, [])
         if len(places) < EXAMPLES:
             places.append(place)
+
+    def refuse(self, error: BadLine, place: str) -> None:
+        """Raise what is wrong with a line, or count the line where such lines are dropped."""
+        if not self.skips_bad_lines:
+            raise error from None
+        self.add(BAD_LINE, place)
 
     def to_json(self) -> dict[str, Any]:
         """Count and first places of each kind."""
@@ -95,10 +109,12 @@ def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iter
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise CrossNERError(
+            problem = BadLine(
                 f"{name}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8.",
                 hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > CONVERTED",
-            ) from None
+            )
+            repairs.refuse(problem, f"{name}:{number}")
+            continue
         yield number, line.rstrip("\r\n")
 
 
@@ -145,7 +161,11 @@ def parse_columns(
                 yield _located(words, tags, number)
                 words, tags = [], []
             continue
-        word, tag = _split_row(text, f"{name}:{number}", known, tags_required)
+        try:
+            word, tag = _split_row(text, f"{name}:{number}", known, tags_required)
+        except BadLine as problem:
+            repairs.refuse(problem, f"{name}:{number}")
+            continue
         if word == DOCSTART:
             if words:
                 yield _located(words, tags, number)
@@ -171,7 +191,7 @@ def _located(words: list[str], tags: list[str | None], end: int) -> Located:
 def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> tuple[str, str | None]:
     """Word and tag of a row. ``known`` holds the tags already checked."""
     if "\r" in text:
-        raise CrossNERError(
+        raise BadLine(
             f"{place}: found a carriage return inside a line, {_shown(text)}.",
             hint="Convert the line ends to LF, as: tr '\\r' '\\n' < FILE > CONVERTED",
         )
@@ -181,8 +201,8 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
         fields = text.strip(" ").split(" ")
     if len(fields) == 1:
         if tags_required and text != DOCSTART:
-            raise CrossNERError(f"{place}: found one column, {_shown(text)}, expected a word and a tag.",
-                                hint=COLUMNS_HINT)  # fmt: skip
+            raise BadLine(f"{place}: found one column, {_shown(text)}, expected a word and a tag.",
+                          hint=COLUMNS_HINT)  # fmt: skip
         return text, None
     word, tag = fields[0], fields[-1].strip(" ")
     if tag in known:
@@ -193,8 +213,8 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
     if word == DOCSTART or (not tags_required and separator == "\t"):
         return word, None
     if tags_required:
-        raise CrossNERError(f"{place}: found the tag {_shown(tag)} in {_shown(text)}.", hint=TAG_HINT)
-    raise CrossNERError(
+        raise BadLine(f"{place}: found the tag {_shown(tag)} in {_shown(text)}.", hint=TAG_HINT)
+    raise BadLine(
         f"{place}: found {_shown(text)}, expected a word alone or a word and a tag.",
         hint="If this is running text, say so: --input-format text, or a file that ends in .txt.",
     )
@@ -234,11 +254,14 @@ def parse_records(stream: Iterable[bytes], name: str, repairs: Repairs) -> Itera
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
-            raise CrossNERError(f"{name}:{number}: found {_shown(line)}, which is no JSON ({reason}).",
-                                hint=JSONL_HINT) from None  # fmt: skip
-        if not isinstance(record, dict):
-            raise CrossNERError(f"{name}:{number}: found {_shown(line)}, expected a JSON object.", hint=JSONL_HINT)
-        yield number, record
+            problem = BadLine(f"{name}:{number}: found {_shown(line)}, which is no JSON ({reason}).", hint=JSONL_HINT)
+            repairs.refuse(problem, f"{name}:{number}")
+            continue
+        if isinstance(record, dict):
+            yield number, record
+            continue
+        problem = BadLine(f"{name}:{number}: found {_shown(line)}, expected a JSON object.", hint=JSONL_HINT)
+        repairs.refuse(problem, f"{name}:{number}")
 
 
 def parse_jsonl(

@@ -288,6 +288,7 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
             models, f"{place}: {figures.count(result['sentences'])} sentences, {figures.count(result['words'])} words"
         ),
         _type_scores(models),
+        *_reliability(models),
         *map(Line, lines),
     ]
 
@@ -333,6 +334,28 @@ def _type_scores(models: Mapping[str, Any]) -> Table:
         for name in names
     ]  # fmt: skip
     return Table("F1 by entity type" if len(models) > 1 else "By entity type", ("type", "entities", *columns), rows)
+
+
+def _reliability(models: Mapping[str, Any]) -> list[Block]:
+    """Of each model, mean score and share of right entities by bins of the score: calibrated where that can be."""
+    blocks: list[Block] = []
+    for label, model in models.items():
+        found = model.get("reliability")
+        if not found:
+            continue
+        before, after = found["before"], found["after"]
+        rows = [
+            (f"{each['from']:.1f} to {each['to']:.1f}", figures.count(each["entities"]),
+             figures.score(100 * each["mean_score"]), figures.score(100 * each["share_correct"]))
+            for each in (after or before)["bins"] if each["entities"]
+        ]  # fmt: skip
+        kind = "calibrated" if after else "not calibrated"
+        columns = ("score", "entities", "mean score, %", "correct, %")
+        blocks.append(Table(f"Reliability of the scores of {label} ({kind})", columns, rows))
+        error = f"{figures.score(100 * before['ece'])} %"
+        error += f" -> {figures.score(100 * after['ece'])} % by calibration on dev" if after else ", not calibrated"
+        blocks.append(Line(f"{label}: expected calibration error {error}"))
+    return blocks
 
 
 def _heading(label: str) -> str:

@@ -16,6 +16,10 @@ from crossner_cli.progress import Progress, Work, exhaust
 from crossner_cli.subwords import batches_by_length
 
 
+# What ``reading_counts`` counts.
+READING = ("unreadable_words", "shortened_words", "unknown_words", "discarded_sequences")
+
+
 class Tagged(NamedTuple):
     """What a tagger says of one sentence: one tag a word, and the probability it gives to each."""
 

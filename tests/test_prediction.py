@@ -20,7 +20,8 @@ from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
-from crossner_cli.prediction import Totals, _tagged_document, chunks, to_conll, to_jsonl
+from crossner_cli.output_formats import to_conll, to_jsonl
+from crossner_cli.prediction import Totals, _tagged_document, chunks
 from crossner_cli.progress import Progress, exhaust
 from crossner_cli.readers import Repairs, read_labelled
 from crossner_cli.run_directory import RunDirectory

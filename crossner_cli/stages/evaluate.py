@@ -11,6 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.calibration import (
+    Calibration,
+    ScoredEntity,
+    calibrated,
+    read_calibration,
+    reliability,
+    scored_entities,
+)
 from crossner_cli.data import PreparedData, PreparedDomain, Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -38,11 +46,15 @@ class Scored:
         scores: In the mode asked for.
         other: In the other mode.
         counts: Numbers about the reading: words that the encoder could not read or had to shorten, speed.
+        entities: What it predicted, with its own scores.
+        calibration: What makes probabilities of them; None where the tagger has none for this decoding.
     """
 
     scores: Scores
     other: Scores
     counts: dict[str, float]
+    entities: Sequence[ScoredEntity] = ()
+    calibration: Calibration | None = None
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
@@ -112,7 +124,9 @@ def _score_tagger(
         "seconds": round(seconds, 2),
         "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
     }
-    return Scored(*scored, counts)
+    calibration = read_calibration(trained.folder) if options.decoding == "trained" else None
+    entities = scored_entities([sentence.tags or () for sentence in sentences], tagged)
+    return Scored(*scored, counts, entities, calibration)
 
 
 def _score_both(
@@ -147,12 +161,25 @@ def _summary(scored: dict[str, Scored]) -> dict[str, Any]:
         "discarded_sequences": int(sum(each.counts.get("discarded_sequences", 0) for each in scored.values())),
         "seconds": round(sum(each.counts.get("seconds", 0.0) for each in scored.values()), 2),
         "words_per_second": _rate(list(scored.values())),
+        "reliability": _reliability(list(scored.values())),
         "per_type": _type_rows(scored),
         "seeds": {
             seed: {**asdict(each.scores), "other_mode_f1": each.other.f1, **each.counts}
             for seed, each in scored.items()
         },
     }  # fmt: skip
+
+
+def _reliability(scored: Sequence[Scored]) -> dict[str, Any] | None:
+    """How far scores can be believed before and after calibration, over the entities of all seeds."""
+    entities = [entity for each in scored for entity in each.entities]
+    if not entities:
+        return None
+    after = [calibrated(each.entities, each.calibration) for each in scored if each.calibration is not None]
+    return {
+        "before": reliability(entities),
+        "after": reliability([entity for each in after for entity in each]) if len(after) == len(scored) else None,
+    }
 
 
 def _rate(scored: Sequence[Scored]) -> int | None:

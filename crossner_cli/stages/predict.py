@@ -3,58 +3,78 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
-import os
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from crossner_cli.documents import Document, read_documents
+from crossner_cli import __version__
+from crossner_cli.calibration import Calibration, read_calibration
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Predict
-from crossner_cli.prediction import Totals, chunks, tag_documents, to_conll, to_jsonl
+from crossner_cli.output_formats import OutputFormat, choose_format, is_folder
+from crossner_cli.prediction import Totals
+from crossner_cli.prediction_inputs import check_inputs, read_chunks, shared_schema
 from crossner_cli.progress import Notice, Progress, Work
-from crossner_cli.readers import Repairs, open_binary
-from crossner_cli.run_directory import Manifest, RunDirectory, flush_folder
-from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.tagging import reading_counts
+from crossner_cli.readers import Repairs
+from crossner_cli.resumable_output import Draft, Output, Stream, is_own_folder
+from crossner_cli.run_directory import Manifest, RunDirectory, digest_file
+from crossner_cli.tagger_folder import check_decoding, load_tagger, read_tag_set
+from crossner_cli.tagging import READING
+from crossner_cli.tagging_processes import Chunk, ChunkTagger, TaggedChunk, TaggingProcesses
+from crossner_cli.tags import TagSet
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.versions import versions
 
 COMMAND = "predict"
-STDIN = "-"
+# Options that change nothing of what is written of lines that can be read.
+BESIDE_THE_BYTES = ("skip_bad_lines", "output", "input")
 
 
-class Output:
-    """Where tagged documents go.
+@dataclass
+class Counted:
+    """What was tagged, before an interruption and since.
 
-    A file is written under another name and renamed when complete, so that it is whole or not there. A reader of
-    stdout may go away at any time: then ``is_closed`` is true and nothing more is written.
+    Args:
+        totals: What is in the documents.
+        reading: What could not be read or was left out.
+        words_before: Words tagged before the interruption.
     """
 
-    def __init__(self, stream: BinaryIO | None) -> None:
-        self.stream = stream
-        self.is_closed = False
+    totals: Totals = field(default_factory=Totals)
+    reading: Counter[str] = field(default_factory=Counter)
+    words_before: int = 0
 
-    def write(self, text: str) -> None:
-        """Write and flush; nothing on a process that has no stream."""
-        if self.stream is None or self.is_closed:
-            return
-        try:
-            self._write(text.encode())
-        except BrokenPipeError:
-            self.is_closed = True
-            _point_to_nowhere(self.stream)
+    @property
+    def new_words(self) -> int:
+        """Words tagged since."""
+        return self.totals.words - self.words_before
 
-    def _write(self, data: bytes) -> None:
-        assert self.stream is not None
-        self.stream.write(data)
-        self.stream.flush()
+    def take_up(self, record: dict[str, Any]) -> None:
+        """Go on where an interrupted command was, if there was one."""
+        if record.get("documents"):
+            self.totals.include(record["totals"])
+            self.reading.update(record["reading"])
+            self.words_before = self.totals.words
+
+    def add(self, chunk: TaggedChunk) -> None:
+        """Count one chunk."""
+        self.totals.include(chunk.totals)
+        self.reading.update(chunk.reading)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``take_up`` reads."""
+        return {
+            "documents": self.totals.documents,
+            "totals": self.totals.to_json(),
+            "reading": dict(self.reading),
+        }
 
 
 def run(
@@ -81,31 +101,49 @@ def run(
         CrossNERError: The input is malformed, the output exists, or there is no such tagger.
     """
     began = time.perf_counter()
-    engine.first(lambda: _check(options))
+    name = engine.first(lambda: _check(options, engine))
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
-    tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
-    yield Notice(_describe(trained, tagger))
-    totals, repairs = Totals(), Repairs()
-    pending = chunks(_read_all(options, repairs, stdin))
+    check_decoding(trained.folder, options.decoding)
+    tag_set = read_tag_set(trained.folder)
+    domain = next(iter(tag_set.domains))  # the target, which stands first
+    calibration = read_calibration(trained.folder) if options.decoding == "trained" else None
+    tagger = load_tagger(trained.folder, engine, decoding=options.decoding) if options.workers == 1 else None
+    yield Notice(f"{_describe(trained, domain, tag_set)} {_describe_scores(calibration, options)}")
+    schema = engine.first(lambda: shared_schema(options) if name == "parquet" else None)
+    output_format = OutputFormat(name, tag_set.domains[domain], calibration is not None, schema)
+    repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
+    opened: list[Output] = []
+    engine.first(lambda: opened.append(_open_output(options, trained, engine, output_format, stdout)))
+    output = opened[0] if opened else Stream(None, output_format)
+    counted = Counted()
     started = time.perf_counter()
-    with _open_output(options, engine, stdout) as output, _imported_objects_left_alone():
-        yield from _tag_all(pending, tagger, options, engine, output, totals)
+    with contextlib.closing(output), _imported_objects_left_alone():
+        for note in output.notes:
+            yield Notice(note)
+        counted.take_up(output.record)
+        pending = read_chunks(options, repairs, stdin, counted.totals.documents)
+        tagged = _tag_chunks(pending, trained, tagger, options, engine, output, output_format, calibration)
+        with contextlib.closing(tagged):
+            yield from _write_all(tagged, output, counted)
+        output.finish()
     seconds = time.perf_counter() - started
     for kind, count in repairs.counts.items():
-        yield Notice(f"{kind}: {count} (first: {repairs.examples[kind][0]})")
+        yield Notice(f"{kind}: {count} (first: {', '.join(repairs.examples[kind])})")
     result = {
         "model": trained.label,
         "folder": str(trained.folder),
         "seed": trained.seed,
-        "domain": _domain(tagger),
+        "domain": domain,
         "output": None if options.output is None else str(options.output),
-        **dataclasses.asdict(totals),
-        "entities": dict(totals.entities.most_common()),
+        "format": name,
+        "calibrated": calibration is not None,
+        **counted.totals.to_json(),
         "repairs": dict(repairs.counts),
-        **reading_counts(tagger, engine),
+        **{name: counted.reading[name] for name in READING},
         "is_complete": not output.is_closed,
+        "words_before": counted.words_before,
         "seconds": round(seconds, 2),
-        "words_per_second": round(totals.words / max(seconds, 1e-9)),
+        "words_per_second": round(counted.new_words / max(seconds, 1e-9)),
     }
     return {
         "stage": COMMAND,
@@ -128,99 +166,104 @@ def _imported_objects_left_alone() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _tag_all(
-    pending: Iterator[list[Document]], tagger: Tagger, options: Predict, engine: Engine, output: Output, totals: Totals
-) -> Work[None]:
-    """Tag and write one chunk after another, until the input ends or nobody reads the output any more."""
-    domain, started = _domain(tagger), time.perf_counter()
-    while documents := engine.first(lambda: [] if output.is_closed else next(pending, [])):
-        tagged = tag_documents(tagger, documents, engine, domain=domain, batch_subwords=options.batch_subwords)
-        for each in tagged:
-            totals.add(each)
-        output.write(
-            "".join(to_jsonl(each) if options.format == "jsonl" else to_conll(each, totals) for each in tagged)
-        )
-        rate = totals.words / max(1e-9, time.perf_counter() - started)
+def _write_all(tagged: Iterator[TaggedChunk], output: Output, counted: Counted) -> Work[None]:
+    """Write one tagged chunk after another, and tell how far it is."""
+    started = time.perf_counter()
+    for chunk in tagged:
+        counted.add(chunk)
+        output.write(chunk.pieces, counted.to_json())
+        rate = counted.new_words / max(1e-9, time.perf_counter() - started)
+        totals = counted.totals
         yield Progress(COMMAND, totals.words, None, "words", {"sentences": totals.sentences, "words/s": rate})
 
 
-def _domain(tagger: Tagger) -> str:
-    """Whose types are looked for: the target's, which stands first."""
-    return next(iter(tagger.tag_set.domains))
-
-
-def _check(options: Predict) -> None:
-    """Refuse what would only fail after the tagger was loaded."""
-    for path in options.input:
-        if str(path) != STDIN:
-            open_binary(path).close()
-    if sum(str(path) == STDIN for path in options.input) > 1:
-        raise CrossNERError("stdin (-) is named more than once.", hint="Name it once; it can be read once.")
-    output = options.output
-    if output is None:
+def _tag_chunks(
+    pending: Iterator[Chunk], trained: TrainedTagger, tagger: Tagger | None, options: Predict, engine: Engine,
+    output: Output, output_format: OutputFormat, calibration: Calibration | None,
+) -> Generator[TaggedChunk, None, None]:  # fmt: skip
+    """Tag chunks in this process, or without a tagger in several, until nobody reads the output any more."""
+    if tagger is None:
+        with TaggingProcesses(options.workers, trained.folder, options, calibration, output_format) as processes:
+            for tagged in processes.tag(pending):
+                yield tagged
+                if output.is_closed:
+                    return
         return
-    if output.is_dir():
-        raise CrossNERError(f"--output {output} is a folder.", hint=f"Name a file, as {output / 'tagged.jsonl'}.")
+    tag_chunk = ChunkTagger(tagger, engine, options, calibration, output_format)
+    while chunk := engine.first(lambda: None if output.is_closed else next(pending, None)):
+        yield tag_chunk(chunk)
+
+
+def _check(options: Predict, engine: Engine) -> str:
+    """Refuse what would only fail after the tagger was loaded; give the name of the output's format."""
+    if options.workers > 1 and (engine.world > 1 or not engine.on_cpu):
+        raise CrossNERError(
+            f"--workers {options.workers} tag on the CPU, and this would run on {engine.describe()}.",
+            hint="Name several GPUs with --gpus 0,1; or several processes on the CPU with --device cpu.",
+        )
+    check_inputs(options)
+    name = choose_format(options.format, options.output)
+    if options.output is not None:
+        _check_output(options.output, options, wants_folder=is_folder(name, options.output))
+    return name
+
+
+def _check_output(output: Path, options: Predict, *, wants_folder: bool) -> None:
+    """Refuse to write where something else is, or where nothing can be."""
+    kind, other = ("folder", "file") if wants_folder else ("file", "folder")
+    if output.is_file() if wants_folder else output.is_dir():
+        raise CrossNERError(f"--output {output} is a {other}.", hint=f"Name a {kind}, as {output / 'tagged.jsonl'}."
+                            if kind == "file" else "Name a folder.")  # fmt: skip
     if output.is_file() and any(path.is_file() and path.samefile(output) for path in options.input):
         raise CrossNERError(f"--output {output} is one of the files to tag.", hint="Name another --output.")
-    if output.is_file() and not options.force:
+    if output.is_dir() and not is_own_folder(output):
+        raise CrossNERError(f"{output} holds other files than tagged documents.", hint="Name another --output.")
+    if not options.force and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise CrossNERError(f"{output} exists.", hint="--force replaces it; or name another --output.")
     if not output.parent.is_dir():
         raise CrossNERError(f"There is no folder {output.parent} to write {output.name} into.",
                             hint=f"mkdir -p {output.parent}")  # fmt: skip
 
 
-def _describe(trained: TrainedTagger, tagger: Tagger) -> str:
+def _describe(trained: TrainedTagger, domain: str, tag_set: TagSet) -> str:
     seed = "" if trained.seed is None else f", seed {trained.seed}"
     dev = "" if trained.dev_f1 is None else f", dev F1 {trained.dev_f1:.2f}"
-    domain = _domain(tagger)
-    types = ", ".join(tagger.tag_set.domains[domain])
+    types = ", ".join(tag_set.domains[domain])
     return f"Tagging with {trained.label}{seed}{dev}: the types of {domain} ({types})."
 
 
-def _read_all(options: Predict, repairs: Repairs, stdin: BinaryIO | None) -> Iterator[Document]:
-    """The documents of every input, one after another."""
-    input_format = None if options.input_format == "auto" else options.input_format
-    for path in options.input or [Path(STDIN)]:
-        if str(path) == STDIN:
-            yield from read_documents(stdin or _own_stdin(), "stdin", repairs, input_format=input_format)
-            continue
-        with open_binary(path) as stream:
-            yield from read_documents(stream, str(path), repairs, input_format=input_format)
+def _describe_scores(calibration: Calibration | None, options: Predict) -> str:
+    if calibration is not None:
+        return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
+    if options.decoding != "trained":
+        return "Scores are not calibrated: the tagger was not trained to decode so."
+    return "Scores are not calibrated: the tagger was saved without a calibration, which training it again makes."
 
 
-def _own_stdin() -> BinaryIO:
-    if sys.stdin is None:  # closed by whoever started this process
-        raise CrossNERError("There is no stdin to read from.", hint="Name the files to tag.")
-    return sys.stdin.buffer
-
-
-@contextlib.contextmanager
-def _open_output(options: Predict, engine: Engine, stdout: BinaryIO | None) -> Iterator[Output]:
+def _open_output(
+    options: Predict, trained: TrainedTagger, engine: Engine, output_format: OutputFormat, stdout: BinaryIO | None
+) -> Output:
     """Open the output on the main process; the others get one that takes everything and writes nothing."""
     path = options.output
     if not engine.is_main:
-        yield Output(None)
-    elif path is None:
-        yield Output(stdout or sys.stdout.buffer)
-    elif path.exists() and not path.is_file():  # a pipe or a device has no other name to be written under
-        with path.open("wb") as stream:
-            yield Output(stream)
-    else:
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with draft.open("wb") as stream:
-                yield Output(stream)
-                os.fsync(stream.fileno())
-            draft.replace(path)
-            flush_folder(path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
+        return Stream(None, output_format)
+    if path is None:
+        return Stream(stdout or sys.stdout.buffer, output_format)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return Stream(path.open("wb"), output_format)  # a pipe or a device has no other name to be written under
+    made_by = _made_by(options, trained, engine, output_format)
+    return Draft(path, output_format, made_by, is_forced=options.force)
 
 
-def _point_to_nowhere(stream: BinaryIO) -> None:
-    """Let what is still buffered go nowhere, or Python would try to write it again when it ends."""
-    with contextlib.suppress(OSError, ValueError):  # not every stream has a descriptor
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+def _made_by(
+    options: Predict, trained: TrainedTagger, engine: Engine, output_format: OutputFormat
+) -> dict[str, Any] | None:
+    """What the bytes of the output depend on; None where the input cannot be read again."""
+    if not options.input or not all(path.is_file() for path in options.input):
+        return None
+    asked = {name: value for name, value in options.record().items() if name not in BESIDE_THE_BYTES}
+    inputs = {f"input {number}": digest_file(path)[:16] for number, path in enumerate(options.input, start=1)}
+    return {
+        **asked, "format": output_format.name, "model": trained.digest[:16], "seed of the model": trained.seed,
+        "precision": engine.precision, "device": engine.device.type, "version": __version__, **inputs,
+    }  # fmt: skip

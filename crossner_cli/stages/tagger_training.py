@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.allocator import keep_freed_memory
+from crossner_cli.calibration import ENTRY as CALIBRATION
+from crossner_cli.calibration import fit_calibration, scored_entities
 from crossner_cli.checkpoints import Checkpoints
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.domain_streams import (
@@ -215,8 +217,10 @@ def _train_seed(
         "shortened_words": encoder.reader.shortened_words,
         "history": result.history,
     }
+    measured = fit_calibration(scored_entities(gold, tag(tagger, data.dev, engine)))
     if engine.is_main:
-        save_tagger(tagger, folder, lineage=start.lineage, dev_f1=result.best)
+        found = {CALIBRATION: measured.to_json()} if measured.entities else {}
+        save_tagger(tagger, folder, lineage=start.lineage, dev_f1=result.best, **found)
         write_atomically(folder / CARD, _card(folder, tagger, stage, options, data, start, seed, record))
         write_json(done, record)  # last, since it tells that all is there
         checkpoints.remove()

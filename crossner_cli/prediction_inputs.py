@@ -1,0 +1,119 @@
+"""What ``predict`` reads: every input in turn, cut into chunks of documents."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from crossner_cli.documents import Cut, Document, format_of_file, read_documents, read_parquet_documents
+from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.options import Predict
+from crossner_cli.parquet_files import read_schema
+from crossner_cli.prediction import chunks
+from crossner_cli.readers import Repairs, open_binary
+from crossner_cli.tagging_processes import Chunk
+from crossner_cli.text import Word, segment
+
+STDIN = "-"
+
+
+def is_stdin(path: Path) -> bool:
+    """Whether an input is stdin."""
+    return str(path) == STDIN
+
+
+def check_inputs(options: Predict) -> None:
+    """Refuse inputs that cannot be read.
+
+    Raises:
+        CrossNERError: A file is not there, or stdin is named twice.
+    """
+    for path in options.input:
+        if not is_stdin(path):
+            open_binary(path).close()
+    if sum(map(is_stdin, options.input)) > 1:
+        raise CrossNERError("stdin (-) is named more than once.", hint="Name it once; it can be read once.")
+
+
+def shared_schema(options: Predict) -> Any:
+    """The schema of the rows that are read, where all of them are Parquet; else None.
+
+    Raises:
+        CrossNERError: The files to tag have different columns.
+    """
+    if not options.input or not all(_is_parquet(options, path) for path in options.input):
+        return None
+    schemas = [read_schema(path) for path in options.input]
+    for path, schema in zip(options.input, schemas, strict=True):
+        if not schema.equals(schemas[0]):
+            raise CrossNERError(f"{path} has other columns than {options.input[0]}.",
+                                hint="Tag the files one at a time.")  # fmt: skip
+    return schemas[0].remove_metadata()
+
+
+def read_chunks(options: Predict, repairs: Repairs, stdin: BinaryIO | None, done: int = 0) -> Iterator[Chunk]:
+    """Read all inputs, chunk by chunk.
+
+    Args:
+        options: Which inputs.
+        repairs: Where repairs are counted, and what says whether bad lines are left out.
+        stdin: Bytes to read for ``-``; default: this process's.
+        done: Documents that were tagged before: they are read again, for what they count, but not cut into words.
+
+    Raises:
+        CrossNERError: An input is malformed.
+    """
+    passed = 0
+
+    def cut(text: str) -> Sequence[Sequence[Word]]:
+        return segment(text) if passed == done else []
+
+    def documents() -> Iterator[Document]:
+        nonlocal passed
+        for document in _read_all(options, repairs, stdin, cut):
+            if passed == done:
+                yield document
+            else:
+                passed += 1
+
+    first = done + 1
+    for chunk in chunks(documents()):
+        yield Chunk(first, chunk)
+        first += len(chunk)
+
+
+def _read_all(options: Predict, repairs: Repairs, stdin: BinaryIO | None, cut: Cut) -> Iterator[Document]:
+    """The documents of every input, one after another."""
+    try:
+        for path in options.input or [Path(STDIN)]:
+            yield from _read(path, options, repairs, stdin, cut)
+    except BadLine as problem:
+        raise CrossNERError(
+            problem.problem, hint=f"{problem.hint} Or leave such lines out: --skip-bad-lines."
+        ) from None
+
+
+def _read(path: Path, options: Predict, repairs: Repairs, stdin: BinaryIO | None, cut: Cut) -> Iterator[Document]:
+    """The documents of one input."""
+    input_format = None if options.input_format == "auto" else options.input_format
+    if is_stdin(path):
+        yield from read_documents(stdin or _own_stdin(), "stdin", repairs, input_format=input_format, cut=cut)
+    elif _is_parquet(options, path):
+        yield from read_parquet_documents(path, repairs, cut=cut)
+    else:
+        with open_binary(path) as stream:
+            yield from read_documents(stream, str(path), repairs, input_format=input_format, cut=cut)
+
+
+def _is_parquet(options: Predict, path: Path) -> bool:
+    if is_stdin(path):
+        return False
+    return options.input_format == "parquet" or (options.input_format == "auto" and format_of_file(path) == "parquet")
+
+
+def _own_stdin() -> BinaryIO:
+    if sys.stdin is None:  # closed by whoever started this process
+        raise CrossNERError("There is no stdin to read from.", hint="Name the files to tag.")
+    return sys.stdin.buffer
