@@ -15,7 +15,6 @@ from crossner_cli.methods import Tagger
 from crossner_cli.progress import Progress, Work, exhaust
 from crossner_cli.subwords import batches_by_length
 
-
 # What ``reading_counts`` counts.
 READING = ("unreadable_words", "shortened_words", "unknown_words", "discarded_sequences")
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_cli import prediction
+from crossner_cli.calibration import Calibration
 from crossner_cli.data import Sentence
 from crossner_cli.documents import Document, document_of_words, read_documents
 from crossner_cli.encoders import load_encoder
@@ -22,7 +23,7 @@ from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
 from crossner_cli.output_formats import to_conll, to_jsonl
 from crossner_cli.prediction import Totals, _tagged_document, chunks
-from crossner_cli.progress import Progress, exhaust
+from crossner_cli.progress import Notice, Progress, exhaust
 from crossner_cli.readers import Repairs, read_labelled
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages.predict import run as predict
@@ -67,7 +68,7 @@ def predicted(folder, engine, tmp_path):
     def run(data: bytes = b"", **options):
         stdout = io.BytesIO()
         work = predict(
-            RunDirectory(tmp_path / "no-run"), Predict(model=str(folder), **options), engine,
+            RunDirectory(tmp_path / "no-run"), Predict(**{"model": str(folder), **options}), engine,
             stdin=io.BytesIO(data), stdout=stdout,
         )  # fmt: skip
         manifest = exhaust(work)
@@ -239,7 +240,7 @@ def test_a_file_is_never_replaced_by_its_own_tags(predicted, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["error", "interrupt", "close"])
-def test_an_interrupted_predict_leaves_no_file(folder, engine, tmp_path, how):
+def test_an_interrupted_predict_leaves_no_output_but_what_to_continue_from(folder, engine, tmp_path, how):
     output = tmp_path / "out.jsonl"
     source = tmp_path / "in.jsonl"
     broken = "" if how != "error" else "broken\n"
@@ -257,7 +258,69 @@ def test_an_interrupted_predict_leaves_no_file(folder, engine, tmp_path, how):
             work.throw(KeyboardInterrupt())
     else:
         work.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".out.jsonl.draft",
+        ".out.jsonl.progress.json",
+        "in.jsonl",
+    ]
+    source.write_text('{"text": "Anna met Peter"}\n')
+    exhaust(predict(RunDirectory(tmp_path / "run"), options, engine))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+    assert len(output.read_text().splitlines()) == 1
+
+
+def test_what_failed_before_anything_was_tagged_leaves_nothing(predicted, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "Anna met Peter"}\nbroken\n')
+    for output, output_format in ((tmp_path / "out", "brat"), (tmp_path / "out.jsonl", "jsonl")):
+        with pytest.raises(CrossNERError, match=r"in\.jsonl:2"):
+            predicted(input=[source], output=output, format=output_format)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+BAD = [
+    ("jsonl", b'{"text": "a"}\n\n{"text": 5}\nno JSON\n\n[1]\n\xff\n{"words": ["b"]}\n{"id": 1}\n', ["a", "", "", "b"],
+     [3, 4, 6, 7, 9]),
+    ("text", b"Anna\ncaf\xe9\n\nPeter\n", ["Anna", "", "Peter"], [2]),
+    ("conll", b"Anna\tO\nmet him today\nPeter O\n\ncaf\xe9 O\n\nthere O\n", ["Anna Peter", "there"], [2, 5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("input_format", "data", "texts", "bad"), BAD)
+def test_bad_lines_are_left_out_and_counted_where_asked(predicted, input_format, data, texts, bad):
+    with pytest.raises(CrossNERError, match=f"stdin:{bad[0]}: ") as caught:
+        predicted(data, input_format=input_format)
+    assert caught.value.hint.endswith("Or leave such lines out: --skip-bad-lines.")
+    result, lines = predicted(data, input_format=input_format, skip_bad_lines=True)
+    assert [json.loads(line)["text"] for line in lines] == texts
+    assert result["repairs"] == {"bad line skipped": len(bad)}
+
+
+def test_the_places_of_bad_lines_are_told(folder, engine, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a"}\n' + "bad\n" * 7)
+    options = Predict(model=str(folder), input=[source], output=tmp_path / "out", skip_bad_lines=True)
+    told = [event.text for event in predict(RunDirectory(tmp_path), options, engine) if isinstance(event, Notice)]
+    assert told[-1] == f"bad line skipped: 7 (first: {', '.join(f'{source}:{number}' for number in range(2, 7))})"
+
+
+def test_scores_are_the_calibrated_ones_where_the_tagger_has_a_calibration(folder, tagger, predicted, tmp_path):
+    calibration = Calibration(0.5, -1.0, 10, 5)
+    save_tagger(tagger, tmp_path / "calibrated", calibration=calibration.to_json())
+    data = b"Anna met Peter in London and Paris\n" * 3
+    plain, before = predicted(data)
+    result, after = predicted(data, model=str(tmp_path / "calibrated"))
+    assert (plain["calibrated"], result["calibrated"]) == (False, True)
+    first, second = json.loads(before[0]), json.loads(after[0])
+    assert (first.pop("calibrated"), second.pop("calibrated")) == (False, True)
+    scores = [
+        (one.pop("score"), other.pop("score")) for one, other in zip(first["entities"], second["entities"], strict=True)
+    ]
+    assert scores and first == second
+    for raw, probability in scores:
+        assert probability == pytest.approx(calibration(raw), abs=2e-4)
+    other, _ = predicted(data, model=str(tmp_path / "calibrated"), decoding="any")
+    assert not other["calibrated"]
 
 
 def test_a_reader_that_goes_away_ends_the_work_quietly(folder, engine, tmp_path):

@@ -1,0 +1,302 @@
+"""Output formats, each read back by other means than those that wrote it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossner_cli import parquet_files, spacy_files
+from crossner_cli.documents import Document, document_of_words, read_documents, read_parquet_documents
+from crossner_cli.errors import CrossNERError
+from crossner_cli.output_formats import OutputFormat, brat_type, choose_format, is_folder, to_brat, to_html, to_jsonl
+from crossner_cli.prediction import TaggedDocument, Totals
+from crossner_cli.readers import Repairs
+from crossner_cli.text import segment
+
+TYPES = ("person", "place-name", 'odd "<type>&')
+TEXTS = st.text(st.sampled_from("aZ é東\u200d👍\n\r\t\x00\x0b\x1c\x85\u2028\ufdd0<>&\"';T#."), max_size=40)
+
+
+@st.composite
+def tagged_documents(draw: Any) -> TaggedDocument:
+    """A document and entities that hold whole words, as ``tag_documents`` makes them."""
+    if draw(st.booleans()):
+        document = Document(text := draw(TEXTS), segment(text))
+    else:
+        document = document_of_words(draw(st.lists(TEXTS, max_size=6)))
+    entities, tags = [], []
+    for words in document.sentences:
+        row = ["O"] * len(words)
+        position = 0
+        while position < len(words):
+            length = draw(st.integers(0, 3))
+            end = min(len(words), position + length)
+            if length:
+                kind = draw(st.sampled_from(TYPES))
+                row[position:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - position - 1)]
+                first, last = words[position].start, words[end - 1].end
+                entities.append({
+                    "start": first, "end": last, "type": kind, "text": document.text[first:last], "score": 0.25,
+                })  # fmt: skip
+            position = end + 1
+        tags.append(row)
+    return TaggedDocument(document, tags, entities, 0)
+
+
+def read_brat(text: str, annotations: str) -> list[tuple[str, list[tuple[int, int]], str]]:
+    """Entities of a standoff file: type, fragments, text. A parser of its own, strict about lines and tabs."""
+    found = []
+    for line in annotations.split("\n")[:-1]:
+        fields = line.split("\t")
+        assert len(fields) == 3
+        if line.startswith("#"):
+            assert re.fullmatch(r"AnnotatorNotes T\d+", fields[1]) and re.fullmatch(r"score [\d.]+", fields[2])
+            continue
+        assert re.fullmatch(r"T[1-9]\d*", fields[0])
+        kind, places = fields[1].split(" ", 1)
+        fragments = [(int(one.split(" ")[0]), int(one.split(" ")[1])) for one in places.split(";")]
+        assert " ".join(text[start:end] for start, end in fragments) == fields[2]
+        assert not re.search(r"[\r\n]", fields[2])
+        found.append((kind, fragments, fields[2]))
+    return found
+
+
+@given(tagged_documents())
+def test_brat_finds_every_entity_at_its_characters(tagged: TaggedDocument) -> None:
+    totals = Totals()
+    (text_name, text), (name, annotations) = to_brat(tagged, 7, totals)
+    assert (text_name, name) == ("000000007.txt", "000000007.ann")
+    assert text.decode() == tagged.document.text
+    found = read_brat(text.decode(), annotations.decode())
+    assert len(found) + totals.rewritten_words == len(tagged.entities)
+    seen = [entity for entity in tagged.entities if entity["text"].strip("\r\n\t\v\f\x1c\x1d\x1e\x85\u2028\u2029")]
+    for (kind, fragments, _), entity in zip(found, seen, strict=True):
+        assert kind == brat_type(entity["type"])
+        assert entity["start"] <= fragments[0][0] and fragments[-1][1] <= entity["end"]
+        inside = "".join(tagged.document.text[start:end] for start, end in fragments)
+        assert inside == re.sub(r"[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]", "", entity["text"])
+
+
+def test_brat_cuts_an_entity_at_the_end_of_a_line() -> None:
+    document = Document("see New\nYork now", segment("see New\nYork now"))
+    entity = {"start": 4, "end": 12, "type": "place", "text": "New\nYork", "score": 0.5}
+    (_, _), (_, annotations) = to_brat(TaggedDocument(document, [], [entity], 0), 1, Totals())
+    assert annotations == b"T1\tplace 4 7;8 12\tNew York\n#1\tAnnotatorNotes T1\tscore 0.5\n"
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements, and the text of each paragraph without the names of types."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[str] = []
+        self.paragraphs: list[str] = []
+        self.marks: list[tuple[int, int, str]] = []
+        self._open: list[str] = []
+        self._start, self._type, self._behind = 0, "", ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        if tag != "meta":
+            self._open.append(tag)
+        assert not {name for name, _ in attrs if name.startswith("on") or name in ("src", "href")}
+        if tag == "p":
+            self.paragraphs.append("")
+        if tag == "mark" and self.paragraphs:
+            self._start, self._type = len(self.paragraphs[-1]), ""
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+        if tag == "mark" and self.paragraphs:
+            self.marks.append((self._start, len(self.paragraphs[-1]), self._type))
+
+    def handle_data(self, data: str) -> None:
+        if "small" in self._open:
+            self._type += data
+        elif "p" in self._open:
+            self.paragraphs[-1] += data
+
+
+def shown(text: str) -> str:
+    """Text as a page has it: what HTML cannot hold is U+FFFD."""
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]", "\ufffd", text)
+
+
+@given(tagged_documents())
+def test_a_page_shows_the_text_and_marks_the_entities_and_nothing_else(tagged: TaggedDocument) -> None:
+    page = Page()
+    page.feed(to_html(tagged, TYPES))
+    page.close()
+    assert page.paragraphs == [shown(tagged.document.text)]
+    assert page.marks == [(entity["start"], entity["end"], entity["type"]) for entity in tagged.entities]
+    assert set(page.elements) <= {"p", "mark", "small"}
+
+
+def test_markup_in_text_and_types_stays_text_in_a_page_that_loads_nothing() -> None:
+    text = '<script>alert(1)</script> <img src=x onerror=alert(1)> &amp; "Anna" \''
+    words = segment(text)
+    entity = {"start": 0, "end": 8, "type": 'odd "<type>&', "text": "<script>", "score": 0.5}
+    output_format = OutputFormat("html", TYPES)
+    pieces = [
+        *output_format.begin(),
+        ("", to_html(TaggedDocument(Document(text, words), [], [entity], 0), TYPES).encode()),
+    ]
+    whole = b"".join(data for _, data in [*pieces, *output_format.end()]).decode()
+    page = Page()
+    page.feed(whole)
+    assert page.paragraphs == [text] and page.marks == [(0, 8, 'odd "<type>&')]
+    assert "script" not in page.elements and "img" not in page.elements and "link" not in page.elements
+    assert whole.startswith("<!DOCTYPE html>") and whole.endswith("</html>\n")
+    assert "default-src 'none'" in whole and "http:" not in whole
+
+
+@settings(max_examples=40)
+@given(st.lists(tagged_documents(), max_size=4))
+def test_spacy_reads_the_text_and_entities_at_the_same_characters(tagged: list[TaggedDocument]) -> None:
+    tokens = pytest.importorskip("spacy.tokens")
+    vocabulary = pytest.importorskip("spacy.vocab").Vocab()
+    totals = Totals()
+    docs = list(tokens.DocBin().from_bytes(spacy_files.to_doc_bin(tagged, totals)).get_docs(vocabulary))
+    assert [doc.text for doc in docs] == [each.document.text for each in tagged]
+    for doc, each in zip(docs, tagged, strict=True):
+        words = [word for sentence in each.document.sentences for word in sentence if word.text]
+        places = {(token.idx, token.idx + len(token.text)) for token in doc}
+        assert {(word.start, word.end) for word in words} <= places
+        found = [(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents]
+        whole = [(one["start"], one["end"], one["type"]) for one in each.entities if one["text"].strip()]
+        assert set(whole) <= set(found) or totals.rewritten_words
+
+
+def test_spacy_offsets_are_exact_where_text_has_any_white_space() -> None:
+    tokens, vocab = pytest.importorskip("spacy.tokens"), pytest.importorskip("spacy.vocab")
+    text = "  Anna   Smith\n\nmet  Zoë \t in New York 👍🏽. "
+    document = Document(text, segment(text))
+    places = [(2, 14, "person"), (21, 24, "person"), (30, 38, "place")]
+    entities = [{"start": s, "end": e, "type": t, "text": text[s:e], "score": 0.5} for s, e, t in places]
+    data = spacy_files.to_doc_bin([TaggedDocument(document, [], entities, 0)], Totals())
+    (doc,) = tokens.DocBin().from_bytes(data).get_docs(vocab.Vocab())
+    assert doc.text == text
+    assert [(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents] == places
+    assert [entity.text for entity in doc.ents] == ["Anna   Smith", "Zoë", "New York"]
+
+
+@settings(max_examples=25)
+@given(st.lists(tagged_documents(), min_size=1, max_size=4))
+def test_parquet_holds_the_same_as_jsonl(tagged: list[TaggedDocument]) -> None:
+    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    ((name, data),) = OutputFormat("parquet", TYPES, is_calibrated=True).write(tagged, 3, Totals())
+    assert name == "000000003.parquet"
+    rows = parquet.read_table(pyarrow.BufferReader(data)).to_pylist()
+    assert [row.pop("given") for row in rows] == [None] * len(tagged)
+    assert rows == [json.loads(to_jsonl(each, True)) for each in tagged]
+
+
+def test_parquet_parts_are_joined_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(parquet_files, "ROWS_WRITTEN", 5)
+    schema, parts = parquet_files.output_schema(), []
+    for number in range(7):
+        rows = [{"text": f"{number} {row}", "words": [], "tags": []} for row in range(2)]
+        parts.append(tmp_path / f"{number}.parquet")
+        parts[-1].write_bytes(parquet_files.rows_to_bytes(rows, schema))
+    parquet_files.join_files(parts, schema, tmp_path / "whole")
+    whole = parquet.ParquetFile(tmp_path / "whole")
+    assert whole.read().column("text").to_pylist() == [f"{number} {row}" for number in range(7) for row in range(2)]
+    assert [whole.metadata.row_group(number).num_rows for number in range(whole.num_row_groups)] == [6, 6, 2]
+    parquet_files.join_files([], schema, tmp_path / "none")
+    assert parquet.read_table(tmp_path / "none").num_rows == 0
+
+
+def write_parquet(path: Path, **columns: Any) -> Path:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=2)
+    return path
+
+
+def test_rows_of_parquet_are_documents_and_other_columns_are_passed_through(tmp_path: Path) -> None:
+    texts = ["Anna met Peter.", "", "a\nb", "Zoë", "x"]
+    day = datetime.date(2020, 1, 2)
+    path = write_parquet(tmp_path / "in.parquet", id=[5, 4, 3, 2, 1], text=texts, day=[day] * 5, raw=[b"\xff"] * 5)
+    documents = list(read_parquet_documents(path, Repairs()))
+    assert [document.text for document in documents] == texts
+    assert [document.given["id"] for document in documents] == [5, 4, 3, 2, 1]
+    line = to_jsonl(TaggedDocument(documents[0], [["O"] * 4], [], 0))
+    assert json.loads(line)["day"] == "2020-01-02" and json.loads(line)["raw"] == "ff"
+    schema = parquet_files.output_schema(parquet_files.read_schema(path))
+    assert schema.names == ["id", "day", "raw", *parquet_files.COLUMNS]
+    assert str(schema.field("day").type) == "date32[day]"
+
+
+def test_words_of_parquet_are_kept(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "in.parquet", tokens=[["Anna", "met"], [], ["New York"]])
+    documents = list(read_parquet_documents(path, Repairs()))
+    assert [[word.text for words in each.sentences for word in words] for each in documents] == [
+        ["Anna", "met"], [], ["New York"],
+    ]  # fmt: skip
+
+
+def test_rows_without_text_are_told_or_skipped(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    path = write_parquet(tmp_path / "in.parquet", text=["a", None, "c"])
+    with pytest.raises(CrossNERError, match=r"in\.parquet, row 2: found neither text nor words"):
+        list(read_parquet_documents(path, Repairs()))
+    repairs = Repairs(skips_bad_lines=True)
+    assert [document.text for document in read_parquet_documents(path, repairs)] == ["a", "c"]
+    assert repairs.to_json() == {"bad line skipped": {"count": 1, "first": [f"{path}, row 2"]}}
+    broken = pyarrow.array([b"a", b"\xff", b"c"]).cast(pyarrow.binary()).view(pyarrow.string())
+    with pytest.raises(CrossNERError, match="row 2: it holds text that is not UTF-8"):
+        list(read_parquet_documents(write_parquet(tmp_path / "bytes.parquet", text=broken), Repairs()))
+
+
+def test_what_is_no_parquet_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    whole = write_parquet(tmp_path / "in.parquet", text=["some text"] * 5000).read_bytes()
+    broken = bytearray(whole)
+    broken[4:200] = b"\xff" * 196
+    for name, data in {"empty": b"", "text": b"Anna\n", "cut": whole[:-20], "broken": bytes(broken)}.items():
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(CrossNERError, match=f"{name} cannot be read as Parquet"):
+            list(read_parquet_documents(tmp_path / name, Repairs()))
+    with pytest.raises(CrossNERError, match="has no column of text or words, only id"):
+        list(read_parquet_documents(write_parquet(tmp_path / "ids.parquet", id=[1]), Repairs()))
+    with pytest.raises(CrossNERError, match="cannot be read from a stream"):
+        read_documents([b""], "stdin", Repairs(), input_format="parquet")
+
+
+@pytest.mark.parametrize(
+    ("asked", "output", "found"),
+    [("auto", None, "jsonl"), ("auto", "x.txt", "jsonl"), ("auto", "x.jsonl", "jsonl"), ("auto", "x.HTML", "html"),
+     ("auto", "x.conll", "conll"), ("auto", "x.parquet", "parquet"), ("auto", "x.spacy", "spacy"),
+     ("jsonl", "x.html", "jsonl"), ("brat", "folder", "brat")],
+)  # fmt: skip
+def test_the_format_is_asked_for_or_follows_from_the_name(asked: str, output: str | None, found: str) -> None:
+    assert choose_format(asked, None if output is None else Path(output)) == found
+
+
+def test_what_is_no_stream_needs_a_name() -> None:
+    for name in ("brat", "spacy", "parquet"):
+        with pytest.raises(CrossNERError, match=f"--format {name} cannot be written to stdout"):
+            choose_format(name, None)
+    assert is_folder("brat", Path("x")) and is_folder("spacy", Path("x")) and not is_folder("spacy", Path("x.spacy"))
+
+
+@pytest.mark.parametrize(("name", "extra"), [("spacy", "spacy"), ("parquet", "parquet")])
+def test_a_package_that_is_not_installed_is_told_with_the_command(
+    monkeypatch: pytest.MonkeyPatch, name: str, extra: str
+) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(spacy_files, "import_module", missing)
+    monkeypatch.setattr(parquet_files, "import_module", missing)
+    with pytest.raises(CrossNERError) as caught:
+        choose_format(name, Path("x"))
+    assert caught.value.hint == f'pip install "crossner[{extra}]"'
