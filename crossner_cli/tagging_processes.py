@@ -85,15 +85,17 @@ class TaggingProcesses:
         count: How many at most. Without ``--threads`` each takes its share of the cores.
         folder: The tagger's folder, which each reads.
         options: As the command was given.
+        precision: Of the numbers, resolved.
         calibration: What makes probabilities of scores.
         output_format: What tagged documents are written as.
     """
 
     def __init__(
-        self, count: int, folder: Path, options: Predict, calibration: Calibration | None, output_format: OutputFormat
-    ) -> None:
+        self, count: int, folder: Path, options: Predict, precision: str, calibration: Calibration | None,
+        output_format: OutputFormat,
+    ) -> None:  # fmt: skip
         threads = options.threads or max(1, default_threads() // count)
-        given = dataclasses.replace(options, device="cpu", gpus=None, threads=threads)
+        given = dataclasses.replace(options, device="cpu", gpus=None, threads=threads, precision=precision)
         self.count, self._given = count, (folder, given, calibration, output_format)
         self._processes: dict[Connection, BaseProcess] = {}
 

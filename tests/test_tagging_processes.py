@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import random
 import time
 from collections.abc import Iterator
@@ -13,15 +14,23 @@ from typing import Any
 import pytest
 
 from crossner_cli import tagging_processes as module
+from crossner_cli.calibration import Calibration
 from crossner_cli.documents import Document
+from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
 from crossner_cli.output_formats import OutputFormat
 from crossner_cli.progress import exhaust
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages.predict import run as predict
+from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging_processes import Chunk, TaggedChunk, TaggingProcesses
+from crossner_cli.tags import TagSet
+from crossner_cli.text import segment
+
+WORK = module._work
 
 
 def answer(connection: Any, *given: Any) -> None:
@@ -45,13 +54,14 @@ def answer(connection: Any, *given: Any) -> None:
 @pytest.fixture(autouse=True)
 def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that are made fast and tag nothing."""
-    context = multiprocessing.get_context("fork")
-    monkeypatch.setattr(module.multiprocessing, "get_context", lambda kind: context)
+    # What is made anew holds no other end of a pipe open, so that it learns when the main process is gone.
+    contexts = {"spawn": multiprocessing.get_context("fork")}
+    monkeypatch.setattr(module.multiprocessing, "get_context", lambda kind: contexts[kind])
     monkeypatch.setattr(module, "_work", answer)
 
 
 def processes(count: int) -> TaggingProcesses:
-    return TaggingProcesses(count, Path("tagger"), Predict(threads=1), None, OutputFormat("jsonl"))
+    return TaggingProcesses(count, Path("tagger"), Predict(threads=1), "fp32", None, OutputFormat("jsonl"))
 
 
 def chunks(count: int, **texts: str) -> Iterator[Chunk]:
@@ -104,6 +114,30 @@ def test_a_problem_of_the_input_comes_behind_the_results_before_it() -> None:
         for each in taggers.tag(broken()):
             found.append(each.totals["first"])
     assert found == [1, 2, 3, 4, 5]
+
+
+def test_a_process_ends_when_the_main_one_is_gone(
+    tiny_encoder_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.signal, "signal", lambda *given: None)
+    encoder, _ = load_encoder(str(tiny_encoder_folder))
+    save_tagger(LinearTagger(encoder, TagSet({"news": ("person",)}), LinearTagger.Hyperparameters()), tmp_path)
+    ours, theirs = multiprocessing.Pipe()
+    ours.close()
+    WORK(theirs, tmp_path, Predict(device="cpu", threads=1), None, OutputFormat("jsonl"))
+
+
+def test_what_a_process_is_given_can_be_sent_to_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pytest.importorskip("pyarrow").schema([("id", "int64")])
+    output_format = OutputFormat("parquet", ("person",), True, schema)
+    given = Predict(input=[Path("in.txt")], gpus="0", device="auto")
+    monkeypatch.setattr(module, "default_threads", lambda: 8)
+    sent = TaggingProcesses(3, Path("tagger"), given, "bf16", Calibration(0.5, 0.1, 9, 5), output_format)._given
+    folder, options, calibration, found = pickle.loads(pickle.dumps(sent))
+    assert (folder, calibration, found) == (Path("tagger"), Calibration(0.5, 0.1, 9, 5), output_format)
+    assert (options.device, options.gpus, options.threads, options.precision) == ("cpu", None, 2, "bf16")
+    chunk = Chunk(1, [Document("Anna", segment("Anna"), {"id": 1})])
+    assert pickle.loads(pickle.dumps(chunk)) == chunk
 
 
 def test_processes_are_for_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

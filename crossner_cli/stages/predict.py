@@ -183,7 +183,8 @@ def _tag_chunks(
 ) -> Generator[TaggedChunk, None, None]:  # fmt: skip
     """Tag chunks in this process, or without a tagger in several, until nobody reads the output any more."""
     if tagger is None:
-        with TaggingProcesses(options.workers, trained.folder, options, calibration, output_format) as processes:
+        given = (options.workers, trained.folder, options, engine.precision, calibration, output_format)
+        with TaggingProcesses(*given) as processes:
             for tagged in processes.tag(pending):
                 yield tagged
                 if output.is_closed:
