@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from crossner_cli.error_analysis import CORRECT, ErrorAnalysis
 from crossner_cli.span_scores import shares
-from crossner_cli.spans import Layout, Mask, Numbers, Spans, Tags
+from crossner_cli.spans import Layout, Mask, Numbers, Spans
 from crossner_cli.surface_forms import SurfaceForms, any_within
 
 MENTION_LENGTHS = (1, 2, 3, 4)
@@ -46,12 +47,12 @@ class Known:
 
     Args:
         text: Its words, (P,).
-        tags: Its tags.
+        is_inside: Whether each is in an entity, (P,).
         places: Its entities.
     """
 
     text: NDArray[Any]
-    tags: Tags
+    is_inside: Mask
     places: Places
 
 
@@ -121,7 +122,7 @@ def by_labelled_text(places: Places, text: NDArray[Any], known: Known, is_conten
     has_form = np.isin(places.forms, known.places.forms)
     has_both = np.isin(places.forms * width + places.spans.type, known.places.forms * width + known.places.spans.type)
     in_mention = np.zeros(len(is_content), np.bool_)
-    in_mention[known.text[words_of(known.places.spans, len(known.text))]] = True
+    in_mention[known.text[known.is_inside]] = True
     is_partly = any_within((in_mention & is_content)[text], places.spans.start, places.spans.end)
     return np.select([has_both, has_form, is_partly], [0, 1, 2], 3)
 
@@ -137,37 +138,31 @@ def by_raw_text(places: Places, seen: Mask, partly: Mask) -> Numbers:
     return np.select([seen[places.forms], partly[places.forms]], [0, 1], 2)
 
 
-def by_readings(places: Places, forms: SurfaceForms, known: Known) -> Numbers:
-    """Bucket of each entity by the readings that its words have in known text.
+def count_readings(forms: SurfaceForms, known: Known) -> Numbers:
+    """How many readings each form has in known text: entity types, and ``O`` where it stands outside of all entities.
 
-    A reading is an entity type, or ``O`` where the words stand outside of all entities.
+    Returns:
+        A number for each form, at most that of the last of ``READINGS``, (F,).
     """
     kinds = np.unique(np.stack([known.places.forms, known.places.spans.type]), axis=1)
     readings = np.bincount(kinds[0], minlength=forms.count)
     is_outside = np.zeros(forms.count, np.bool_)
-    in_entity = words_of(known.places.spans, len(known.text))
     for start, found, length in forms.find(known.text):
-        is_outside[found[~any_within(in_entity, start, start + length)]] = True
-    return np.minimum(readings + is_outside, len(READINGS) - 1)[places.forms]
+        is_outside[found[~any_within(known.is_inside, start, start + length)]] = True
+    return np.minimum(readings + is_outside, len(READINGS) - 1)
 
 
-def words_of(spans: Spans, size: int) -> Mask:
-    """Whether each place of a text is in one of the entities, (P,)."""
-    steps = np.zeros(size + 1, np.int64)
-    steps[spans.start] += 1
-    np.subtract.at(steps, spans.end, 1)
-    return np.cumsum(steps)[:-1] > 0
-
-
-def range_names(borders: Sequence[float], unit: str, *, is_share: bool = False) -> tuple[str, ...]:
+def word_ranges(borders: Sequence[int]) -> tuple[str, ...]:
     """Names of the buckets between borders, as ``1 word``, ``11-20 words``, ``51 words or more``."""
-    if is_share:
-        percents = [f"{100 * border:.0f}" for border in borders]
-        between = [f"{low}-{high} % {unit}" for low, high in zip(percents, percents[1:], strict=False)]
-        return (f"0 % {unit}", *between, f"more than {percents[-1]} % {unit}")
-    whole = [int(border) for border in borders]
     names, low = [], 1
-    for high in whole:
-        names.append(f"{high} {unit}" + ("s" if high > 1 else "") if low == high else f"{low}-{high} {unit}s")
+    for high in borders:
+        names.append(f"{low}-{high} words" if low < high else "1 word" if high == 1 else f"{high} words")
         low = high + 1
-    return (*names, f"{low} {unit}s or more")
+    return (*names, f"{low} words or more")
+
+
+def percent_ranges(borders: Sequence[float]) -> tuple[str, ...]:
+    """Names of the buckets between shares, as ``0 %``, ``0-10 %`` (without 0), ``more than 30 %``."""
+    percents = [f"{100 * border:.0f}" for border in borders]
+    between = [f"{low}-{high} %" for low, high in pairwise(percents)]
+    return (f"{percents[0]} %", *between, f"more than {percents[-1]} %")

@@ -48,16 +48,17 @@ class ErrorAnalysis:
     predicted_partner: Numbers
 
     def counts(self, types: Sequence[str]) -> dict[str, Any]:
-        """Errors of each kind over all types and by type: of gold entities, and of predicted ones."""
-        gold = _table(self.gold.type, self.gold_kind, (len(types), len(KINDS)))
-        predicted = _table(self.predicted.type, self.predicted_kind, (len(types), len(KINDS)))
-        by_type = {
-            name: {"gold": _named(gold[number], SPURIOUS), "predicted": _named(predicted[number], MISSED)}
-            for number, name in enumerate(types)
+        """Entities of each kind: ``all`` (a pair counts once), ``gold_by_type`` and ``predicted_by_type``."""
+        shape = (len(types), len(KINDS))
+        gold = _table(self.gold.type, self.gold_kind, shape)
+        predicted = _table(self.predicted.type, self.predicted_kind, shape)
+        everything = gold.sum(axis=0)
+        everything[SPURIOUS] = predicted[:, SPURIOUS].sum()
+        return {
+            "all": _named(everything),
+            "gold_by_type": {name: _named(gold[number], SPURIOUS) for number, name in enumerate(types)},
+            "predicted_by_type": {name: _named(predicted[number], MISSED) for number, name in enumerate(types)},
         }
-        pairs = gold.sum(axis=0)
-        pairs[SPURIOUS] = predicted[:, SPURIOUS].sum()
-        return {"all": _named(pairs), "per_type": by_type}
 
     def confusion(self, types: Sequence[str]) -> dict[str, dict[str, int]]:
         """How often a gold type was given which predicted type: pairs, missed (to ``O``) and spurious (from ``O``).

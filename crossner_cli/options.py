@@ -296,6 +296,14 @@ class Evaluate(Compute):
         "conll", "conll: an I- that continues nothing opens an entity; strict: it is dropped."
     )
     decoding: Decoding = option("trained", DECODING_HELP)
+    fine_grained: bool = option(
+        False, "Also sort every error and score parts of the sentences: tables, CSV, Markdown and a page errors.html.",
+        "--fine-grained",
+    )  # fmt: skip
+    type_parents: str | None = option(
+        None, "With --fine-grained: entity types that specialise others, as politician=person,band=organisation; added"
+        " to those known of CrossNER; child=none takes one out.",
+    )  # fmt: skip
     gold: Path | None = option(None, "Score two files: the gold tags.")
     predictions: Path | None = option(None, "Score two files: the predicted tags.")
     batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)

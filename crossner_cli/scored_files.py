@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import Mode, Scores, score, whole_entities
 from crossner_cli.readers import Located, Repairs, read_labelled
@@ -25,6 +26,7 @@ class ScoredFiles:
         words: Words compared.
         schemes: The tag schemes found: of gold and of predictions.
         reading: What reading the two files repaired.
+        sentences: What was compared: of gold and of predictions, each with the tags of its file.
     """
 
     scores: Scores
@@ -32,6 +34,7 @@ class ScoredFiles:
     words: int
     schemes: tuple[FileScheme, FileScheme]
     reading: tuple[Repairs, Repairs]
+    sentences: tuple[list[Sentence], list[Sentence]]
 
 
 def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
@@ -70,6 +73,7 @@ def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
         sum(map(len, gold_tags)),
         (gold_scheme, predicted_scheme),
         reading,
+        ([located.sentence for located in golds], [located.sentence for located in others]),
     )
 
 

@@ -50,7 +50,9 @@ class SurfaceForms:
         words = int(text.max(initial=0)) + 1
         numbers = np.full(len(start), NO_FORM, np.int64)
         state, active = np.zeros(len(start), np.int64), np.arange(len(start))
-        beginnings, endings, count = [], [], 0
+        beginnings: list[Numbers] = []
+        endings: list[Numbers] = []
+        count = 0
         while len(active):
             length = len(beginnings)
             keys, places = np.unique(state[active] * words + text[start[active] + length], return_inverse=True)

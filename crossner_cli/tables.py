@@ -289,8 +289,18 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
         ),
         _type_scores(models),
         *_reliability(models),
+        *_fine_grained(result),
         *map(Line, lines),
     ]
+
+
+def _fine_grained(result: Mapping[str, Any]) -> list[Block]:
+    """What ``--fine-grained`` adds, where it was asked for."""
+    if "fine_grained" not in result:
+        return []
+    from crossner_cli.fine_grained_tables import fine_grained_blocks  # which is made of the blocks of this module
+
+    return fine_grained_blocks(result)
 
 
 def _spread(average: Mapping[str, float | None]) -> str:

@@ -238,8 +238,8 @@ def test_every_entity_is_in_exactly_one_kind_and_every_table_adds_up(found, mode
     counts, scores, confusion = analysis.counts(TYPES), score_spans(analysis, TYPES), analysis.confusion(TYPES)
     for number, name in enumerate(TYPES):
         support, given_type = (int((side.type == number).sum()) for side in (analysis.gold, analysis.predicted))
-        assert sum(counts["per_type"][name]["gold"].values()) == support == sum(confusion[name].values())
-        assert sum(counts["per_type"][name]["predicted"].values()) == given_type
+        assert sum(counts["gold_by_type"][name].values()) == support == sum(confusion[name].values())
+        assert sum(counts["predicted_by_type"][name].values()) == given_type
         assert given_type == sum(row[name] for row in confusion.values())
     assert confusion["O"]["O"] == 0
     assert counts["all"]["correct"] == scores["correct"]

@@ -23,15 +23,20 @@ from crossner_cli.data import PreparedData, PreparedDomain, Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import Mode, Scores, describe_mode, score
+from crossner_cli.fine_grained import FineGrained, Tagging, analyse
+from crossner_cli.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
-from crossner_cli.scored_files import score_files
+from crossner_cli.scored_files import ScoredFiles, score_files
+from crossner_cli.spans import AnyScheme
+from crossner_cli.surroundings import Surroundings
 from crossner_cli.tagger_folder import check_decoding, load_tagger, read_description
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
 from crossner_cli.tags import TagSet, split_tag
-from crossner_cli.trained_taggers import TrainedTagger, find_taggers
+from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
+from crossner_cli.type_parents import read_parents
 from crossner_cli.versions import versions
 
 COMMAND = "evaluate"
@@ -48,6 +53,8 @@ class Scored:
         counts: Numbers about the reading: words that the encoder could not read or had to shorten, speed.
         entities: What it predicted, with its own scores.
         calibration: What makes probabilities of them; None where the tagger has none for this decoding.
+        tags: Its tags of each sentence, where they are wanted.
+        scheme: Their scheme.
     """
 
     scores: Scores
@@ -55,6 +62,8 @@ class Scored:
     counts: dict[str, float]
     entities: Sequence[ScoredEntity] = ()
     calibration: Calibration | None = None
+    tags: Sequence[Sequence[str]] = ()
+    scheme: AnyScheme = "bio"
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
@@ -67,7 +76,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         CrossNERError: There is no such split or tagger, or the files differ in their words.
     """
     if options.gold is not None or options.predictions is not None:
-        return (yield from _score_two_files(options))
+        return (yield from _score_two_files(options, run))
     assert engine is not None
     prepared = PreparedData.load(run, wanted_by=COMMAND)
     target = prepared.domain("target", wanted_by=COMMAND)
@@ -83,8 +92,11 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         warnings = _warnings(run)
         for warning in warnings:
             yield Notice(warning)
+        # Before any work, so that a slip in --type-parents costs none.
+        parents = _parents(options, prepared, taggers, sentences)
         names = _file_names(taggers)
         models: dict[str, Any] = {}
+        taggings: list[Tagging] = []
         for label in dict.fromkeys(tagger.label for tagger in taggers):
             scored: dict[str, Scored] = {}
             for number, trained in enumerate(taggers):
@@ -94,15 +106,61 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
                     scored[seed] = yield from _score_tagger(trained, sentences, options, engine, path)
             types = yield from _compare_types(taggers, label, target, sentences)
             models[label] = {**_summary(scored), **types}
+            if options.fine_grained:
+                taggings += _taggings(label, scored, [tagger for tagger in taggers if tagger.label == label])
         result = {"domain": target.name, "split": options.split, **_describe(options.mode, sentences),
                   "decoding": options.decoding, "warnings": warnings, "models": models}  # fmt: skip
-        return engine.first(lambda: _finish(stage, result))
+        found = None
+        if options.fine_grained and engine.is_main:
+            surroundings = _surroundings(prepared)
+            found = yield from analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
+        return engine.first(lambda: _finish(stage, result, found))
 
 
-def _finish(stage: Stage, result: dict[str, Any]) -> Manifest:
-    write_json(stage.draft / "scores.json", {**result, "versions": versions()})
+def _finish(stage: Stage, result: dict[str, Any], found: FineGrained | None) -> Manifest:
+    if found is not None:
+        write_reports(stage.draft, result, found)
+    complete = result if found is None else with_fine_grained(result, found, has_seeds=True)
+    write_json(stage.draft / "scores.json", {**complete, "versions": versions()})
     _write_per_type(stage.draft / "per_type.csv", result["models"])
-    return stage.finish(result)
+    return stage.finish(result if found is None else with_fine_grained(result, found))
+
+
+def _parents(
+    options: Evaluate, prepared: PreparedData, taggers: Sequence[TrainedTagger], sentences: Sequence[Sentence]
+) -> dict[str, str]:
+    """What ``--type-parents`` says of the types that the run, its taggers or the sentences have."""
+    if not options.fine_grained:
+        return _refuse_parents(options)
+    types = {split_tag(tag)[1] for sentence in sentences for tag in sentence.tags or ()} - {""}
+    types.update(*(domain.types for domain in prepared.domains.values()))
+    types.update(*(TagSet.from_json(read_description(tagger.folder)["tag_set"]).types for tagger in taggers))
+    return read_parents(options.type_parents, types)
+
+
+def _refuse_parents(options: Evaluate) -> dict[str, str]:
+    if options.type_parents is not None:
+        raise CrossNERError("--type-parents is read with --fine-grained only.", hint="Add --fine-grained.")
+    return {}
+
+
+def _taggings(label: str, scored: dict[str, Scored], taggers: list[TrainedTagger]) -> list[Tagging]:
+    """Every seed's tags; shown as text are those of the seed that is best on dev."""
+    best = best_on_dev(taggers).seed
+    return [
+        Tagging(label, seed, each.tags, each.scheme, is_shown=seed == ("-" if best is None else str(best)))
+        for seed, each in scored.items()
+    ]
+
+
+def _surroundings(prepared: PreparedData) -> Surroundings:
+    source, target = prepared.domains.get("source"), prepared.domains["target"]
+    return Surroundings(
+        target.sentences("train") if target.has("train") else None,
+        source.sentences("train") if source is not None and source.has("train") else None,
+        prepared.raw_text("target"),
+        None if source is None else source.types,
+    )
 
 
 def _score_tagger(
@@ -126,7 +184,8 @@ def _score_tagger(
     }
     calibration = read_calibration(trained.folder) if options.decoding == "trained" else None
     entities = scored_entities([sentence.tags or () for sentence in sentences], tagged)
-    return Scored(*scored, counts, entities, calibration)
+    tags = [each.tags for each in tagged] if options.fine_grained else ()
+    return Scored(*scored, counts, entities, calibration, tags, tagger.tag_set.scheme)
 
 
 def _score_both(
@@ -274,19 +333,66 @@ def _write_per_type(path: Path, models: dict[str, Any]) -> None:
     pandas.DataFrame(rows, columns=columns).to_csv(path, index=False, lineterminator="\n")
 
 
-def _score_two_files(options: Evaluate) -> Work[Manifest]:
-    """Score a file of predictions against a gold file."""
+def _score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
+    """Score a file of predictions against a gold file; only what ``--fine-grained`` writes makes a stage of it."""
     if options.gold is None or options.predictions is None or options.model:
         raise CrossNERError(
             "Scoring files takes --gold and --predictions, both, and no --model.",
             hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
         )
     began = time.perf_counter()
+    if options.fine_grained:
+        return (yield from _take_files_apart(options, run))
+    _refuse_parents(options)
+    found = yield from _compare_files(options)
+    return {
+        "stage": COMMAND,
+        "name": options.name or COMMAND,
+        "options": options.record(),
+        "inputs": _file_inputs(options),
+        "result": _files_result(options, found),
+        "versions": versions(),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
+    for path in (options.gold, options.predictions):
+        if path is not None and not path.is_file():
+            raise CrossNERError(f"{path} is no file.", hint="Give a file of words with tags, in columns or JSONL.")
+    with run.open_stage(COMMAND, options, _file_inputs(options)) as stage:
+        if stage.finished is not None:
+            yield Notice(f"{stage.name}: already done (same options and inputs).")
+            return stage.finished
+        found = yield from _compare_files(options)
+        types = {split_tag(tag)[1] for side in found.sentences for sentence in side for tag in sentence.tags or ()}
+        gold, predicted = found.sentences
+        taken_apart = yield from analyse(
+            gold,
+            [Tagging(str(options.predictions), "-", [each.tags or () for each in predicted], found.schemes[1])],
+            Surroundings(),
+            mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types - {""}),
+        )  # fmt: skip
+        return _finish(stage, _files_result(options, found), taken_apart)
+
+
+def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
+    """Score the two files and tell what reading them repaired."""
+    assert options.gold is not None and options.predictions is not None
     found = score_files(options.gold, options.predictions, mode=options.mode)
     for path, repairs in zip((options.gold, options.predictions), found.reading, strict=True):
         for kind, count in repairs.counts.items():
             yield Notice(f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})")
-    result = {
+    return found
+
+
+def _file_inputs(options: Evaluate) -> dict[str, str]:
+    assert options.gold is not None and options.predictions is not None
+    return {"gold": digest_file(options.gold), "predictions": digest_file(options.predictions)}
+
+
+def _files_result(options: Evaluate, found: ScoredFiles) -> dict[str, Any]:
+    return {
         "domain": str(options.gold), "split": None, **describe_mode(options.mode),
         "sentences": found.scores.sentences, "words": found.words, "warnings": [],
         "gold_scheme": found.schemes[0], "predictions_scheme": found.schemes[1],
@@ -294,12 +400,3 @@ def _score_two_files(options: Evaluate) -> Work[Manifest]:
             **_summary({"-": Scored(found.scores, found.other, {})}), "unknown_types": [], "extra_types": [],
         }},
     }  # fmt: skip
-    return {
-        "stage": COMMAND,
-        "name": options.name or COMMAND,
-        "options": options.record(),
-        "inputs": {"gold": digest_file(options.gold), "predictions": digest_file(options.predictions)},
-        "result": result,
-        "versions": versions(),
-        "seconds": round(time.perf_counter() - began, 1),
-    }

@@ -1,0 +1,94 @@
+"""Files of ``evaluate --fine-grained`` beside ``scores.json``: numbers as CSV, tables as Markdown, errors as a page."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crossner_cli.fine_grained import FineGrained
+from crossner_cli.fine_grained_tables import fine_grained_blocks
+from crossner_cli.run_directory import write_atomically
+from crossner_cli.tables import Block, Table, evaluation_tables
+
+CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")
+MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+
+
+def with_fine_grained(result: dict[str, Any], found: FineGrained, *, has_seeds: bool = False) -> dict[str, Any]:
+    """The result of the stage together with what was found.
+
+    Args:
+        result: Of the stage ``evaluate``.
+        found: The models of the result, taken apart.
+        has_seeds: Keep the numbers of each seed, too; ``scores.json`` has them, the manifest does without.
+    """
+    models = {}
+    for label, model in result["models"].items():
+        record = found.models[label].record
+        models[label] = {
+            **model,
+            "fine_grained": {name: part for name, part in record.items() if has_seeds or name != "seeds"},
+        }
+    return {**result, "models": models, "fine_grained": found.about}
+
+
+def write_reports(folder: Path, result: dict[str, Any], found: FineGrained) -> None:
+    """Write ``fine_grained.csv``, ``fine_grained.md`` and ``errors.html`` into a folder."""
+    complete = with_fine_grained(result, found)
+    write_numbers(folder / "fine_grained.csv", {label: each.record for label, each in found.models.items()})
+    blocks = [*evaluation_tables({"result": result}), *fine_grained_blocks(complete, is_short=False)]
+    write_markdown(folder / "fine_grained.md", "Errors", blocks)
+
+
+def write_numbers(path: Path, models: Mapping[str, Any]) -> None:
+    """Write every number of every model as a row, with its mean and deviation over the seeds.
+
+    Args:
+        path: The CSV file.
+        models: By label, records with ``mean``.
+    """
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(CSV_COLUMNS)
+        for label, record in models.items():
+            for names, average in _leaves(record["mean"], ()):
+                section, *middle, measure = names
+                group, name = (*middle, "", "")[:2]
+                deviation = "" if average["deviation"] is None else average["deviation"]
+                writer.writerow([label, section, group, name, measure, average["mean"], deviation])
+
+
+def _leaves(record: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    for name, value in record.items():
+        if not isinstance(value, Mapping):
+            continue  # the kind of a pair in the hierarchy, which is no number
+        if set(value) == {"mean", "deviation"} and not isinstance(value["mean"], Mapping):
+            yield (*above, name), value
+        else:
+            yield from _leaves(value, (*above, name))
+
+
+def write_markdown(path: Path, title: str, blocks: Sequence[Block]) -> None:
+    """Write lines and tables as Markdown."""
+    parts = [f"# {escape_markdown(title)}", *map(_to_markdown, blocks)]
+    write_atomically(path, "\n\n".join(parts).encode("utf-8", "backslashreplace").decode() + "\n")
+
+
+def _to_markdown(block: Block) -> str:
+    if not isinstance(block, Table):
+        text = escape_markdown(block.text)
+        return f"**{text}**" if block.is_headline else text
+    rows = [block.columns, tuple("---" if number in block.texts else "---:" for number in range(len(block.columns)))]
+    lines = [
+        "| " + " | ".join(cell if number == 1 else escape_markdown(cell) for cell in row) + " |"
+        for number, row in enumerate([*rows, *block.rows, *block.summary])
+    ]
+    return f"## {escape_markdown(block.title)}\n\n" + "\n".join(lines)
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return MARKDOWN_SIGNS.sub(r"\\\1", " ".join(text.split("\n")))
