@@ -1,4 +1,4 @@
-"""Charts as inline SVG: bars and a heat map. Their colours are the page's, light or dark; no chart needs colour alone."""
+"""Charts as inline SVG: bars and a heat map, in the colours of the page; none needs colour alone."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from crossner_cli.markup import escape
 
-ROW, LABEL, BAR, VALUE = 22, 190, 260, 150  # pixels
+ROW, LABEL, BAR, VALUE = 22, 170, 220, 160  # pixels
 CELL, HEADING = 34, 130
 STRONGEST = 0.6  # opacity that leaves text readable on both backgrounds
-LETTER = 7  # rough width of a letter
-LONGEST_LABEL = 26
+LONGEST_LABEL = 24
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from crossner_cli.fine_grained import FineGrained
 from crossner_cli.fine_grained_tables import fine_grained_blocks
+from crossner_cli.html_report import write_page
 from crossner_cli.run_directory import write_atomically
 from crossner_cli.tables import Block, Table, evaluation_tables
 
@@ -41,6 +42,7 @@ def write_reports(folder: Path, result: dict[str, Any], found: FineGrained) -> N
     write_numbers(folder / "fine_grained.csv", {label: each.record for label, each in found.models.items()})
     blocks = [*evaluation_tables({"result": result}), *fine_grained_blocks(complete, is_short=False)]
     write_markdown(folder / "fine_grained.md", "Errors", blocks)
+    write_page(folder / "errors.html", complete, found)
 
 
 def write_numbers(path: Path, models: Mapping[str, Any]) -> None:
