@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.spans import Mask, Numbers, Spans
+from crossner_cli.spans import Mask, Numbers, Spans, ranges
 from crossner_cli.tags import OUTSIDE
 
 KINDS = (
@@ -91,12 +91,19 @@ def analyse_errors(gold: Spans, predicted: Spans) -> ErrorAnalysis:
     gold_partner = np.full(len(gold), NO_PARTNER, np.int64)
     predicted_partner = np.full(len(predicted), NO_PARTNER, np.int64)
     exact = _same_words(gold, predicted)
-    left = [np.setdiff1d(np.arange(len(side)), found) for side, found in zip((gold, predicted), exact, strict=True)]
+    left = [_others(len(side), found) for side, found in zip((gold, predicted), exact, strict=True)]
     ours, theirs = _pair_up(gold.at(left[0]), predicted.at(left[1]))
     for first, second in (exact, (left[0][ours], left[1][theirs])):
         gold_partner[first], predicted_partner[second] = second, first
         gold_kind[first] = predicted_kind[second] = _kinds(gold.at(first), predicted.at(second))
     return ErrorAnalysis(gold, predicted, gold_kind, predicted_kind, gold_partner, predicted_partner)
+
+
+def _others(size: int, numbers: Numbers) -> Numbers:
+    """The numbers below a size that are not among these."""
+    is_other = np.ones(size, np.bool_)
+    is_other[numbers] = False
+    return np.flatnonzero(is_other)
 
 
 def _same_words(gold: Spans, predicted: Spans) -> tuple[Numbers, Numbers]:
@@ -135,9 +142,7 @@ def _overlapping(gold: Spans, predicted: Spans) -> tuple[Numbers, Numbers]:
     """Every pair that shares a word."""
     first = np.searchsorted(gold.end, predicted.start, side="right")
     count = np.maximum(np.searchsorted(gold.start, predicted.end, side="left") - first, 0)
-    theirs = np.repeat(np.arange(len(predicted)), count)
-    within = np.arange(len(theirs)) - np.repeat(np.cumsum(count) - count, count)
-    return first[theirs] + within, theirs
+    return ranges(first, count), np.repeat(np.arange(len(predicted)), count)
 
 
 def _is_first(numbers: Numbers, size: int) -> Mask:

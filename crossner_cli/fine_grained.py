@@ -109,7 +109,7 @@ def analyse(
         analyses.append(analyse_errors(gold, predicted))
         records.append({**_count(analyses[-1], types, parents), "illegal_tags": illegal})
     sides = [gold, *(analysis.predicted for analysis in analyses)]
-    sorting, (gold_forms, *all_forms) = yield from prepare_sorting(sentences, text, types, sides, surroundings)
+    sorting, (gold_forms, *all_forms) = yield from prepare_sorting(text, types, sides, surroundings)
     for record, analysis, forms in zip(records, analyses, all_forms, strict=True):
         record["buckets"] = sorting.buckets(analysis, gold_forms, forms)
     models = {}

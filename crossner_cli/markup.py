@@ -9,6 +9,8 @@ UNPRINTABLE = "\ufffd"
 
 def printable(text: str) -> str:
     """Text of a data set without what would steer a terminal or turn a line of a page round."""
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else UNPRINTABLE for letter in text)
 
 

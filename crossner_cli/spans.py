@@ -59,7 +59,7 @@ class Layout:
             map(numbers.__getitem__, chain.from_iterable(sentences)), np.int32, count=int(lengths.sum())
         )
         placed = np.zeros(self.size, np.int32)
-        placed[np.arange(len(found)) + np.repeat(np.arange(len(lengths)), lengths)] = found
+        placed[ranges(self.first[:-1], lengths)] = found
         return placed
 
     def sentence_of(self, places: Numbers) -> Numbers:
@@ -188,6 +188,12 @@ def read_tags(sentences: Sequence[Sequence[str]], types: Sequence[str], layout: 
 def has_ends(tags: Tags) -> bool:
     """Whether any tag is an ``E-`` or ``S-``, so that the scheme is BIOES."""
     return bool((tags.prefixes >= E).any())
+
+
+def ranges(first: Numbers, counts: Numbers) -> Numbers:
+    """``first, first + 1, …`` for each pair, as many as counted, one after another."""
+    found: Numbers = np.arange(int(counts.sum())) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return found
 
 
 def _before(values: NDArray[Any], first: int = O) -> NDArray[Any]:

@@ -140,13 +140,12 @@ class Sorting:
 
 
 def prepare_sorting(
-    sentences: Sequence[Sentence], text: Text, types: Sequence[str], sides: Sequence[Spans], surroundings: Surroundings
+    text: Text, types: Sequence[str], sides: Sequence[Spans], surroundings: Surroundings
 ) -> Work[tuple[Sorting, list[Numbers]]]:
     """Number the surface forms of entities and look them up in what surrounds them.
 
     Args:
-        sentences: Those that are scored.
-        text: Their words.
+        text: Words of the sentences that are scored.
         types: Entity types.
         sides: Gold entities, and those that each tagger predicted.
         surroundings: Where mentions may have been seen.
@@ -169,7 +168,7 @@ def prepare_sorting(
         place: Known(texts[1 + number], tags[place].prefixes > 0, Places(spans[len(sides) + number], at))
         for number, (place, at) in enumerate(zip(tags, found[len(sides) :], strict=True))
     }
-    raw = yield from _look_up(sentences, text.layout, sides, found, forms.count, surroundings.raw_text)
+    raw = yield from _look_up(text, sides, found[: len(sides)], forms.count, surroundings.raw_text)
     source = surroundings.source_types
     is_shared = None if source is None else np.array([name in source for name in types], np.bool_)
     train = known_texts.get("target train")
@@ -178,22 +177,14 @@ def prepare_sorting(
 
 
 def _look_up(
-    sentences: Sequence[Sentence], layout: Layout, sides: Sequence[Spans], forms: Sequence[Numbers], count: int,
-    path: Path | None,
-) -> Work[tuple[Mask, Mask] | None]:  # fmt: skip
+    text: Text, sides: Sequence[Spans], forms: Sequence[Numbers], count: int, path: Path | None
+) -> Work[tuple[Mask, Mask] | None]:
     """Find the forms of the sides in raw text; forms of no side are in none."""
     if path is None:
         return None
-    mentions: dict[int, tuple[str, ...]] = {}
-    for spans, numbers in zip(sides, forms, strict=False):
-        new, places = np.unique(numbers, return_index=True)
-        chosen = spans.at(places)
-        at = layout.sentence_of(chosen.start)
-        rows = zip(new.tolist(), at.tolist(), (chosen.start - layout.first[at]).tolist(), chosen.lengths.tolist(),
-                   strict=True)  # fmt: skip
-        for number, sentence, start, length in rows:
-            mentions.setdefault(number, sentences[sentence].words[start : start + length])
-    found = yield from mentions_in_raw_text(path, list(mentions.values()))
-    results = np.zeros((2, count), np.bool_)
-    results[:, list(mentions)] = found
-    return results[0], results[1]
+    numbers, places = np.unique(np.concatenate(forms), return_index=True)
+    start, end = (np.concatenate([getattr(side, name) for side in sides])[places] for name in ("start", "end"))
+    found = yield from mentions_in_raw_text(path, list(text.numbers), text.words, start, end)
+    seen, partly = np.zeros((2, count), np.bool_)
+    seen[numbers], partly[numbers] = found
+    return seen, partly
