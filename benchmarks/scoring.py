@@ -2,8 +2,8 @@
 
 python benchmarks/scoring.py [--sentences 1000000]
 
-Sentences are made up: words of a vocabulary in which few are frequent, one word in four in an entity of one of 17 types,
-and predictions with every kind of error and some illegal tags. Each side runs in a process of its own, so that its
+Sentences are made up: words of a vocabulary in which few are frequent, one in four in an entity of one of 17 types, and
+predictions with every kind of error and some illegal tags. Each side runs in a process of its own, so that its
 memory is its own; making the sentences is counted in the memory, not in the time.
 """
 

@@ -19,7 +19,7 @@ from crossner_cli.frequent_errors import frequent_errors
 from crossner_cli.progress import Work
 from crossner_cli.span_scores import score_detection, score_spans, score_typing
 from crossner_cli.spans import NO_TYPE, PREFIX_LETTERS, AnyScheme, Layout, Tags, has_ends, read_tags, types_of
-from crossner_cli.surroundings import NEEDS, Surroundings, Text, prepare_sorting
+from crossner_cli.surroundings import REASONS, Surroundings, Text, prepare_sorting
 from crossner_cli.tags import OUTSIDE
 from crossner_cli.type_parents import hierarchy_confusions
 
@@ -67,7 +67,7 @@ class FineGrained:
         sentences: The sentences.
         layout: Where they are.
         types: Entity types of them, of the predictions and of the surroundings.
-        about: What holds for all models: ``type_parents``, ``left_out`` (bucketings without what they need) and
+        about: What holds for all models: ``type_parents``, ``left_out`` (bucketings that are not there, with the reason) and
             ``illegal_tags_in_gold``.
         models: By label.
     """
@@ -129,7 +129,7 @@ def analyse(
     made = {name for record in records for name in record["buckets"]}
     about = {
         "type_parents": dict(parents),
-        "left_out": {name: needs for name, needs in NEEDS.items() if name not in made},
+        "left_out": {name: reason for name, reason in REASONS.items() if name not in made},
         "illegal_tags_in_gold": illegal_in_gold,
     }
     return FineGrained(sentences, text.layout, types, about, models)

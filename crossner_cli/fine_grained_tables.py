@@ -49,7 +49,7 @@ def fine_grained_blocks(result: Mapping[str, Any], *, is_short: bool = True) -> 
 
 
 def _about(about: Mapping[str, Any]) -> list[Block]:
-    lines = [f"Not told: {name}, since there is no {needs}" for name, needs in about["left_out"].items()]
+    lines = [f"Not told: {name}, since {reason}" for name, reason in about["left_out"].items()]
     illegal = about["illegal_tags_in_gold"]
     if illegal["count"]:
         lines.append(f"Illegal tag sequences in the gold tags: {_sequences(illegal, None)}")

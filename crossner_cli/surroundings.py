@@ -20,13 +20,13 @@ from crossner_cli.raw_mentions import is_content_word, mentions_in_raw_text
 from crossner_cli.spans import Layout, Mask, Numbers, Spans, read_tags
 from crossner_cli.surface_forms import SurfaceForms
 
-# What a bucketing needs, as told where the run does not have it.
-NEEDS = {
-    "seen in target train": "training sentences of the target",
-    "seen in source train": "training sentences of the source",
-    "seen in raw text": "raw text of the target",
-    "type origin": "a source that has types",
-    "readings in target train": "training sentences of the target",
+# Why a bucketing may be left out.
+REASONS = {
+    "seen in target train": "there are no training sentences of the target",
+    "seen in source train": "there are no training sentences of a source",
+    "seen in raw text": "there is no raw text of the target",
+    "type origin": "there is no source",
+    "readings in target train": "there are no training sentences of the target",
 }
 
 

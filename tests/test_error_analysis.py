@@ -94,8 +94,8 @@ def test_strict_entities_are_those_of_seqeval(prefixes, scheme, theirs):
 
 @pytest.mark.parametrize("mode", ["conll", "strict"])
 @pytest.mark.parametrize(("prefixes", "scheme"), [("BI", "bio"), ("BIES", "bioes")])
-def test_scores_of_ten_thousand_pairs_equal_those_of_seqeval(prefixes, scheme, mode):
-    gold, predicted = random_sentences(prefixes)
+def test_scores_of_random_pairs_equal_those_of_seqeval(prefixes, scheme, mode):
+    gold, predicted = random_sentences(prefixes, PAIRS if (mode, scheme) == ("conll", "bio") else PAIRS // 5)
     found = score_spans(analyse(gold, predicted, mode, scheme), TYPES)
     expected = score(gold, predicted, mode=mode, scheme=scheme)
     assert found["micro"] == pytest.approx(

@@ -288,6 +288,86 @@ def test_files_of_other_words_are_refused_with_the_place(tmp_path, predicted, me
         score_files(*paths, mode="conll")
 
 
+FINE_GRAINED_FILES = {"fine_grained.csv", "fine_grained.md", "errors.html"}
+
+
+def test_fine_grained_files_stand_beside_the_scores(run, engine, add_stage):
+    add_stage(seeds=(1, 2, 3), dev_f1=[10.0, 30.0, 20.0])
+    manifest, _ = go(run, engine, fine_grained=True)
+    folder = run.folder("evaluate")
+    assert {path.name for path in folder.iterdir()} >= {*FINE_GRAINED_FILES, "scores.json", "per_type.csv"}
+    record = model_of(manifest)["finetune"]["fine_grained"]
+    assert record["shown_seed"] == "2" and "seeds" not in record
+    stored = json.loads((folder / "scores.json").read_text())["models"]["finetune"]
+    for name in ("f1", "precision", "recall"):
+        assert record["mean"]["scores"]["micro"][name] == pytest.approx(stored[name])
+        for seed, scores in stored["seeds"].items():
+            assert stored["fine_grained"]["seeds"][seed]["scores"]["micro"][name] == pytest.approx(scores[name])
+    assert record["mean"]["illegal_tags"]["count"]["mean"] * 3 == pytest.approx(stored["repaired"])
+    assert "seen in target train" in record["mean"]["buckets"]
+    about = manifest["result"]["fine_grained"]
+    assert set(about["left_out"]) == {"seen in source train", "seen in raw text", "type origin"}
+    with (folder / "fine_grained.csv").open() as stream:
+        rows = {tuple(row[name] for name in ("section", "group", "measure")): row for row in csv.DictReader(stream)}
+    assert float(rows["scores", "micro", "f1"]["mean"]) == pytest.approx(stored["f1"]["mean"])
+    assert go(run, engine, fine_grained=True)[1][0].startswith("evaluate: already done")
+
+
+def test_the_other_numbers_are_the_same_with_and_without_fine_grained(run, engine, add_stage):
+    add_stage()
+    plain, fine = go(run, engine)[0], go(run, engine, fine_grained=True, name="fine", mode="conll")[0]
+    assert "fine_grained" not in plain["result"]
+    one, other = model_of(plain)["finetune"], model_of(fine)["finetune"]
+    for name in ("f1", "per_type", "support", "repaired", "other_mode"):
+        assert one[name] == other[name]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"type_parents": "person=place"}, "--type-parents is read with --fine-grained only"),
+        ({"type_parents": "persn=place", "fine_grained": True}, "'persn' is none of the entity types: company, person"),
+    ],
+)
+def test_parents_are_checked_before_any_tagging(run, engine, add_stage, options, message):
+    add_stage()
+    with pytest.raises(CrossNERError, match=message):
+        go(run, engine, **options)
+    assert not run.has("evaluate")
+
+
+def test_two_files_are_taken_apart_into_a_stage(tmp_path):
+    gold, predictions = files(tmp_path, columns("B-x I-x O", "B-y O"), columns("B-x O O", "S-y S-x"))
+    run = RunDirectory(tmp_path / "run")
+    manifest, _ = go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")
+    assert {path.name for path in run.folder("files").iterdir()} >= {*FINE_GRAINED_FILES, "scores.json"}
+    model = model_of(manifest)[str(predictions)]
+    errors = model["fine_grained"]["mean"]["errors"]["all"]
+    assert {kind: count["mean"] for kind, count in errors.items() if count["mean"]} == {
+        "correct": 1, "boundary_right": 1, "spurious": 1,
+    }  # fmt: skip
+    assert set(model["fine_grained"]["mean"]["buckets"]) == {"mention length", "sentence length", "entity density"}
+    said = [block.text for block in evaluation_tables(manifest) if isinstance(block, Line)]
+    assert "Not told: seen in target train, since there are no training sentences of the target" in said
+    assert "already done" in go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")[1][0]
+    with pytest.raises(CrossNERError, match="is no file"):
+        go(run, None, gold=tmp_path, predictions=predictions, fine_grained=True, name="other")
+
+
+@pytest.mark.parametrize("mode", ["conll", "strict"])
+def test_fine_grained_scores_of_files_are_those_of_seqeval(tmp_path, mode):
+    sides = (
+        columns("I-x I-x B-x O I-y", "I-y O", "B-x I-y I-y"), columns("B-x I-x I-y O B-y", "B-y O", "I-x I-y O"),
+    )  # fmt: skip
+    gold, predictions = files(tmp_path, *sides)
+    manifest, _ = go(
+        RunDirectory(tmp_path / "run"), None, gold=gold, predictions=predictions, fine_grained=True, mode=mode
+    )
+    model = model_of(manifest)[str(predictions)]
+    assert model["fine_grained"]["mean"]["scores"]["micro"]["f1"]["mean"] == pytest.approx(model["f1"]["mean"])
+    assert model["fine_grained"]["mean"]["illegal_tags"]["count"]["mean"] == model["repaired"]
+
+
 def test_real_gold_against_itself_scores_hundred(mirror):
     for name in ("politics", "bionlp13cg"):
         path = next((mirror / name).glob("test.*"))
