@@ -67,7 +67,7 @@ class FineGrained:
         sentences: The sentences.
         layout: Where they are.
         types: Entity types of them, of the predictions and of the surroundings.
-        about: What holds for all models: ``type_parents``, ``left_out`` (bucketings that are not there, with the reason) and
+        about: What holds for all models: ``type_parents``, ``left_out`` (bucketings that are not there, and why) and
             ``illegal_tags_in_gold``.
         models: By label.
     """

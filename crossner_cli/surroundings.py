@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,24 +61,29 @@ class Text:
         numbers: By word; words of labelled surroundings among them.
         layout: Where the sentences are.
         words: The words, (P,).
+        known: Words of the labelled surroundings, by where they come from, (P,) each.
         is_content: For each number whether its word is a content word.
     """
 
     numbers: dict[str, int]
     layout: Layout
     words: NDArray[np.int32]
+    known: dict[str, NDArray[np.int32]]
     is_content: Mask
 
     @classmethod
     def of(cls, sentences: Sequence[Sentence], surroundings: Surroundings) -> Text:
         """Number the words of all labelled sentences."""
-        sides = (sentences, *surroundings.labelled().values())
-        words = chain.from_iterable(sentence.words for side in sides for sentence in side)
-        numbers = {word: number for number, word in enumerate(dict.fromkeys(words), start=1)}
+        numbers: dict[str, int] = defaultdict(itertools.count(1).__next__)  # a new word gets the next number
         sequences = [sentence.words for sentence in sentences]
         layout = Layout.of(sequences)
+        words = layout.number(sequences, numbers)
+        known = {}
+        for place, side in surroundings.labelled().items():
+            sequences = [sentence.words for sentence in side]
+            known[place] = Layout.of(sequences).number(sequences, numbers)
         is_content = np.array([False, *map(is_content_word, numbers)])
-        return cls(numbers, layout, layout.number(sequences, numbers), is_content)
+        return cls(dict(numbers), layout, words, known, is_content)
 
 
 @dataclass(frozen=True)
@@ -155,10 +161,9 @@ def prepare_sorting(
     """
     texts, spans, tags = [text.words], list(sides), {}
     for place, known in surroundings.labelled().items():
-        layout = Layout.of([sentence.words for sentence in known])
-        tags[place] = read_tags([sentence.tags or () for sentence in known], types, layout)
+        tags[place] = read_tags([sentence.tags or () for sentence in known], types)
         spans.append(tags[place].spans("conll", "bio"))
-        texts.append(layout.number([sentence.words for sentence in known], text.numbers))
+        texts.append(text.known[place])
     offsets = [0] * len(sides) + [int(size) for size in np.cumsum([len(each) for each in texts])[:-1]]
     moved = [each.moved(offset) for each, offset in zip(spans, offsets, strict=True)]
     start, end = (np.concatenate([getattr(each, name) for each in moved]) for name in ("start", "end"))
