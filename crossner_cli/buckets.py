@@ -22,10 +22,10 @@ from crossner_cli.surface_forms import SurfaceForms, any_within
 MENTION_LENGTHS = (1, 2, 3, 4)
 SENTENCE_LENGTHS = (10, 20, 30, 50)
 DENSITIES = (0.0, 0.1, 0.2, 0.3)  # words of gold entities in all words of the sentence
-SEEN = ("seen as this type", "seen as another type", "partly seen", "unseen")
+SEEN = ("seen, this type", "seen, other type", "partly seen", "unseen")
 SEEN_IN_TEXT = ("seen", "partly seen", "unseen")
-READINGS = ("not in train", "1 reading", "2 readings", "3 or more readings")
-ORIGINS = ("shared with the source", "target only")
+READINGS = ("not in train", "1 reading", "2 readings", "3+ readings")
+ORIGINS = ("shared", "target only")
 
 
 @dataclass(frozen=True)
@@ -153,16 +153,16 @@ def count_readings(forms: SurfaceForms, known: Known) -> Numbers:
 
 
 def word_ranges(borders: Sequence[int]) -> tuple[str, ...]:
-    """Names of the buckets between borders, as ``1 word``, ``11-20 words``, ``51 words or more``."""
+    """Names of the buckets between borders, as ``1 word``, ``11-20 words``, ``51+ words``."""
     names, low = [], 1
     for high in borders:
         names.append(f"{low}-{high} words" if low < high else "1 word" if high == 1 else f"{high} words")
         low = high + 1
-    return (*names, f"{low} words or more")
+    return (*names, f"{low}+ words")
 
 
 def percent_ranges(borders: Sequence[float]) -> tuple[str, ...]:
-    """Names of the buckets between shares, as ``0 %``, ``0-10 %`` (without 0), ``more than 30 %``."""
+    """Names of the buckets between shares, as ``0 %``, ``0-10 %`` (without 0), ``over 30 %``."""
     percents = [f"{100 * border:.0f}" for border in borders]
     between = [f"{low}-{high} %" for low, high in pairwise(percents)]
-    return (f"{percents[0]} %", *between, f"more than {percents[-1]} %")
+    return (f"{percents[0]} %", *between, f"over {percents[-1]} %")

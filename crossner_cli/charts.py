@@ -61,7 +61,7 @@ def _bar(bar: Bar, number: int, full: float) -> str:
 
 
 def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], table: Sequence[Sequence[float]]) -> str:
-    """A table of counts, each cell as strong as its share of its row; the diagonal is what is right.
+    """A table of counts, each cell as strong as its share of its row; the diagonal is where names agree.
 
     Args:
         title: What is shown.

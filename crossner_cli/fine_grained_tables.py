@@ -84,7 +84,7 @@ def _averages(models: Mapping[str, Any]) -> Table:
         name = [printable(label)] if len(models) > 1 else []
         rows += [(*name, part, *(share(scores[which]) for which in SHARES)) for part, scores in parts]
         typing = mean["typing"]
-        rows.append((*name, "type alone, where words are right", share(typing["accuracy"]), "", ""))
+        rows.append((*name, "type of right words (accuracy)", share(typing["accuracy"]), "", ""))
     columns = ("score", "precision", "recall", "F1")
     if len(models) > 1:
         return Table("Entities, words and types", ("model", *columns), rows, texts=(0, 1))
@@ -99,11 +99,12 @@ def _kinds_of_error(models: Mapping[str, Any]) -> list[Block]:
         (KIND_NAMES[kind], *(
             text for label, found in counts.items()
             for text in (number(found[kind]), figures.percent(found[kind]["mean"], totals[label]))
-        ), KIND_MEANINGS[kind])
+        ), *([KIND_MEANINGS[kind]] if len(models) == 1 else []))
         for kind in order
     ]  # fmt: skip
     heads = [text for label in models for text in (printable(label) if len(models) > 1 else "times", "of errors")]
-    return [Table("Errors by kind", ("kind", *heads, "what it is"), rows, texts=(0, len(heads) + 1))]
+    meaning = ("what it is",) if len(models) == 1 else ()
+    return [Table("Errors by kind", ("kind", *heads, *meaning), rows, texts=(0, len(heads) + 1))]
 
 
 def _details(label: str, record: Mapping[str, Any], limit: int | None) -> list[Block]:

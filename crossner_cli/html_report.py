@@ -24,6 +24,7 @@ from crossner_cli.page_style import SCRIPT, STYLE
 from crossner_cli.spans import Layout
 from crossner_cli.tables import Line, Table
 
+HEAT_MAP_TITLE = "Gold types (rows) and what they were called (columns), right ends or not; O is no entity"
 SENTENCES = 5000  # shown of each model; those with errors go first where there are more
 
 
@@ -101,7 +102,7 @@ def _charts(mean: Mapping[str, Any], types: tuple[str, ...]) -> str:
     parts = [
         bar_chart("Errors by kind", errors),
         bar_chart("F1 by entity type (n: gold entities)", found, 100),
-        heat_map("Gold types (rows) and what they were called (columns); O is no entity", confused, confused, table),
+        heat_map(HEAT_MAP_TITLE, confused, confused, table),
         *(bar_chart(f"F1 by {name} (n: gold entities)", bars, 100) for name, bars in _bucket_bars(mean["buckets"])),
     ]
     return f'<div class="charts">{"".join(parts)}</div>'

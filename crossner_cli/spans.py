@@ -54,12 +54,11 @@ class Layout:
 
     def number(self, sentences: Sequence[Iterable[str]], numbers: Mapping[str, int]) -> NDArray[np.int32]:
         """The number of each text (tag or word) at its place, 0 at the empty ones, (P,)."""
-        lengths = self.lengths
-        found = np.fromiter(
-            map(numbers.__getitem__, chain.from_iterable(sentences)), np.int32, count=int(lengths.sum())
-        )
+        is_word = np.ones(self.size, np.bool_)
+        is_word[self.first[1:] - 1] = False
+        words = map(numbers.__getitem__, chain.from_iterable(sentences))
         placed = np.zeros(self.size, np.int32)
-        placed[ranges(self.first[:-1], lengths)] = found
+        placed[is_word] = np.fromiter(words, np.int32, count=self.size - len(sentences))
         return placed
 
     def sentence_of(self, places: Numbers) -> Numbers:

@@ -101,6 +101,7 @@ class SurfaceForms:
 
 def any_within(mask: Mask, start: Numbers, end: Numbers) -> Mask:
     """Whether the mask holds anywhere between each start and end, (N,)."""
-    total = np.concatenate([[0], np.cumsum(mask)])
+    total = np.zeros(len(mask) + 1, np.int32)
+    np.cumsum(mask, out=total[1:])
     found: Mask = total[end] > total[start]
     return found

@@ -26,8 +26,8 @@ REASONS = {
     "seen in target train": "there are no training sentences of the target",
     "seen in source train": "there are no training sentences of a source",
     "seen in raw text": "there is no raw text of the target",
-    "type origin": "there is no source",
-    "readings in target train": "there are no training sentences of the target",
+    "type and source": "there is no source",
+    "readings in train": "there are no training sentences of the target",
 }
 
 
@@ -139,9 +139,9 @@ class Sorting:
         if self.raw is not None:
             found["seen in raw text"] = (buckets.SEEN_IN_TEXT, buckets.by_raw_text(places, *self.raw))
         if self.is_shared is not None:
-            found["type origin"] = (buckets.ORIGINS, buckets.by_type(spans, self.is_shared))
+            found["type and source"] = (buckets.ORIGINS, buckets.by_type(spans, self.is_shared))
         if self.readings is not None:
-            found["readings in target train"] = (buckets.READINGS, self.readings[places.forms])
+            found["readings in train"] = (buckets.READINGS, self.readings[places.forms])
         return found
 
 

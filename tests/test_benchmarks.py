@@ -38,12 +38,14 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         import measuring
         import memory
         import method_speed
+        import scoring
         import speed
         import text_tagging
 
         yield SimpleNamespace(
             adaptation=adaptation, fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time,
-            measuring=measuring, memory=memory, method_speed=method_speed, speed=speed, text_tagging=text_tagging,
+            measuring=measuring, memory=memory, method_speed=method_speed, scoring=scoring, speed=speed,
+            text_tagging=text_tagging,
         )  # fmt: skip
     reset_accelerate()
 
@@ -274,3 +276,18 @@ def test_the_ratio_to_an_ordinary_layer_stands_above_each_table(
     benchmarks.generation_speed.main(["--rounds", "1", "--repeats", "1", "--width", "4", "--hidden", "3"])
     titles = [line for line in capsys.readouterr().out.splitlines() if "times as long as nn.LSTM," in line]
     assert [title.partition(":")[0] for title in titles] == list(benchmarks.generation_speed.TABLES)
+
+
+def test_both_sides_of_scoring_find_the_same_score(
+    benchmarks: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    found = []
+
+    def here(side: Any, *sizes: int) -> Any:
+        found.append(benchmarks.scoring.measure(side, *sizes))
+        return found[-1]
+
+    monkeypatch.setattr(benchmarks.scoring, "in_own_process", here)  # a new process would have to import everything
+    benchmarks.scoring.main(["--sentences", "60", "--train", "20", "--raw", "10"])
+    assert 0 < found[0].f1 < 100 and found[0].f1 == pytest.approx(found[1].f1)
+    assert "evaluate --fine-grained" in capsys.readouterr().out

@@ -72,9 +72,9 @@ def is_content(word: str) -> bool:
 def seen_by_hand(surface, entity_type, train) -> str:
     mentions = [(tuple(each.words[span.start : span.end]), span.type) for each in train for span in to_spans(each.tags)]
     if (surface, entity_type) in mentions:
-        return "seen as this type"
+        return "seen, this type"
     if surface in [words for words, _ in mentions]:
-        return "seen as another type"
+        return "seen, other type"
     known = {word for words, _ in mentions for word in words}
     return "partly seen" if any(word in known and is_content(word) for word in surface) else "unseen"
 
@@ -88,7 +88,7 @@ def readings_by_hand(surface, train) -> str:
             end = start + len(surface)
             if sentence.words[start:end] == surface and set(sentence.tags[start:end]) == {"O"}:
                 readings.add("O")
-    return ("not in train", "1 reading", "2 readings", "3 or more readings")[min(3, len(readings))]
+    return ("not in train", "1 reading", "2 readings", "3+ readings")[min(3, len(readings))]
 
 
 def raw_by_hand(surface, lines) -> str:
@@ -105,14 +105,14 @@ def by_hand(sentence: Sentence, start: int, end: int, entity_type: str, around: 
     share = next((at for at, high in enumerate((0, 0.1, 0.2, 0.3)) if inside / length <= high), 4)
     size, limit = end - start, next(at for at, high in enumerate((10, 20, 30, 50, 10**9)) if length <= high)
     return {
-        "mention length": ("1 word", "2 words", "3 words", "4 words", "5 words or more")[min(size, 5) - 1],
+        "mention length": ("1 word", "2 words", "3 words", "4 words", "5+ words")[min(size, 5) - 1],
         "sentence length": word_ranges((10, 20, 30, 50))[limit],
-        "entity density": ("0 %", "0-10 %", "10-20 %", "20-30 %", "more than 30 %")[share],
+        "entity density": ("0 %", "0-10 %", "10-20 %", "20-30 %", "over 30 %")[share],
         "seen in target train": seen_by_hand(surface, entity_type, around["train"]),
         "seen in source train": seen_by_hand(surface, entity_type, around["source"]),
         "seen in raw text": raw_by_hand(surface, around["lines"]),
-        "type origin": "shared with the source" if entity_type == "person" else "target only",
-        "readings in target train": readings_by_hand(surface, around["train"]),
+        "type and source": "shared" if entity_type == "person" else "target only",
+        "readings in train": readings_by_hand(surface, around["train"]),
     }
 
 
@@ -182,8 +182,8 @@ def test_raw_text_is_cut_as_mentions_are_and_read_in_parts(tmp_path, monkeypatch
 
 
 def test_names_of_ranges_read_well():
-    assert word_ranges((1, 2, 4)) == ("1 word", "2 words", "3-4 words", "5 words or more")
-    assert percent_ranges((0.0, 0.1, 0.3)) == ("0 %", "0-10 %", "10-30 %", "more than 30 %")
+    assert word_ranges((1, 2, 4)) == ("1 word", "2 words", "3-4 words", "5+ words")
+    assert percent_ranges((0.0, 0.1, 0.3)) == ("0 %", "0-10 %", "10-30 %", "over 30 %")
 
 
 def test_parents_are_the_table_changed_by_the_option():

@@ -449,3 +449,22 @@ def test_a_terminal_that_knows_only_ascii_shows_a_question_mark_instead_of_endin
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "68.4 ? 0.8\n"), done.stderr
+
+
+def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> None:
+    for name, tags in (("gold", "B-person I-person O"), ("predictions", "B-person O O")):
+        words = zip(("Anna", "Smith", "waits"), tags.split(), strict=True)
+        (tmp_path / f"{name}.conll").write_text("".join(f"{word}\t{tag}\n" for word, tag in words))
+    command = [
+        "evaluate", "--gold", str(tmp_path / "gold.conll"), "--predictions", str(tmp_path / "predictions.conll"),
+        "--run", str(tmp_path / "run"), "--fine-grained",
+    ]  # fmt: skip
+    found = CliRunner().invoke(app, [*command, "--json", "--quiet"])
+    assert found.exit_code == 0, found.output
+    model = next(iter(json.loads(found.stdout)["result"]["models"].values()))
+    assert model["fine_grained"]["mean"]["errors"]["all"]["boundary_right"]["mean"] == 1
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 0 and "boundary, right" in again.stdout and "already done" in again.output
+    assert "Anna Smith [person]" in again.stdout
+    refused = CliRunner().invoke(app, [*command[:5], "--type-parents", "person=thing"])
+    assert refused.exit_code == 1 and "--fine-grained only" in refused.output

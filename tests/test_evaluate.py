@@ -306,7 +306,7 @@ def test_fine_grained_files_stand_beside_the_scores(run, engine, add_stage):
     assert record["mean"]["illegal_tags"]["count"]["mean"] * 3 == pytest.approx(stored["repaired"])
     assert "seen in target train" in record["mean"]["buckets"]
     about = manifest["result"]["fine_grained"]
-    assert set(about["left_out"]) == {"seen in source train", "seen in raw text", "type origin"}
+    assert set(about["left_out"]) == {"seen in source train", "seen in raw text", "type and source"}
     with (folder / "fine_grained.csv").open() as stream:
         rows = {tuple(row[name] for name in ("section", "group", "measure")): row for row in csv.DictReader(stream)}
     assert float(rows["scores", "micro", "f1"]["mean"]) == pytest.approx(stored["f1"]["mean"])

@@ -157,8 +157,8 @@ def test_csv_and_json_hold_every_number(tmp_path):
     mean = found.models["model"].record["mean"]
     leaves = {(row["section"], row["group"], row["name"], row["measure"]): row for row in rows}
     assert len(leaves) == len(rows)
-    place = leaves["buckets", "seen in target train", "seen as this type", "f1"]
-    assert float(place["mean"]) == mean["buckets"]["seen in target train"]["seen as this type"]["f1"]["mean"]
+    place = leaves["buckets", "seen in target train", "seen, this type", "f1"]
+    assert float(place["mean"]) == mean["buckets"]["seen in target train"]["seen, this type"]["f1"]["mean"]
     assert float(leaves["confusion", "place", "", "O"]["mean"]) == mean["confusion"]["place"]["O"]["mean"] == 1.5
     assert leaves["errors", "all", "", "missed"]["deviation"] == str(mean["errors"]["all"]["missed"]["deviation"])
     assert {row["section"] for row in rows} == {
@@ -176,6 +176,19 @@ def test_markdown_shows_text_as_it_is(tmp_path):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().split("\n")}
         assert len(widths) == 1, table
     assert escape_markdown("a|b\n*c* & <d>") == r"a\|b \*c\* \& \<d\>"
+
+
+def test_sentences_without_any_entity_make_whole_files(tmp_path):
+    raw = tmp_path / "raw.txt"
+    raw.write_text("Anna\n")
+    for words in ([], [Sentence(("a", "b"), ("O", "O"))]):
+        for train in ([], [Sentence(("a",), ("B-x",))]):
+            tagging = Tagging("m", "-", [["O"] * len(each.words) for each in words])
+            found = exhaust(analyse(words, [tagging], Surroundings(train, train, raw, ()), parents={}))
+            write_reports(tmp_path, result_of(found), found)
+            assert found.models["m"].record["frequent_errors"] == []
+            assert found.models["m"].record["mean"]["scores"]["micro"]["f1"]["mean"] == 0
+            assert len(found.models["m"].record["mean"]["buckets"]) == 8
 
 
 class Page(HTMLParser):

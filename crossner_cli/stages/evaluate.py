@@ -114,7 +114,10 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         if options.fine_grained and engine.is_main:
             surroundings = _surroundings(prepared)
             found = yield from analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
-        return engine.first(lambda: _finish(stage, result, found))
+        manifest = engine.first(lambda: _finish(stage, result, found))
+        if options.fine_grained:
+            yield _where(stage)
+        return manifest
 
 
 def _finish(stage: Stage, result: dict[str, Any], found: FineGrained | None) -> Manifest:
@@ -124,6 +127,10 @@ def _finish(stage: Stage, result: dict[str, Any], found: FineGrained | None) -> 
     write_json(stage.draft / "scores.json", {**complete, "versions": versions()})
     _write_per_type(stage.draft / "per_type.csv", result["models"])
     return stage.finish(result if found is None else with_fine_grained(result, found))
+
+
+def _where(stage: Stage) -> Notice:
+    return Notice(f"Every sentence with its errors, to be opened in a browser: {stage.folder / 'errors.html'}")
 
 
 def _parents(
@@ -373,7 +380,9 @@ def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
             Surroundings(),
             mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types - {""}),
         )  # fmt: skip
-        return _finish(stage, _files_result(options, found), taken_apart)
+        manifest = _finish(stage, _files_result(options, found), taken_apart)
+        yield _where(stage)
+        return manifest
 
 
 def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
