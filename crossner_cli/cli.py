@@ -35,6 +35,7 @@ from crossner_cli.options import (
     Predict,
     PrepareData,
     PretrainSource,
+    Report,
     to_json,
 )
 
@@ -359,6 +360,15 @@ def export(options: Export) -> None:
     from crossner_cli.stages import export as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
+
+
+@app.command("report")
+@takes(Report)
+def report(options: Report) -> None:
+    """Put many runs into one table, curve or comparison."""
+    from crossner_cli.stages import report as stage
+
+    present(stage.run(options), options)
 
 
 @app.command("methods")

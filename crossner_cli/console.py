@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from crossner_cli import figures
+from crossner_cli.blocks import Line, Table
 from crossner_cli.progress import Event, Notice, Progress, Work
 from crossner_cli.run_directory import Manifest
-from crossner_cli.tables import Line, Table, known_domain_tables, manifest_tables, method_tables
+from crossner_cli.tables import known_domain_tables, manifest_tables, method_tables
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -26,6 +26,7 @@ from crossner_cli.tags import OUTSIDE, Scheme, illegal_positions, split_tag
 
 Mode = Literal["conll", "strict"]
 Percents = tuple[float, float, float]  # precision, recall, F1
+Entity = tuple[str, int, int]  # type, start, end, as seqeval counts words
 SEQEVAL_SCHEMES = {"bio": IOB2, "bioes": IOBES}
 REPAIR = {
     "conll": "an I- that continues nothing opens an entity (conlleval's rule, seqeval's default mode)",
@@ -131,6 +132,24 @@ def score(
         illegal_in_gold=sum(len(illegal_positions(tags, scheme)) for tags in gold_tags),
         mode=mode,
     )
+
+
+def sentence_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: Scheme) -> list[set[Entity]]:
+    """The entities of each sentence as ``score`` reads them.
+
+    Args:
+        sentences: Tags of each sentence.
+        mode: How tags that cannot follow the one before them are read.
+        scheme: Scheme of the tags.
+    """
+    names = sorted({_type(tag) or "" for tags in sentences for tag in set(tags)})
+    numbers = {name: f"{number:06}" for number, name in enumerate(names)}
+    found: list[set[Entity]] = []
+    for tags in sentences:
+        numbered = [] if set(tags) == {OUTSIDE} else [_numbered(tag, numbers) for tag in tags]
+        entities = _entities([numbered], mode, scheme) if numbered else set()
+        found.append({(names[int(number)], start, end) for number, start, end, _ in entities})
+    return found
 
 
 def whole_entities(tags: Sequence[str], scheme: Scheme) -> list[str]:

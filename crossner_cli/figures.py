@@ -19,6 +19,16 @@ def spread(mean: float | None, deviation: float | None) -> str:
     return score(mean) if deviation is None else f"{score(mean)} ± {score(deviation)}"
 
 
+def signed(number: float | None) -> str:
+    """A difference of scores, two decimals, its sign always there."""
+    return NOTHING if number is None else f"{number:+.2f}"
+
+
+def p_value(number: float) -> str:
+    """A probability, three decimals or ``< 0.001``."""
+    return "< 0.001" if number < 0.001 else f"{number:.3f}"
+
+
 def count(number: float | None) -> str:
     """A whole number with thousands separators."""
     return NOTHING if number is None else f"{number:,.0f}"

@@ -166,6 +166,9 @@ class Dapt(Compute):
     hidden_size: int = option(256, "With --encoder strings: units of each of the two models.", minimum=1)
     start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
     corpus_level: Literal["domain", "entity", "task", "integrated"] = option("domain", "Which prepared corpus.")
+    corpus_share: float = option(
+        1.0, "Share of its lines to train on; a smaller share is part of a larger one.", minimum=0.0001, maximum=1.0
+    )
     masking: Literal["token", "span"] = option("span", "Mask single subwords, or move them together into spans.")
     mask_rate: float = option(0.15, "Share of subwords chosen.", minimum=0.01, maximum=0.9, paper=0.15)
     epochs: int = option(5, "Passes over the corpus.", minimum=1, paper=15)
@@ -304,6 +307,10 @@ class Evaluate(Compute):
         None, "With --fine-grained: entity types that specialise others, as politician=person,band=organisation; added"
         " to those known of CrossNER; child=none takes one out.",
     )  # fmt: skip
+    against: list[Path] = option(
+        [],
+        "Compare with the models of a run, or of an evaluate stage's folder: difference, interval, p; repeat the flag.",
+    )
     gold: Path | None = option(None, "Score two files: the gold tags.")
     predictions: Path | None = option(None, "Score two files: the predicted tags.")
     batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)
@@ -355,3 +362,24 @@ class Export(Compute):
     split: Literal["dev", "test", "none"] = option("dev", "Which target sentences of the run to measure on.")
     rounds: int = option(3, "Times the sentences are tagged; the median speed counts.", minimum=1)
     output: Path | None = option(None, "Folder to make; default: export in the run directory.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Command):
+    """Put many runs into one table or curve, and compare their models; makes no stage."""
+
+    runs: list[Path] = option(
+        [], "Run directories, folders of them, or evaluate stages; default: the run directory.", argument=True
+    )
+    split: Literal["dev", "test"] = option("test", "Scores on which target sentences.")
+    baseline: str | None = option(
+        None, "Model that all others on its target are compared with, as NAME or RUN/NAME; default: of two, the first."
+    )
+    published: bool = option(False, "Show what the papers print for these targets below.", "--published")
+    x: str | None = option(
+        None, "Show F1 against train-sentences, corpus-share, label-size, epoch (dev F1), or any option or setting."
+    )
+    series: str = option(
+        "method", "What makes a curve: method, model, regime, encoder, start, run, or an option or setting."
+    )
+    output: Path | None = option(None, "Folder to write report.json, .csv, .md and the curves to, PNG and SVG.")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crossner_cli import figures
+from crossner_cli.blocks import Block as Block
+from crossner_cli.blocks import Line as Line
+from crossner_cli.blocks import Row as Row
+from crossner_cli.blocks import Table as Table
+from crossner_cli.blocks import heading
+from crossner_cli.comparison_tables import comparison_tables
+from crossner_cli.report_tables import report_tables
 from crossner_cli.run_directory import Manifest
 
 if TYPE_CHECKING:
@@ -15,39 +20,7 @@ if TYPE_CHECKING:
     from crossner_cli.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")
-LONGEST_HEADING = 20
 DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
-Row = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A sentence between tables; the headline holds the one number that matters first."""
-
-    text: str
-    is_headline: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text.
-
-    Args:
-        title: What it shows.
-        columns: Their names.
-        rows: As many texts as columns.
-        summary: Rows below a rule, as totals and means.
-        texts: Columns of words; the others hold numbers, which are never cut.
-    """
-
-    title: str
-    columns: Row
-    rows: Sequence[Row]
-    summary: Sequence[Row] = ()
-    texts: tuple[int, ...] = (0,)
-
-
-Block = Line | Table
 
 
 def manifest_tables(manifest: Manifest) -> list[Block]:
@@ -62,6 +35,7 @@ def manifest_tables(manifest: Manifest) -> list[Block]:
         "inspect": inspection_tables,
         "export": export_tables,
         "predict": prediction_tables,
+        "report": report_tables,
     }
     return makers.get(manifest["stage"], training_tables)(manifest)
 
@@ -198,7 +172,11 @@ def dapt_tables(manifest: Manifest) -> list[Block]:
     lines = [f"Final loss of each epoch: {', '.join(f'{loss:.3f}' for loss in result['losses'])}"]
     lines += [
         f"{words}: {figures.count(corpus[name])}"
-        for name, words in (("cut_lines", "Lines cut"), ("unknown_subwords", "Subwords unknown to the encoder"))
+        for name, words in (
+            ("cut_lines", "Lines cut"),
+            ("left_out_lines", "Lines beyond --corpus-share"),
+            ("unknown_subwords", "Subwords unknown to the encoder"),
+        )
         if corpus.get(name)
     ]
     columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
@@ -282,7 +260,9 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
             if model[name]:
                 lines.append(f"{label}: {words}: {', '.join(model[name])}")
     lines += [f"Warning: {warning}" for warning in result["warnings"]]
+    comparisons = result.get("comparisons", [])
     return [
+        *(comparison_tables(comparisons, "comparisons in scores.json") if comparisons else []),
         Line(f"F1 {_spread(models[best]['f1'])} on {place}{is_best}", is_headline=True),
         _scores(
             models, f"{place}: {figures.count(result['sentences'])} sentences, {figures.count(result['words'])} words"
@@ -323,7 +303,7 @@ def _scores(models: Mapping[str, Any], title: str) -> Table:
         *((words, *(figures.count(model.get(name, 0)) for model in models.values()))
           for words, name in counts if any(model.get(name) for model in models.values())),
     ]  # fmt: skip
-    return Table(title, ("score", *map(_heading, models)), rows)
+    return Table(title, ("score", *map(heading, models)), rows)
 
 
 def _type_scores(models: Mapping[str, Any]) -> Table:
@@ -335,7 +315,7 @@ def _type_scores(models: Mapping[str, Any]) -> Table:
     names = sorted(supports, key=lambda name: (-supports[name], name))
     # One model leaves room for what its F1 is made of.
     measures = ("f1", "precision", "recall") if len(models) == 1 else ("f1",)
-    columns = ("F1", "precision", "recall") if len(models) == 1 else tuple(map(_heading, models))
+    columns = ("F1", "precision", "recall") if len(models) == 1 else tuple(map(heading, models))
     rows = [
         (name, figures.count(supports[name]), *(
             figures.score(types[name][measure] if name in types else None)
@@ -366,11 +346,6 @@ def _reliability(models: Mapping[str, Any]) -> list[Block]:
         error += f" -> {figures.score(100 * after['ece'])} % by calibration on dev" if after else ", not calibrated"
         blocks.append(Line(f"{label}: expected calibration error {error}"))
     return blocks
-
-
-def _heading(label: str) -> str:
-    """The label of a model, in lines short enough for a column of numbers."""
-    return "\n".join(line.replace("/ ", "/") for line in textwrap.wrap(label.replace("/", "/ "), LONGEST_HEADING))
 
 
 def prediction_tables(manifest: Manifest) -> list[Block]:

@@ -43,8 +43,9 @@ def border_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int | None, int | No
 
 
 def write_token_stream(
-    corpus: Path, tokenizer: PreTrainedTokenizerBase, folder: Path, *, held_out: float, block_size: int
-) -> Work[Counts]:
+    corpus: Path, tokenizer: PreTrainedTokenizerBase, folder: Path, *, held_out: float, block_size: int,
+    share: float = 1.0,
+) -> Work[Counts]:  # fmt: skip
     """Write the subwords of a text file as ``train.bin`` and ``held-out.bin``, in the memory of a batch of lines.
 
     A line is held out by a hash of its text, so equal lines fall on the same side, on every machine. If that leaves a
@@ -60,11 +61,14 @@ def write_token_stream(
         folder: Where to write; made if needed.
         held_out: Share of lines to hold out.
         block_size: Subwords of a block, special ones included.
+        share: Share of the other lines to train on, by another hash of their text: those of a smaller share are among
+            those of a larger one, and the held-out lines are the same for all.
 
     Returns:
         Counts: ``lines``, ``subwords``, ``held_out_lines``, ``held_out_subwords`` (the totals include the held-out
-        ones), ``unknown_subwords``, ``blank_lines`` (skipped), ``cut_lines`` (longer than 65,536 characters and
-        read as several), ``split``, ``held_out_share`` and ``dtype``.
+        ones), ``unknown_subwords``, ``blank_lines`` (skipped), ``left_out_lines`` (beyond ``share``; no other count
+        has them), ``cut_lines`` (longer than 65,536 characters and read as several), ``split``, ``held_out_share``
+        and ``dtype``.
 
     Raises:
         CrossNERError: The corpus cannot be read, is not UTF-8 or has no text; the tokenizer is not a fast one.
@@ -77,13 +81,14 @@ def write_token_stream(
         "tokenizer": hashlib.sha256(encoder.to_str().encode()).hexdigest(),
         "held_out": held_out,
         "block_size": block_size,
+        "share": share,
     }
     finished = _finished(folder, request)
     if finished is not None:
         return finished
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RECORD).unlink(missing_ok=True)
-    writer = _Writer(corpus, encoder, tokenizer.unk_token_id, folder)
+    writer = _Writer(corpus, encoder, tokenizer.unk_token_id, folder, share)
     counts = yield from _split(writer, held_out, pieces)
     if counts["subwords"] == 0:
         raise CrossNERError(f"{corpus}: no text in it.", hint="Give prepare-data a --corpus that has text.")
@@ -122,6 +127,7 @@ class _Writer:
     encoder: Tokenizer
     unknown_id: int | None
     folder: Path
+    share: float
     dtype: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,7 +140,7 @@ class _Writer:
 
     def write(self, share: float) -> Work[Counts]:
         """Write both sides, with this share of the lines held out."""
-        names = ("lines", "subwords", "held_out_lines", "held_out_subwords", "unknown_subwords")
+        names = ("lines", "subwords", "held_out_lines", "held_out_subwords", "unknown_subwords", "left_out_lines")
         counts: Counts = dict.fromkeys((*names, "blank_lines", "cut_lines", "bytes"), 0)
         size = _size(self.corpus)
         with self.draft(TRAIN).open("wb") as train, self.draft(HELD_OUT).open("wb") as held_out:
@@ -149,6 +155,10 @@ class _Writer:
         return counts | {"held_out_share": share, "dtype": self.dtype}
 
     def _append(self, lines: list[str], share: float, train: BinaryIO, held_out: BinaryIO, counts: Counts) -> None:
+        if self.share < 1:
+            taken = [line for line in lines if _is_held_out(line, share) or _is_in_share(line, self.share)]
+            counts["left_out_lines"] += len(lines) - len(taken)
+            lines = taken
         encoded = [encoding.ids for encoding in self.encoder.encode_batch_fast(lines, add_special_tokens=False)]
         is_held_out = [_is_held_out(line, share) for line in lines]
         for stream, side in ((train, False), (held_out, True)):
@@ -203,7 +213,16 @@ def _finished(folder: Path, request: dict[str, Any]) -> Counts | None:
 
 
 def _is_held_out(line: str, share: float) -> bool:
-    digest = hashlib.blake2b(line.encode(), digest_size=8).digest()
+    return _falls_below(line, share, b"")
+
+
+def _is_in_share(line: str, share: float) -> bool:
+    return _falls_below(line, share, b"corpus share")
+
+
+def _falls_below(line: str, share: float, purpose: bytes) -> bool:
+    """Whether a line is of a share, by a hash of its text; another purpose is another, independent hash."""
+    digest = hashlib.blake2b(line.encode(), digest_size=8, person=purpose).digest()
     return int.from_bytes(digest, "little") < share * 2**64
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # LANER beside its ablation without labels by the number of target sentences.
 # Source: Hu et al. (2022), the data-size figure: ai, 10 to 100 sentences. Measured test F1: recipes/README.md
-# Needs: CROSSNER_MIRROR or a network for the data sets.
+# Needs: CROSSNER_MIRROR or a network for the data sets; pip install 'crossner[plots]' for the figure.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}
@@ -22,6 +22,7 @@ if [ -z "$sources" ]; then
       --name "source-$method-none"
   done
 fi
+runs=()
 for count in $COUNTS; do
   export CROSSNER_RUN=$RUNS/$count
   crossner prepare-data --target "$TARGET" --train-limit "$count"
@@ -32,4 +33,6 @@ for count in $COUNTS; do
     models+=(--model "$method")
   done
   crossner evaluate "${models[@]}"
+  runs+=("$CROSSNER_RUN")
 done
+crossner report "${runs[@]}" --x train-sentences --output "$RUNS/report" --force

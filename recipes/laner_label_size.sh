@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # LANER by the size of its label embeddings, d2.
 # Source: Hu et al. (2022), the label-size figure: ai, 10 to 1000. Measured test F1: recipes/README.md
-# Needs: CROSSNER_MIRROR or a network for the data sets.
+# Needs: CROSSNER_MIRROR or a network for the data sets; pip install 'crossner[plots]' for the figure.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}
@@ -25,3 +25,4 @@ for size in $SIZES; do
   models+=(--model "$REGIME-$size")
 done
 crossner evaluate "${models[@]}"
+crossner report --x label-size --output "$CROSSNER_RUN/report" --force

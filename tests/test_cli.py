@@ -34,6 +34,7 @@ COMMANDS = {
     "predict": options.Predict,
     "inspect": options.Inspect,
     "export": options.Export,
+    "report": options.Report,
 }
 PREPARE = ["prepare-data", "--source", "sample-source", "--target", "sample-target"]
 
@@ -441,7 +442,7 @@ def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.M
 
 
 def test_options_of_the_tests_cover_every_command() -> None:
-    assert len(COMMANDS) == 9 and COMMANDS["finetune"] is Finetune
+    assert len(COMMANDS) == 10 and COMMANDS["finetune"] is Finetune
 
 
 def test_a_terminal_that_knows_only_ascii_shows_a_question_mark_instead_of_ending_the_command() -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 COMMANDS = {
     "prepare-data": options.PrepareData, "dapt": options.Dapt, "pretrain-source": options.PretrainSource,
     "finetune": options.Finetune, "joint-train": options.JointTrain, "evaluate": options.Evaluate,
-    "predict": options.Predict, "inspect": options.Inspect, "export": options.Export,
+    "predict": options.Predict, "inspect": options.Inspect, "export": options.Export, "report": options.Report,
 }  # fmt: skip
 DOCUMENTS = [ROOT / "README.md", ROOT / "recipes" / "README.md", *sorted((ROOT / "recipes").glob("*.sh"))]
 

@@ -7,11 +7,14 @@ import os
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import make_encoder
 
+PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.sh"))
 SAMPLE = Path(__file__).parent.parent / "crossner_cli" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
@@ -24,6 +27,8 @@ SHORTER = {
     "laner_tables": {"SYSTEMS": "laner-without-context", "ADAPTATIONS": "none"},
     "laner_label_size": {"SIZES": "5"},
     "laner_few_shot": {"COUNTS": "3", "METHODS": "laner"},
+    "crossner_few_shot": {"COUNTS": "3", "REGIMES": "direct"},
+    "corpus_share": {"SHARES": "0.5", "REGIMES": "direct"},
     "zero_resource": {"SYSTEMS": "mtl-moee", "MAP_TYPES": "", "WORD_SIZE": "6",
                       "READINGS": "frozen transformer"},
     "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune full"},
@@ -37,17 +42,24 @@ def test_all_recipes_are_found() -> None:
 
 
 @pytest.fixture(scope="module")
-def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A ``crossner`` on the PATH that passes everything on and stops training stages after two updates."""
     folder = tmp_path_factory.mktemp("bin")
+    called = folder / "socket"
+    server = subprocess.Popen([sys.executable, str(PRELOADED), "serve", str(called)], env={**os.environ, **VARIABLES})
     script = folder / "crossner"
     script.write_text(
         "#!/usr/bin/env bash\n"
         f'case "$1" in {SHORT}) more=(--max-steps 2) ;; *) more=() ;; esac\n'
-        f'exec "{sys.executable}" -m crossner_cli "$@" "${{more[@]}}"\n'
+        f'exec "{sys.executable}" -S -E "{PRELOADED}" call "{called}" "$@" "${{more[@]}}"\n'
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    return folder
+    while not called.exists():
+        assert server.poll() is None, "the process that loads the libraries has ended"
+        time.sleep(0.05)
+    yield folder
+    server.terminate()
+    server.wait()
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
@@ -64,6 +76,7 @@ def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tm
     assert done.returncode == 0, done.stderr
     scored = list((tmp_path / "run").glob("**/evaluate/scores.json"))
     assert scored
+    assert "crossner report" not in recipe.read_text() or list((tmp_path / "run" / "report").glob("curve-*.svg"))
     for path in scored:
         assert json.loads(path.read_text())
         assert (path.parent / "per_type.csv").is_file()

@@ -135,7 +135,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         counts, train, held_out = yield from _blocks(stage, corpus, model, options, engine)
         result = yield from _adapt(stage, model, train, held_out, options, engine)
         size = {"blocks": len(train), "block_size": train.block_size}
-        result["corpus"] = {"level": options.corpus_level, **counts, **size}
+        result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
         result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
 
         def finish() -> Manifest:
@@ -207,7 +207,10 @@ def _blocks(
 ) -> Work[tuple[dict[str, Any], TokenBlocks, TokenBlocks]]:
     """Tokenise the corpus once, on the main process, and map it."""
     folder = stage.draft / "blocks"
-    work = write_token_stream(corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size)
+    work = write_token_stream(
+        corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size,
+        share=options.corpus_share,
+    )  # fmt: skip
     counts = (yield from work) if engine.world == 1 else engine.first(lambda: exhaust(work))
     first, last = border_ids(model.tokenizer)
     train, held_out = (
@@ -216,7 +219,8 @@ def _blocks(
     if not len(train):
         raise CrossNERError(
             f"{corpus}: its {counts['subwords']} subwords make no block of {options.block_size}.",
-            hint="Give a longer corpus or a smaller --block-size.",
+            hint="Give a longer corpus or a smaller --block-size"
+            + (", or a larger --corpus-share." if options.corpus_share < 1 else "."),
         )
     return counts, train, held_out
 

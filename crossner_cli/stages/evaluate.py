@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -19,16 +18,18 @@ from crossner_cli.calibration import (
     reliability,
     scored_entities,
 )
+from crossner_cli.comparison import CountedModel, check_same_sentences, compare_models
 from crossner_cli.data import PreparedData, PreparedDomain, Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import Mode, Scores, describe_mode, score
+from crossner_cli.evaluations import ONE_SEED, find_evaluation, models_of, prediction_file_names
 from crossner_cli.fine_grained import FineGrained, Tagging, analyse
 from crossner_cli.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
+from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, Stage, digest_file, write_json
 from crossner_cli.scored_files import ScoredFiles, score_files
 from crossner_cli.spans import AnyScheme
 from crossner_cli.surroundings import Surroundings
@@ -73,7 +74,8 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         The stage's manifest; for two files a record of the same form that is stored nowhere.
 
     Raises:
-        CrossNERError: There is no such split or tagger, or the files differ in their words.
+        CrossNERError: There is no such split or tagger, the files differ in their words, or what to compare with was
+            scored on other sentences.
     """
     if options.gold is not None or options.predictions is not None:
         return (yield from _score_two_files(options, run))
@@ -83,18 +85,26 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
     taggers = find_taggers(run, options.model, wanted_by=COMMAND)
     for tagger in taggers:
         check_decoding(tagger.folder, options.decoding)
-    inputs = {"prepare-data": prepared.digest, **{tagger.label: tagger.digest for tagger in taggers}}
+    compared = [find_evaluation(path) for path in options.against]
+    inputs = {
+        "prepare-data": prepared.digest,
+        **{tagger.label: tagger.digest for tagger in taggers},
+        **{f"against {each.folder}": digest_file(each.folder / MANIFEST) for each in compared},
+    }
     with engine.open_stage(run, COMMAND, options, inputs) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         sentences = target.sentences(options.split)
+        opponents = [CountedModel(model, options.mode) for each in compared for model in each.models()]
+        _check_opponents(opponents, sentences, f"{run.path} ({target.name} {options.split})")
         warnings = _warnings(run)
         for warning in warnings:
             yield Notice(warning)
         # Before any work, so that a slip in --type-parents costs none.
         parents = _parents(options, prepared, taggers, sentences)
-        names = _file_names(taggers)
+        runs = [(tagger.label, _seed_of(tagger)) for tagger in taggers]
+        names = prediction_file_names(runs)
         models: dict[str, Any] = {}
         taggings: list[Tagging] = []
         for label in dict.fromkeys(tagger.label for tagger in taggers):
@@ -102,8 +112,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             for number, trained in enumerate(taggers):
                 if trained.label == label:
                     path = stage.draft / names[number] if engine.is_main else None
-                    seed = "-" if trained.seed is None else str(trained.seed)
-                    scored[seed] = yield from _score_tagger(trained, sentences, options, engine, path)
+                    scored[_seed_of(trained)] = yield from _score_tagger(trained, sentences, options, engine, path)
             types = yield from _compare_types(taggers, label, target, sentences)
             models[label] = {**_summary(scored), **types}
             if options.fine_grained:
@@ -114,13 +123,33 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         if options.fine_grained and engine.is_main:
             surroundings = _surroundings(prepared)
             found = yield from analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
-        manifest = engine.first(lambda: _finish(stage, result, found))
+        if opponents:
+            yield Notice(f"{stage.name}: comparing with {len(opponents)} models.")
+        manifest = engine.first(lambda: _finish(stage, result, found, opponents, options))
         if options.fine_grained:
             yield _where(stage)
         return manifest
 
 
-def _finish(stage: Stage, result: dict[str, Any], found: FineGrained | None) -> Manifest:
+def _seed_of(tagger: TrainedTagger) -> str:
+    return ONE_SEED if tagger.seed is None else str(tagger.seed)
+
+
+def _check_opponents(opponents: Sequence[CountedModel], sentences: Sequence[Sentence], place: str) -> None:
+    """Refuse, before any tagging, what was not scored on these sentences and gold tags."""
+    mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
+    for opponent in opponents:
+        check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
+
+
+def _finish(
+    stage: Stage, result: dict[str, Any], found: FineGrained | None, opponents: Sequence[CountedModel],
+    options: Evaluate,
+) -> Manifest:  # fmt: skip
+    if opponents:
+        models = models_of(stage.draft, result["models"], stage.inputs, {})
+        mine = [CountedModel(model, options.mode) for model in models]
+        result["comparisons"] = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
     if found is not None:
         write_reports(stage.draft, result, found)
     complete = result if found is None else with_fine_grained(result, found, has_seeds=True)
@@ -155,7 +184,7 @@ def _taggings(label: str, scored: dict[str, Scored], taggers: list[TrainedTagger
     """Every seed's tags; shown as text are those of the seed that is best on dev."""
     best = best_on_dev(taggers).seed
     return [
-        Tagging(label, seed, each.tags, each.scheme, is_shown=seed == ("-" if best is None else str(best)))
+        Tagging(label, seed, each.tags, each.scheme, is_shown=seed == (ONE_SEED if best is None else str(best)))
         for seed, each in scored.items()
     ]
 
@@ -303,21 +332,6 @@ def _warnings(run: RunDirectory) -> list[str]:
     return [text for text in manifest["result"].get("warnings", []) if "target" in text and "test" in text]
 
 
-def _file_names(taggers: Sequence[TrainedTagger]) -> list[str]:
-    """A file for the predictions of each tagger; one tagger's is ``predictions.jsonl``."""
-    if len(taggers) == 1:
-        return ["predictions.jsonl"]
-    several = {tagger.label for tagger in taggers if sum(other.label == tagger.label for other in taggers) > 1}
-    names: list[str] = []
-    for tagger in taggers:
-        label = re.sub(r"[^\w.-]+", "-", tagger.label).strip("-.") or "model"
-        name = f"{label}-seed-{tagger.seed}" if tagger.label in several else label
-        while f"predictions-{name}.jsonl" in names:  # two paths may differ only in what a file name cannot hold
-            name += "-2"
-        names.append(f"predictions-{name}.jsonl")
-    return names
-
-
 def _write_predictions(path: Path, sentences: Sequence[Sentence], tagged: Sequence[Tagged]) -> None:
     """One sentence a line: its words, gold tags and predicted ``tags``."""
     with path.open("w", encoding="utf-8", newline="\n") as stream:
@@ -342,9 +356,9 @@ def _write_per_type(path: Path, models: dict[str, Any]) -> None:
 
 def _score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
     """Score a file of predictions against a gold file; only what ``--fine-grained`` writes makes a stage of it."""
-    if options.gold is None or options.predictions is None or options.model:
+    if options.gold is None or options.predictions is None or options.model or options.against:
         raise CrossNERError(
-            "Scoring files takes --gold and --predictions, both, and no --model.",
+            "Scoring files takes --gold and --predictions, both, and neither --model nor --against.",
             hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
         )
     began = time.perf_counter()
@@ -380,7 +394,7 @@ def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
             Surroundings(),
             mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types - {""}),
         )  # fmt: skip
-        manifest = _finish(stage, _files_result(options, found), taken_apart)
+        manifest = _finish(stage, _files_result(options, found), taken_apart, [], options)
         yield _where(stage)
         return manifest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import statistics
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
 from crossner_cli.known_words import check_word_inputs, digest_word_inputs, find_strings, known_words, strings_note
-from crossner_cli.methods import Tagger, find_method
+from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.model_card import CARD, Making, Training, tagger_card
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
@@ -144,7 +145,8 @@ def train_stage(
         for seed in seeds:
             folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
             records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, known, seed, folder)
-        return engine.first(lambda: stage.finish(_summary(records), lineage=start.lineage, device=engine.describe()))
+        result = {**_summary(records), **_what_was_trained(data, options)}
+        return engine.first(lambda: stage.finish(result, lineage=start.lineage, device=engine.describe()))
 
 
 def read_data(
@@ -294,6 +296,15 @@ def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGro
                 assert rate is not None
                 groups.append(ParameterGroup(parameters, rate, options.weight_decay if decays else 0.0))
     return groups
+
+
+def _what_was_trained(data: TaggerData, options: Optimisation) -> dict[str, Any]:
+    """Labelled sentences by role, and all settings of the method, those left at their defaults too."""
+    settings = dataclasses.asdict(read_settings(find_method(options.method), options.settings))
+    return {
+        "train_sentences": {role: len(sentences) for role, sentences in data.labelled.items()},
+        "settings": settings,
+    }
 
 
 def _summary(records: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""What is shown at the end of a command is made of: lines and tables of text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LONGEST_HEADING = 20
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence between tables; the headline holds the one number that matters first."""
+
+    text: str
+    is_headline: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Args:
+        title: What it shows.
+        columns: Their names.
+        rows: As many texts as columns.
+        summary: Rows below a rule, as totals and means.
+        texts: Columns of words; the others hold numbers, which are never cut.
+    """
+
+    title: str
+    columns: Row
+    rows: Sequence[Row]
+    summary: Sequence[Row] = ()
+    texts: tuple[int, ...] = (0,)
+
+
+Block = Line | Table
+
+
+def heading(label: str) -> str:
+    """The label of a model, in lines short enough for a column of numbers."""
+    return "\n".join(line.replace("/ ", "/") for line in textwrap.wrap(label.replace("/", "/ "), LONGEST_HEADING))

@@ -1,0 +1,167 @@
+"""``crossner report``: many runs as one table, curve or comparison. It reads manifests and makes no stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from crossner_cli.comparison import CountedModel, compare_models
+from crossner_cli.curves import draw_curves
+from crossner_cli.errors import CrossNERError
+from crossner_cli.measured import Found, Measured, read_runs
+from crossner_cli.options import Report
+from crossner_cli.plots import check_plots
+from crossner_cli.progress import Progress, Work
+from crossner_cli.published import published_results
+from crossner_cli.report_files import check_output, write_report
+from crossner_cli.run_directory import Manifest
+
+COMMAND = "report"
+Pair = tuple[Measured, Measured]
+
+
+def run(options: Report) -> Work[Manifest]:
+    """Read runs and put together what they measured.
+
+    Returns:
+        A record of the form of a manifest, stored nowhere but in ``--output``.
+
+    Raises:
+        CrossNERError: There is no such run or baseline, nothing to show, or runs to compare were scored on other
+            sentences.
+    """
+    began = time.perf_counter()
+    if options.name is not None:
+        raise CrossNERError("--name names a stage's folder, and a report makes none.", hint="Use --output DIR.")
+    if options.output is not None:
+        check_output(options.output, force=options.force)
+        if options.x is not None:
+            check_plots()
+    found = read_runs(options.runs or [options.run])
+    models = [model for model in found.models if model.split == options.split]
+    notes = [*found.notes, *_notes(found, models, options)]
+    curves = draw_curves(found, models, x=options.x, series=options.series) if options.x is not None else None
+    comparisons = yield from _compare(models, options, notes)
+    result = {
+        "split": options.split,
+        "models": [_record(model) for model in models],
+        "comparisons": comparisons,
+        "curves": curves.to_json() if curves is not None else None,
+        "published": _published(models, found, options, notes),
+        "notes": notes,
+        "output": str(options.output) if options.output is not None else None,
+        "written": [],
+    }
+    _refuse_nothing(result, options)
+    record: Manifest = {
+        "stage": COMMAND, "name": COMMAND, "options": options.record(), "inputs": {}, "result": result,
+        "seconds": round(time.perf_counter() - began, 1),
+    }  # fmt: skip
+    if options.output is not None:
+        write_report(options.output, record, curves)
+    return record
+
+
+def _record(measured: Measured) -> dict[str, Any]:
+    """One model as a flat record."""
+    scores, making = measured.model.scores, measured.making
+    return {
+        "run": str(measured.run), "stage": measured.stage, "model": measured.model.label, "target": measured.target,
+        "split": measured.split, "mode": measured.mode, "decoding": measured.decoding,
+        **{name: scores[name] for name in ("f1", "precision", "recall", "macro_f1")},
+        "runs": len(measured.f1), "seeds": measured.f1,
+        **{name: getattr(making, name, None)
+           for name in ("method", "encoder", "start", "regime", "train_sentences", "corpus_share")},
+    }  # fmt: skip
+
+
+def _notes(found: Found, models: Sequence[Measured], options: Report) -> Iterator[str]:
+    """What was left out or should not be read side by side without a thought."""
+    if len(models) < len(found.models):
+        yield f"{len(found.models) - len(models)} models scored on other sentences than {options.split} are left out."
+    for what, names in (
+        ("read in several ways", {model.mode for model in models}),
+        ("of several encoders", {model.making.encoder for model in models if model.making}),
+    ):
+        if len(names) > 1:
+            yield f"Scores {what} stand side by side: {', '.join(sorted(names))}."
+
+
+def _compare(models: Sequence[Measured], options: Report, notes: list[str]) -> Work[list[dict[str, Any]]]:
+    """Compare with the baseline; without one, the second of two models with the first."""
+    pairs = list(_pairs(models, options))
+    counted: dict[int, CountedModel] = {}
+    found: list[dict[str, Any]] = []
+    for number, (one, other) in enumerate(pairs, start=1):
+        try:
+            for each in (one, other):
+                if id(each) not in counted:
+                    counted[id(each)] = CountedModel(each.model, "strict" if other.mode == "strict" else "conll")
+            comparison = compare_models(counted[id(one)], counted[id(other)])
+        except CrossNERError as error:
+            if options.baseline is not None:
+                raise
+            notes.append(f"Not compared: {error.problem}")
+            continue
+        found.append({"target": other.target, "run": str(one.run), **comparison})
+        yield Progress("compare", number, len(pairs), "models", {})
+    return found
+
+
+def _pairs(models: Sequence[Measured], options: Report) -> Iterator[Pair]:
+    if options.baseline is None:
+        if len(models) == 2 and _kind(models[0]) == _kind(models[1]):
+            yield models[1], models[0]
+        return
+    baselines = [model for model in models if options.baseline in _names_of(model)]
+    if not baselines:
+        names = ", ".join(dict.fromkeys(model.model.label for model in models)) or "none"
+        raise CrossNERError(
+            f"--baseline {options.baseline!r} is none of the models (there are: {names}).",
+            hint="Give a model's name, or RUN/NAME.",
+        )
+    for baseline in baselines:
+        same = [other for other in baselines if _kind(other) == _kind(baseline)]
+        if len(same) > 1:
+            places = ", ".join(f"{other.run}/{other.stage}/{other.model.label}" for other in same)
+            raise CrossNERError(
+                f"--baseline {options.baseline!r} stands for several models on {baseline.target}: {places}.",
+                hint="Name one of these in full.",
+            )
+        yield from ((model, baseline) for model in models if model is not baseline and _kind(model) == _kind(baseline))
+
+
+def _kind(model: Measured) -> tuple[str, str]:
+    """What two models must share to be compared."""
+    return model.target, model.mode
+
+
+def _names_of(model: Measured) -> tuple[str, ...]:
+    label = model.model.label
+    return label, f"{model.run}/{label}", f"{model.run.name}/{label}", f"{model.run}/{model.stage}/{label}"
+
+
+def _published(
+    models: Sequence[Measured], found: Found, options: Report, notes: list[str]
+) -> list[dict[str, Any]]:  # fmt: skip
+    if not options.published:
+        return []
+    targets = {model.target for model in models} | {target for _, target, _ in found.taggers}
+    numbers = published_results(targets)
+    missing = sorted(targets - {number.target for number in numbers} - {""})
+    if missing:
+        notes.append(f"The five papers print no F1 on {', '.join(missing)}.")
+    return [dataclasses.asdict(number) for number in numbers]
+
+
+def _refuse_nothing(result: dict[str, Any], options: Report) -> None:
+    if result["models"] or result["curves"] or result["published"]:
+        return
+    places = ", ".join(map(str, options.runs or [options.run]))
+    notes = "".join(f"\n  {note}" for note in result["notes"])
+    raise CrossNERError(
+        f"There are no {options.split} scores in {places}.{notes}",
+        hint="crossner evaluate --run DIR scores the models of a run; --x epoch shows dev F1 of what is trained.",
+    )

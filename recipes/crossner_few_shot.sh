@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Directly fine-tune beside pre-train then fine-tune by the number of target sentences.
+# Source: Liu et al. (2021), the figure of target sentences: music. Measured test F1: recipes/README.md
+# Needs: CROSSNER_MIRROR or a network for the data sets; pip install 'crossner[plots]' for the figure.
+# An encoder adapted by dapt is taken up with ENCODER=RUN/dapt/encoder.
+set -euo pipefail
+TARGET=${TARGET:-music}
+SOURCE=${SOURCE:-conll2003}
+ENCODER=${ENCODER:-minilm}
+METHOD=${METHOD:-linear}
+SEEDS=${SEEDS:-1,2,3}
+COUNTS=${COUNTS:-10 20 40 60 80 100}
+REGIMES=${REGIMES:-direct transfer}
+RUNS=${RUNS:-runs/few-shot-$TARGET}
+
+train=(--method "$METHOD" --encoder "$ENCODER" --seeds "$SEEDS")
+if [[ $REGIMES == *transfer* ]]; then
+  crossner prepare-data --run "$RUNS/source" --source "$SOURCE" --target "$TARGET"
+  crossner pretrain-source --run "$RUNS/source" "${train[@]}"
+fi
+runs=()
+for count in $COUNTS; do
+  export CROSSNER_RUN=$RUNS/$count
+  crossner prepare-data --target "$TARGET" --train-limit "$count"
+  models=()
+  for regime in $REGIMES; do
+    start=base
+    if [ "$regime" = transfer ]; then start=$RUNS/source/pretrain-source; fi
+    crossner finetune "${train[@]}" --name "$regime" --start-from "$start"
+    models+=(--model "$regime")
+  done
+  crossner evaluate "${models[@]}"
+  runs+=("$CROSSNER_RUN")
+done
+crossner report "${runs[@]}" --x train-sentences --series regime --output "$RUNS/report" --force
