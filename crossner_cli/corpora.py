@@ -12,23 +12,20 @@ import multiprocessing
 import os
 import shutil
 import signal
-import stat
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crossner_cli.documents import HEAD, format_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.progress import Notice, Progress, Work
+from crossner_cli.raw_files import corpus_files, read_texts, refuse_labelled
 from crossner_cli.text import segment
-from crossner_cli.text_files import open_lines
 
 LEVELS = ("domain", "entity", "task", "integrated")
 LINES_OF_CHUNK, CHARACTERS_OF_CHUNK = 1000, 1 << 18
@@ -49,14 +46,14 @@ def write_levels(
     task_upsample: int,
     excluded: set[tuple[str, ...]],
     workers: int,
+    text_column: str = "text",
 ) -> Work[dict[str, Any]]:
     """Select the sentences of each level and write them to ``folder/LEVEL.txt``, a sentence a line.
 
     Memory does not grow with the corpus, and the files do not depend on ``workers``.
 
     Args:
-        corpus: Text files, or folders of which every ``*.txt`` below is read. A line is a sentence, a paragraph or a
-            document.
+        corpus: Files of raw text, or folders of which every such file below is read; see ``raw_files``.
         entities: Lists of names; without them only the domain level can be made.
         folder: Where to write; nothing is left there if anything goes wrong.
         level: The one level to write; None writes all that can be made.
@@ -66,6 +63,7 @@ def write_levels(
         excluded: Words of sentences that may be in no level: those the target is scored on. Compared without regard
             to case and to where words begin and end.
         workers: Processes that select.
+        text_column: Where JSONL and Parquet files have the text.
 
     Returns:
         What was read, what was dropped, and the sentences, words and mentions by type of each level.
@@ -77,18 +75,18 @@ def write_levels(
     levels = _levels_to_write(level, names, specialised_types)
     if names and level is None and len(levels) < len(LEVELS):
         yield Notice("No specialised types are known, so the task and integrated levels were left out.")
-    named, files = _corpus_files(corpus)
+    named, files = corpus_files(corpus)
     if named > len(files):
         yield Notice(f"{named - len(files)} corpus files were named more than once and are read once.")
     for path in files:
-        _refuse_labelled(path)
+        refuse_labelled(path)
     types = frozenset(specialised_types or ())
     absent = sorted(types - set(names.names_of_type())) if names else []
     if absent and not {"task", "integrated"}.isdisjoint(levels):
         yield Notice(f"The entity lists have no name of the specialised types {', '.join(absent)}.")
     selected = tuple(name for name in LEVELS[:3] if name in levels or ("integrated" in levels and name != "domain"))
     selector = _Selector(names, selected, types, min_entities, frozenset(map(_key, excluded)))
-    found = yield from _write_files(selector, files, folder, levels, task_upsample, workers)
+    found = yield from _write_files(selector, files, folder, levels, task_upsample, workers, text_column)
     return {
         **dict(found.counts),
         "names": {**names.counts, "types": names.names_of_type()} if names else None,
@@ -240,40 +238,6 @@ def _levels_to_write(level: str | None, names: Names | None, specialised_types: 
     return levels
 
 
-def _corpus_files(corpus: Sequence[Path]) -> tuple[int, list[Path]]:
-    """How many files a corpus names, and the files, each once: in the order given, those of a folder sorted."""
-    named: list[tuple[Any, Path]] = []
-    for path in corpus:
-        status = _status(path)
-        if status is None or not stat.S_ISDIR(status.st_mode):
-            named.append((path if status is None else (status.st_dev, status.st_ino), path))
-            continue
-        below = [(file, found) for file in sorted(path.rglob("*.txt")) if (found := _status(file))]
-        below = [(file, found) for file, found in below if stat.S_ISREG(found.st_mode)]
-        if not below:
-            raise CrossNERError(f"{path} holds no *.txt file.", hint="Name the files of the corpus themselves.")
-        named += [((found.st_dev, found.st_ino), file) for file, found in below]
-    unique: dict[Any, Path] = {}
-    for identity, path in named:
-        unique.setdefault(identity, path)
-    return len(named), list(unique.values())
-
-
-def _refuse_labelled(path: Path) -> None:
-    """Refuse labelled data and JSONL: tags and field names would be adapted to as if they were text."""
-    status = _status(path)
-    if status is None or not stat.S_ISREG(status.st_mode):  # what is no plain file can be read but once
-        return
-    head = [line for _, line in islice(open_lines(path), HEAD)]
-    looks_like = format_of(head)
-    if looks_like != "text":
-        first = next(line for line in head if line.strip())
-        raise CrossNERError(
-            f"{path} is to be raw text, but its first lines look like {looks_like}: {first.strip()[:60]!r}.",
-            hint="Give --corpus text files, a sentence, a paragraph or a document a line.",
-        )
-
-
 def _status(path: Path) -> os.stat_result | None:
     """What the system knows of a path; None where opening it will say what is wrong."""
     try:
@@ -282,12 +246,12 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _chunks(files: Sequence[Path]) -> Iterator[Chunk]:
+def _chunks(files: Sequence[Path], column: str, counts: Counter[str]) -> Iterator[Chunk]:
     """Cut the lines of files into lists for one process each, with their size in bytes."""
     lines: list[str] = []
     characters = size = 0
     for path in files:
-        for _, line in open_lines(path):
+        for line in read_texts(path, column=column, counts=counts):
             lines.append(line)
             characters += len(line)
             size += len(line.encode()) + 1
@@ -329,13 +293,14 @@ def _unless_killed(call: Callable[..., Result], *arguments: Any) -> Result:
 
 
 def _write_files(
-    selector: _Selector, files: Sequence[Path], folder: Path, levels: list[str], task_upsample: int, workers: int
-) -> Work[_Selection]:
+    selector: _Selector, files: Sequence[Path], folder: Path, levels: list[str], task_upsample: int, workers: int,
+    text_column: str,
+) -> Work[_Selection]:  # fmt: skip
     """Write drafts, rename those of the wanted levels when all is well, and leave no other."""
     folder.mkdir(parents=True, exist_ok=True)
     drafts = {name: folder / f".{name}.txt.{os.getpid()}" for name in (*selector.levels, *levels)}
     try:
-        found = yield from _write_selected(selector, files, drafts, workers)
+        found = yield from _write_selected(selector, files, drafts, workers, text_column)
         _refuse_empty_levels(found, selector, files)
         if "integrated" in levels:
             _append(drafts["integrated"], [drafts["entity"], *[drafts["task"]] * task_upsample])
@@ -349,17 +314,17 @@ def _write_files(
 
 
 def _write_selected(
-    selector: _Selector, files: Sequence[Path], drafts: dict[str, Path], workers: int
+    selector: _Selector, files: Sequence[Path], drafts: dict[str, Path], workers: int, text_column: str
 ) -> Work[_Selection]:
     """Write what is selected from the files, and return the counts."""
     total, done = sum(status.st_size for path in files if (status := _status(path))), 0
-    found = selector.empty()
+    found, counts = selector.empty(), Counter[str]()
     with ExitStack() as stack:
         streams = {
             name: stack.enter_context(drafts[name].open("w", encoding="utf-8", newline="\n"))
             for name in selector.levels
         }
-        for selection, size in _select_in_order(selector, _chunks(files), workers):
+        for selection, size in _select_in_order(selector, _chunks(files, text_column, counts), workers):
             for name, level in selection.levels.items():
                 streams[name].writelines(f"{line}\n" for line in level.lines)
                 found.levels[name] = found.levels[name].plus(level)
@@ -367,6 +332,7 @@ def _write_selected(
             done += size
             values = {"sentences": float(found.counts["sentences"])}
             yield Progress("select sentences", done, max(total, done), "bytes", values)
+    found.counts.update(counts)
     return found
 
 

@@ -134,17 +134,30 @@ class PrepareData(Command):
     )
     keep_docstart: bool = option(False, "Keep -DOCSTART- lines as sentences.", "--keep-docstart")
     scheme: Literal["bio", "bioes"] = option("bio", "Tag scheme of the run.")
-    corpus: list[Path] = option([], "Raw text of the target domain: files or folders; repeat the flag.")
+    corpus: list[Path] = option(
+        [], "Raw text of the target domain: text, JSONL or Parquet, plain or as .gz, .bz2, .zst; folders of such files;"
+        " a MediaWiki dump; repeat the flag.",
+    )  # fmt: skip
+    text_column: str = option("text", "Where JSONL and Parquet have the text.")
+    wikipedia_category: list[str] = option(
+        [], "Articles of a MediaWiki dump to take: those of this category and the ones below; repeat the flag."
+    )
+    category_depth: int = option(3, "Steps below a category that count.", minimum=0)
     source_corpus: list[Path] = option(
         [], "Raw text of the source domain, for methods that model both languages; repeat the flag."
     )
     corpus_level: Literal["domain", "entity", "task", "integrated"] | None = option(
         None, "Corpus level to write; default: domain, and with --entities all four."
     )
-    entities: list[Path] = option([], "Entity lists, a line each: name<TAB>type; repeat the flag.")
+    entities: list[Path] = option(
+        [], "Entity lists, a line each: name<TAB>type; DBpedia's types, labels and ontology as .ttl, .nt or .owl;"
+        " train: the target's training sentences; repeat the flag.",
+    )  # fmt: skip
+    language: str = option("en", "Language of the labels in RDF entity lists.")
     specialised_types: str | None = option(
-        None, "Types that make a task-level sentence, as a,b; default: the target's types that the source lacks."
-    )
+        None, "Types that make a task-level sentence, as a,b; a class stands for those below it; default: the target's"
+        " types that the source lacks, in RDF the classes special to them.",
+    )  # fmt: skip
     min_entities: int = option(2, "Distinct names that make an entity-level sentence.", minimum=1)
     task_upsample: int = option(2, "Times the task level counts in the integrated level.", minimum=1)
     workers: int = option(1, "Processes that select sentences.", minimum=1, counts=False)

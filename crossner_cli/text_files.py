@@ -22,13 +22,18 @@ def open_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         CrossNERError: The path is missing, a folder or not readable, or a line is not UTF-8.
     """
-    with _open_bytes(path) as stream:
+    with open_bytes(path) as stream:
         for number, line in enumerate(_read_bytes(path, stream), start=1):
             text = _decode(path, number, line)
             yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
-def _open_bytes(path: Path) -> BinaryIO:
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file for reading.
+
+    Raises:
+        CrossNERError: The path is missing, a folder or not readable.
+    """
     try:
         return path.open("rb")
     except FileNotFoundError:

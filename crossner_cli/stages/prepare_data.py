@@ -8,8 +8,10 @@ import shutil
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from crossner_cli.corpus_inputs import TRAIN, choose_types, extract_dumps, make_lists
 from crossner_cli.data import SPLITS, Sentence, write_sentences
 from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
 from crossner_cli.domains import Domain, bundled_domains, find_domain
@@ -75,6 +77,8 @@ def _check(options: PrepareData) -> None:
         raise CrossNERError("--corpus-level selects from a corpus, and there is none.", hint="Add --corpus PATH.")
     if options.entities and not options.corpus:
         raise CrossNERError("--entities select sentences of a corpus, and there is none.", hint="Add --corpus PATH.")
+    if options.wikipedia_category and not options.corpus:
+        raise CrossNERError("--wikipedia-category is read from a dump, and there is none.", hint="Add --corpus DUMP.")
     if options.source_corpus and not options.source:
         raise CrossNERError("--source-corpus is text of a source, and there is none.", hint="Add --source DATASET.")
     if options.map_types and not options.source:
@@ -103,7 +107,7 @@ def _digests(domains: Domains, corpus: list[Path], source_corpus: list[Path], en
     paths = {f"{role}/{split}": path for role, domain in domains.items() for split, path in domain.files.items()}
     paths |= {f"corpus/{number}": path for number, path in enumerate(corpus)}
     paths |= {f"source-corpus/{number}": path for number, path in enumerate(source_corpus)}
-    paths |= {f"entities/{number}": path for number, path in enumerate(entities)}
+    paths |= {f"entities/{number}": path for number, path in enumerate(entities) if path != TRAIN}
     return {name: _digest(path) for name, path in paths.items()}
 
 
@@ -136,7 +140,7 @@ def _prepare(
         levels = yield from _write_corpus(folder / "corpus", options, labelled, corpus, entities)
     source_levels: dict[str, Any] = {}
     if source_corpus:
-        plain = dataclasses.replace(options, corpus_level="domain")
+        plain = dataclasses.replace(options, corpus_level="domain", wikipedia_category=[])
         source_levels = yield from _write_corpus(
             folder / "source-corpus", plain, labelled, source_corpus, [], tuple(labelled)
         )
@@ -261,19 +265,31 @@ def _write_corpus(
     """Write the corpus levels, without the sentences that taggers of these roles are selected and scored on."""
     from crossner_cli.corpora import write_levels
 
+    folder.mkdir()
     held_out = [labelled[role].splits.get(split, []) for role in roles if role in labelled for split in ("dev", "test")]
-    levels: dict[str, Any] = yield from write_levels(
-        corpus,
-        entities,
-        folder,
-        level=options.corpus_level,
-        specialised_types=specialised_types(options, labelled),
-        min_entities=options.min_entities,
-        task_upsample=options.task_upsample,
-        excluded={tuple(word.lower() for word in each.words) for split in held_out for each in split},
-        workers=options.workers,
-    )
-    return levels
+    with TemporaryDirectory(prefix=".", dir=folder) as made:
+        train = labelled["target"].splits.get("train") if "target" in labelled else None
+        lists = yield from make_lists(entities, Path(made), language=options.language, train=train)
+        types = yield from choose_types(
+            specialised_types(options, labelled), lists, are_asked=options.specialised_types is not None
+        )
+        texts, wikipedia = yield from extract_dumps(
+            corpus, Path(made), categories=options.wikipedia_category, depth=options.category_depth
+        )
+        levels: dict[str, Any] = yield from write_levels(
+            texts,
+            lists.paths,
+            folder,
+            level=options.corpus_level,
+            specialised_types=types,
+            min_entities=options.min_entities,
+            task_upsample=options.task_upsample,
+            excluded={tuple(word.lower() for word in each.words) for split in held_out for each in split},
+            workers=options.workers,
+            text_column=options.text_column,
+        )
+    read = {"wikipedia": wikipedia, "lists": lists.record}
+    return levels | {name: record for name, record in read.items() if record}
 
 
 def specialised_types(options: PrepareData, labelled: Labelled) -> set[str] | None:

@@ -1,0 +1,251 @@
+"""Files of raw text, in the formats in which corpora are published: text, JSONL and Parquet, plain or compressed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from crossner_cli.decompression import COMPRESSED_ENDINGS, BrokenFileError, open_decompressed
+from crossner_cli.documents import HEAD, format_of, is_writable
+from crossner_cli.errors import CrossNERError
+from crossner_cli.optional_packages import import_optional
+
+RawFormat = Literal["text", "jsonl", "parquet", "xml", "tar"]
+FORMATS: dict[str, RawFormat] = {
+    ".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".xml": "xml",
+    ".tar": "tar", ".tgz": "tar",
+}  # fmt: skip
+# A folder's .json files are mostly descriptions of a data set, and a dump is named to be read with its category.
+FOLDER_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
+LONGEST_LINE = 1 << 26  # bytes
+PARQUET_ROWS, PARQUET_BUFFER = 1000, 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+COLUMN_HINT = "Name the column that holds the text: --text-column NAME."
+
+
+def corpus_files(paths: Sequence[Path]) -> tuple[int, list[Path]]:
+    """Find the files of a corpus.
+
+    Args:
+        paths: Files, of any name, and folders, of which those below count whose name tells a format of raw text.
+
+    Returns:
+        How many files were named, and the files, each once: in the order given, those of a folder sorted.
+
+    Raises:
+        CrossNERError: A folder holds none.
+    """
+    named: list[tuple[Any, Path]] = []
+    for path in paths:
+        status = _status(path)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            named.append((path if status is None else (status.st_dev, status.st_ino), path))
+            continue
+        files = sorted(file for file in path.rglob("*") if _is_corpus_name(file.name))
+        below = [(file, found) for file in files if (found := _status(file)) and stat.S_ISREG(found.st_mode)]
+        if not below:
+            endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS[1:])
+            raise CrossNERError(
+                f"{path} holds no *.txt file, and none of {endings}, plain or compressed as .gz, .bz2 or .zst.",
+                hint="Name the files of the corpus themselves.",
+            )
+        named += [((found.st_dev, found.st_ino), file) for file, found in below]
+    unique: dict[Any, Path] = {}
+    for identity, path in named:
+        unique.setdefault(identity, path)
+    return len(named), list(unique.values())
+
+
+def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Iterator[str]:
+    """Read the texts of a file in constant memory, one at a time.
+
+    The name tells the format, the content the compression: ``.jsonl``, ``.ndjson`` and ``.json`` hold an object a line,
+    ``.parquet`` a table, anything else lines of text.
+
+    Args:
+        path: The file.
+        column: Where JSONL and Parquet have the text.
+        counts: Gets the number of records whose text is null, as ``null_texts``.
+
+    Returns:
+        A line of text, or the text of a record, which may have several lines.
+
+    Raises:
+        CrossNERError: The file is cut off, broken, no text, or has no such column; the line or record is told.
+    """
+    form = raw_format(path)
+    if form == "xml":
+        raise CrossNERError(
+            f"{path} is XML, and text is expected.",
+            hint="A MediaWiki dump is read as raw text of the target: --corpus DUMP --wikipedia-category NAME.",
+        )
+    if form == "tar":
+        raise CrossNERError(f"{path} is an archive of files.",
+                            hint=f"Unpack it, and name the folder: tar -xf {path}")  # fmt: skip
+    if form == "parquet":
+        return _parquet_texts(path, column, counts)
+    return _jsonl_texts(path, column, counts) if form == "jsonl" else (line for _, line in _lines(path))
+
+
+def refuse_labelled(path: Path) -> None:
+    """Refuse labelled data, and JSONL that is called text: tags and field names would be adapted to as if text.
+
+    Raises:
+        CrossNERError: The first lines look so, or cannot be read.
+    """
+    status = _status(path)
+    if status is None or not stat.S_ISREG(status.st_mode):  # what is no plain file can be read but once
+        return
+    if raw_format(path) != "text":
+        return
+    head = [line for _, line in islice(_lines(path), HEAD)]
+    looks_like = format_of(head)
+    if looks_like != "text":
+        first = next(line for line in head if line.strip())
+        raise CrossNERError(
+            f"{path} is to be raw text, but its first lines look like {looks_like}: {first.strip()[:60]!r}.",
+            hint="Give --corpus text files, a sentence, a paragraph or a document a line."
+            + (" JSONL is read if the file's name ends in .jsonl." if looks_like == "jsonl" else ""),
+        )
+
+
+def raw_format(path: Path) -> RawFormat:
+    """The format that a file's name tells, endings of compression left aside; text where it tells none."""
+    return FORMATS.get(_plain_ending(path.name), "text")
+
+
+def _plain_ending(name: str) -> str:
+    """The last ending, in lower case, that does not tell a compression."""
+    plain = Path(name.lower())
+    return (plain.with_suffix("") if plain.suffix in COMPRESSED_ENDINGS else plain).suffix
+
+
+def _is_corpus_name(name: str) -> bool:
+    """Whether a file in a folder is taken for raw text: known by its ending, or called nothing but compressed."""
+    ending = _plain_ending(name)
+    return ending in FOLDER_ENDINGS or (not ending and Path(name.lower()).suffix in COMPRESSED_ENDINGS)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What the system knows of a path; None where opening it will say what is wrong."""
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number, from 1, and content of each line. Lines end at LF or CRLF only; a byte order mark is no part of them."""
+    number = 0
+    with open_decompressed(path) as file:
+        while line := _next_line(path, file.stream, number):
+            number += 1
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            yield number, _decode(path, number, line.removesuffix(b"\n").removesuffix(b"\r"), file.compression)
+
+
+def _next_line(path: Path, stream: BinaryIO, before: int) -> bytes:
+    try:
+        line = stream.readline(LONGEST_LINE + 1)
+    except BrokenFileError as problem:
+        raise problem.after(f"line {before}") from None
+    if len(line) > LONGEST_LINE:
+        raise CrossNERError(
+            f"{path}:{before + 1}: the line is longer than {LONGEST_LINE >> 20} MiB.",
+            hint="Give text files, a sentence, a paragraph or a document a line.",
+        )
+    return line
+
+
+def _decode(path: Path, number: int, line: bytes, compression: str) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        unpack = {"gzip": "gzip -dc", "bzip2": "bzip2 -dc", "zstd": "zstd -dc"}.get(compression, "cat")
+        raise CrossNERError(
+            f"{path}:{number}: byte 0x{line[problem.start]:02x} at position {problem.start} of the line is not UTF-8.",
+            hint=f"Save it as UTF-8, as with: {unpack} {path} | iconv -f LATIN1 -t UTF-8 > converted.txt",
+        ) from None
+
+
+def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
+    """The texts of objects, one a line; an empty line is an empty text."""
+    for number, line in _lines(path):
+        place = f"{path}:{number}"
+        if not line.strip():
+            yield ""
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            reason = problem.msg if isinstance(problem, json.JSONDecodeError) else type(problem).__name__
+            raise CrossNERError(f"{place}: found {line[:60]!r}, which is no JSON ({reason}).",
+                                hint='A line is one object: {"text": "Anna met Peter."}.') from None  # fmt: skip
+        if not isinstance(record, dict):
+            raise CrossNERError(f"{place}: found {line[:60]!r}, expected a JSON object.",
+                                hint='A line is one object: {"text": "Anna met Peter."}.')  # fmt: skip
+        if column not in record:
+            raise CrossNERError(f"{place}: found no column {column!r}, only {_listed(record)}.", hint=COLUMN_HINT)
+        yield from _text(record[column], f"{place}: {column}", counts)
+
+
+def _text(value: Any, what: str, counts: Counter[str]) -> Iterator[str]:
+    """The text of a record, unless it is null."""
+    if value is None:
+        counts["null_texts"] += 1
+        return
+    if not isinstance(value, str):
+        raise CrossNERError(f"{what} holds a value of type {type(value).__name__}, expected a string.",
+                            hint=COLUMN_HINT)  # fmt: skip
+    if not is_writable(value):
+        raise CrossNERError(f"{what} holds half a surrogate pair, which is no character.",
+                            hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
+    yield value
+
+
+def _listed(names: Any) -> str:
+    """Names for a message, the first of many."""
+    names = [repr(str(name)[:40]) for name in names]
+    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "") or "none"
+
+
+def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
+    """The texts of a table, read by pages of its column alone."""
+    parquet = import_optional("pyarrow.parquet", "Parquet files are read")
+    arrow = import_optional("pyarrow", "Parquet files are read")
+    with open_decompressed(path) as opened:  # says what is wrong with the path
+        if opened.compression:
+            raise CrossNERError(f"{path} is Parquet inside {opened.compression}, and Parquet is read from its end.",
+                                hint="Unpack it; Parquet is compressed in itself.")  # fmt: skip
+    number = 0
+    try:
+        with parquet.ParquetFile(path, buffer_size=PARQUET_BUFFER, pre_buffer=False) as table:
+            _check_column(path, table.schema_arrow, column, arrow)
+            for batch in table.iter_batches(PARQUET_ROWS, columns=[column], use_threads=False):
+                for value in batch.column(0):
+                    number += 1
+                    yield from _text(value.as_py(), f"{path}, row {number}: {column}", counts)
+    except UnicodeDecodeError:
+        raise CrossNERError(f"{path}, row {number}: {column} is not UTF-8.", hint="Write the table anew.") from None
+    except (arrow.ArrowException, OSError) as problem:
+        said = str(problem).splitlines()[0][:200]
+        raise CrossNERError(f"{path} cannot be read as Parquet, after row {number}: {said}.",
+                            hint="Fetch it again; compare its size or checksum.") from None  # fmt: skip
+
+
+def _check_column(path: Path, schema: Any, column: str, arrow: Any) -> None:
+    """Refuse a table without the column, or with another type of values in it."""
+    if column not in schema.names:
+        raise CrossNERError(f"{path}: found no column {column!r}, only {_listed(schema.names)}.", hint=COLUMN_HINT)
+    found = schema.field(column).type
+    values = found.value_type if arrow.types.is_dictionary(found) else found
+    if not any(is_it(values) for is_it in (arrow.types.is_string, arrow.types.is_large_string,
+                                           arrow.types.is_string_view)):  # fmt: skip
+        raise CrossNERError(f"{path}: the column {column!r} holds {found}, expected strings.", hint=COLUMN_HINT)
