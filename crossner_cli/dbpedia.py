@@ -31,6 +31,10 @@ _TERMS = tuple(
     f"http://www.w3.org/{each}#" for each in ("2002/07/owl", "2000/01/rdf-schema", "1999/02/22-rdf-syntax-ns")
 )
 _BRACKETS = re.compile(r"\s\([^()]*\)$")
+COUNTS = (
+    "type_triples", "types_without_content", "other_triples", "entities", "entities_of_several_types", "labels",
+    "labels_of_untyped", "labels_without_content",
+)  # fmt: skip
 GIVE = "Give --entities the instance types, the labels and the ontology: instance-types*, labels*, ontology*."
 
 
@@ -109,7 +113,7 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
     for each in paths:
         if each not in labels_only and (yield from types.read(each)):
             with_labels.append(each)
-    if not types.counts["types"]:
+    if not types.counts["type_triples"]:
         raise CrossNERError(f"There is no rdf:type with a class in {', '.join(map(str, paths))}.", hint=GIVE)
     known = types.choose()
     if types.counts["entities_of_several_types"] and not types.hierarchy.parents:
@@ -122,13 +126,13 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
         for each in with_labels:
             yield from writer.write(each, stream)
     writer.check(paths)
-    counts = types.counts + writer.counts
+    counts = {name: types.counts[name] + writer.counts[name] for name in COUNTS}
     yield Notice(
         f"RDF lists: {counts['entities']:,} typed entities, {counts['labels']:,} labels in {language!r},"
         f" {writer.types.total():,} names written; {counts['labels_of_untyped']:,} labels are of no typed entity,"
         f" {counts['labels_without_content']:,} are function words or hold no letter."
     )
-    return RdfNames(writer.types, types.hierarchy, dict(counts))
+    return RdfNames(writer.types, types.hierarchy, counts)
 
 
 def _holds_only_labels(path: Path) -> bool:
@@ -173,7 +177,7 @@ class _Types:
             elif triple.predicate == SUBCLASS:
                 self.hierarchy.parents.setdefault(triple.subject, set()).add(triple.value)
             else:
-                self.counts["types"] += 1
+                self.counts["type_triples"] += 1
                 self._keys.append(_key(triple.subject))
                 self._classes.append(self._numbers.setdefault(triple.value, len(self._numbers)))
         return has_labels

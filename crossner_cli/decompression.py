@@ -44,7 +44,7 @@ class OpenFile:
         compression: ``gzip``, ``bzip2``, ``zstd``, or empty.
     """
 
-    stream: BinaryIO
+    stream: io.BufferedReader
     stored: BinaryIO
     compression: str
 
@@ -108,9 +108,9 @@ class _Guarded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes; 0 at the end."""
+        """Read the next bytes, all there are before those that are broken; 0 at the end."""
         try:
-            return int(self._stream.readinto(buffer))
+            return int(self._stream.readinto1(buffer))
         except self._problems as problem:
             raise self._broken(problem) from None
 

@@ -85,6 +85,7 @@ class DumpReader:
     _pieces: list[str] = field(default_factory=list)
     _characters: int = 0
     _title: str = ""
+    _last: str = ""
     _namespace: int | None = None
     _is_redirect: bool = False
     _text: str = ""
@@ -108,16 +109,15 @@ class DumpReader:
                 self._feed(parser, chunk)
                 fed += len(chunk)
                 if fed - parser.CurrentByteIndex > LONGEST_TEXT:
-                    raise CrossNERError(f"{self.path}: a tag is longer than {LONGEST_TEXT} bytes{self._place()}.",
-                                        hint="Give a dump that MediaWiki wrote.")  # fmt: skip
+                    raise self._too_long("tag")
                 yield from self._ready
                 self._ready.clear()
 
     def _next_chunk(self, file: OpenFile) -> bytes:
         try:
-            return file.stream.read(CHUNK)
+            return file.stream.read1(CHUNK)
         except BrokenFileError as problem:
-            raise problem.after(f"{self.counts['pages']} pages, the last one {self._title!r}") from None
+            raise problem.after(self._place()) from None
 
     def _feed(self, parser: Any, chunk: bytes) -> None:
         try:
@@ -125,12 +125,18 @@ class DumpReader:
         except expat.ExpatError as problem:
             place = f"{self.path}:{problem.lineno}"
             if not chunk:
-                raise CrossNERError(f"{place}: the dump is cut off{self._place()}.", hint=FETCH_AGAIN) from None
+                raise CrossNERError(f"{place}: the dump is cut off, after {self._place()}.", hint=FETCH_AGAIN) from None
             said = expat.ErrorString(problem.code)
-            raise CrossNERError(f"{place}: this is no XML ({said}){self._place()}.", hint=FETCH_AGAIN) from None
+            raise CrossNERError(f"{place}: this is no XML ({said}), after {self._place()}.", hint=FETCH_AGAIN) from None
 
     def _place(self) -> str:
-        return f", after {self.counts['pages']} pages, the last one {self._title!r}"
+        return f"{self.counts['pages']} pages, the last one {self._last!r}"
+
+    def _too_long(self, what: str) -> CrossNERError:
+        return CrossNERError(
+            f"{self.path}: a {what} is longer than {LONGEST_TEXT >> 20} MiB, after {self._place()}.",
+            hint="Give a dump that MediaWiki wrote.",
+        )
 
     def _make_parser(self) -> Any:
         parser = expat.ParserCreate()
@@ -178,8 +184,7 @@ class DumpReader:
         self._pieces.append(characters)
         self._characters += len(characters)
         if self._characters > LONGEST_TEXT:
-            raise CrossNERError(f"{self.path}: a text is longer than {LONGEST_TEXT} characters{self._place()}.",
-                                hint="Give a dump that MediaWiki wrote.")  # fmt: skip
+            raise self._too_long("text")
 
     def _end(self, name: str) -> None:
         if name in _CAPTURED:
@@ -194,6 +199,7 @@ class DumpReader:
                 self.site.names.setdefault(int(self._key), set()).add(found.lower())
         elif name == "page":
             self.counts["pages"] += 1
+            self._last = self._title
             if self._namespace in self.namespaces and self._namespace is not None:
                 self.counts["redirects"] += self._is_redirect
                 self._ready.append(Page(self._namespace, self._title, self._is_redirect, self._text))

@@ -14,11 +14,12 @@ from typing import Any, BinaryIO, Literal
 from crossner_cli.decompression import COMPRESSED_ENDINGS, BrokenFileError, open_decompressed
 from crossner_cli.documents import HEAD, format_of, is_writable
 from crossner_cli.errors import CrossNERError
+from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.optional_packages import import_optional
 
 RawFormat = Literal["text", "jsonl", "parquet", "xml", "tar"]
 FORMATS: dict[str, RawFormat] = {
-    ".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".xml": "xml",
+    ".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet",
     ".tar": "tar", ".tgz": "tar",
 }  # fmt: skip
 # A folder's .json files are mostly descriptions of a data set, and a dump is named to be read with its category.
@@ -117,6 +118,8 @@ def refuse_labelled(path: Path) -> None:
 
 def raw_format(path: Path) -> RawFormat:
     """The format that a file's name tells, endings of compression left aside; text where it tells none."""
+    if is_dump(path):
+        return "xml"
     return FORMATS.get(_plain_ending(path.name), "text")
 
 

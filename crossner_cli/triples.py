@@ -99,8 +99,7 @@ def _ending(path: Path) -> str:
 
 def _looks_like_xml(file: OpenFile) -> bool:
     """Whether a file begins as XML does. What is peeked at is read again."""
-    head: bytes = file.stream.peek(64)  # type: ignore[attr-defined]
-    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = file.stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip()
     return head.startswith((b"<?xml", b"<!", b"<rdf:RDF", b"<RDF"))
 
 

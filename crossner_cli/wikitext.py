@@ -34,7 +34,10 @@ _CLOSES = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "["}
 _STYLE, _SWITCH = re.compile(r"'{2,5}"), re.compile(r"__[A-Z]{3,30}__")
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 # A template that is gone leaves its brackets and commas: (listen; born 1950), ( ).
-_EMPTY_BRACKETS, _LOOSE_SEPARATOR = re.compile(r" ?\([\s,;:–-]*\)"), re.compile(r"\(\s*[,;:]\s*")
+_EMPTY_BRACKETS, _FIRST_SEPARATOR = re.compile(r" ?\([\s,;:–-]*\)"), re.compile(r"\(\s*[,;:]\s*")
+_LAST_SEPARATOR = re.compile(r" ?[,;:] ?\)")
+# Former names of the namespace of files, as Bild, are in no dump.
+_FILE = re.compile(r":.*\.(?:jpe?g|png|svg|gif|tiff?|web[mp]|og[gav]|mp[34]|wav|flac|midi?|pdf|djvu)$", re.IGNORECASE)
 _INTERWIKI = re.compile(r"[a-z][a-z-]{1,11}:")
 _LEFT_OF_TABLES = ("{|", "|", "!")
 
@@ -147,7 +150,7 @@ def _plain(nodes: list[Any], dropped: set[str]) -> Iterator[str]:
 
 def _plain_link(node: Any, dropped: set[str]) -> Iterator[str]:
     title = str(node.title).strip()
-    if title.partition(":")[0].strip().replace("_", " ").lower() in dropped:
+    if title.partition(":")[0].strip().replace("_", " ").lower() in dropped or _FILE.search(title):
         return
     if node.text is not None:
         yield from _plain(node.text.nodes, dropped)
@@ -159,6 +162,6 @@ def _tidy(part: str) -> str:
     """A paragraph as one line; empty if it has no letter."""
     lines = [line for line in part.split("\n") if not line.lstrip().startswith(_LEFT_OF_TABLES)]
     text = _SWITCH.sub("", _STYLE.sub("", " ".join(lines)))
-    text = _LOOSE_SEPARATOR.sub("(", _EMPTY_BRACKETS.sub("", text))
-    text = " ".join(text.split())
+    text = _FIRST_SEPARATOR.sub("(", _EMPTY_BRACKETS.sub("", text))
+    text = _LAST_SEPARATOR.sub(")", " ".join(text.split()))
     return text if any(map(str.isalpha, text)) else ""
