@@ -49,6 +49,10 @@ class Hierarchy:
     parents: dict[str, set[str]] = field(default_factory=dict)
     _above: dict[str, set[str]] = field(default_factory=dict)
 
+    def classes(self) -> set[str]:
+        """Every class there is."""
+        return set(self.parents).union(*self.parents.values())
+
     def above(self, name: str) -> set[str]:
         """All superclasses of a class, itself only where it is in a circle."""
         if name not in self._above:
@@ -70,7 +74,7 @@ class Hierarchy:
 
     def below(self, type_name: str) -> set[str]:
         """Local names of the classes below those of a local name, which is among them."""
-        tops = {name for pair in self.parents.items() for name in (pair[0], *pair[1]) if local_name(name) == type_name}
+        tops = {name for name in self.classes() if local_name(name) == type_name}
         return {type_name} | {local_name(name) for name in self.parents if not tops.isdisjoint(self.above(name))}
 
 
@@ -286,7 +290,7 @@ def expand_types(wanted: set[str], found: RdfNames) -> tuple[set[str], dict[str,
     Returns:
         The types to look for, and which classes each type stands for.
     """
-    folded = {name.casefold(): name for name in {*found.types, *map(local_name, found.hierarchy.parents)}}
+    folded = {name.casefold(): name for name in {*map(local_name, found.hierarchy.classes()), *found.types}}
     stands_for: dict[str, Any] = {}
     expanded: set[str] = set()
     for name in sorted(wanted):

@@ -123,6 +123,7 @@ def _corpus_levels(title: str, corpus: Mapping[str, Any]) -> list[Block]:
     dropped = Line(
         f"Read: {figures.count(corpus['lines'])} lines, {figures.count(corpus['sentences'])} sentences;"
         f" dropped as sentences of dev or test: {figures.count(corpus['dropped_leaks'])}"
+        + (f"; records whose text is null: {figures.count(corpus['null_texts'])}" if corpus.get("null_texts") else "")
     )
     return [Table(title, ("level", "sentences", "words", "listed names"), rows), dropped]
 

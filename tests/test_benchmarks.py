@@ -41,11 +41,12 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         import scoring
         import speed
         import text_tagging
+        import wikitext
 
         yield SimpleNamespace(
             adaptation=adaptation, fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time,
             measuring=measuring, memory=memory, method_speed=method_speed, scoring=scoring, speed=speed,
-            text_tagging=text_tagging,
+            text_tagging=text_tagging, wikitext=wikitext,
         )  # fmt: skip
     reset_accelerate()
 
@@ -291,3 +292,11 @@ def test_both_sides_of_scoring_find_the_same_score(
     benchmarks.scoring.main(["--sentences", "60", "--train", "20", "--raw", "10"])
     assert 0 < found[0].f1 < 100 and found[0].f1 == pytest.approx(found[1].f1)
     assert "evaluate --fine-grained" in capsys.readouterr().out
+
+
+def test_reading_a_dump_is_timed_part_by_part(benchmarks: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mwparserfromhell")
+    benchmarks.wikitext.main(["--pages", "3", "--rounds", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert all(line.count("|") == 5 for line in lines)

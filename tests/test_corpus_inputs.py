@@ -25,8 +25,8 @@ for package in ("mwparserfromhell", "pyoxigraph"):
 
 PAGES = [
     page("Category:Music", ""), page("Category:Bands", "[[Category:Music]]"),
-    page("The Owls", "'''The Owls''' are a band.{{ref}} Their singer [[Ada Roe]] met Bob Fox.\n\nThey sang Night Song in "
-         "Rome.[[Category:Bands]]"),
+    page("The Owls", "'''The Owls''' are a band.{{ref}} Their singer [[Ada Roe]] met Bob Fox.\n\n"
+         "They sang Night Song in Rome.[[Category:Bands]]"),
     page("Car", "A car of Ada Roe and Bob Fox.[[Category:Cars]]"),
 ]  # fmt: skip
 MUSIC = "Ada\tB-musicalartist\nRoe\tI-musicalartist\nsang\tO\n\nIn\tO\nRome\tB-location\n"
@@ -97,7 +97,7 @@ def test_types_that_are_asked_for_stand_for_those_below(inputs: Path) -> None:
     _, levels, _ = prepare(inputs, **options, specialised_types="group,Nobody")
     assert levels["task"] == ["The Owls are a band."]
     found = refusal(
-        inputs / "..", **{**options, "specialised_types": "Nobody"}, source=None, target=str(inputs / "songs")
+        inputs / "other", **{**options, "specialised_types": "Nobody"}, source=None, target=str(inputs / "songs")
     )
     assert "no name of the specialised types Nobody" in found.problem and "Singer (1 names)" in found.hint
 
