@@ -17,6 +17,7 @@ from crossner_cli.dbpedia import RdfNames, expand_types, write_names
 from crossner_cli.dbpedia_classes import classes_of_types
 from crossner_cli.errors import CrossNERError
 from crossner_cli.mediawiki_dump import is_dump
+from crossner_cli.names import read_names
 from crossner_cli.progress import Notice, Work
 from crossner_cli.tags import to_spans
 from crossner_cli.triples import is_triples
@@ -102,6 +103,22 @@ def make_lists(
         rdf = yield from write_names(triples, paths[-1], language=language)
         record["rdf"] = {**rdf.counts, "types": dict(sorted(rdf.types.items()))}
     return EntityLists(paths, rdf, others, record)
+
+
+def check_lists(lists: EntityLists, types: set[str] | None, *, level: str | None) -> None:
+    """Find out what is wrong with lists before hours of reading a dump, not after.
+
+    Raises:
+        CrossNERError: A list is malformed, or has none of the types that the level is selected by.
+    """
+    if not lists.paths:
+        return
+    names = read_names(lists.paths)
+    if types and level in (None, "task", "integrated") and types.isdisjoint(names.names_of_type()):
+        raise CrossNERError(
+            f"The entity lists have no name of the specialised types {', '.join(sorted(types))}.",
+            hint=f"Choose other --specialised-types. Types in the list: {names.list_types()}.",
+        )
 
 
 def _write_mentions(path: Path, train: Sequence[Sentence] | None) -> Work[dict[str, int]]:

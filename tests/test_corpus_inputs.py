@@ -102,6 +102,17 @@ def test_types_that_are_asked_for_stand_for_those_below(inputs: Path) -> None:
     assert "no name of the specialised types Nobody" in found.problem and "Singer (1 names)" in found.hint
 
 
+def test_lists_are_checked_before_a_dump_is_read(inputs: Path) -> None:
+    (inputs / "broken.xml").write_text("no dump")
+    (inputs / "names.tsv").write_text("Ada\tsinger\nBob\n")
+    options: dict[str, Any] = {"corpus": [inputs / "broken.xml"], "entities": [inputs / "names.tsv"]}
+    assert "names.tsv:2" in refusal(inputs, **options).problem
+    (inputs / "names.tsv").write_text("Ada\tsinger\n")
+    assert "types poet" in refusal(inputs, **options, specialised_types="poet").problem
+    assert "this is no XML" in refusal(inputs, **options, specialised_types="singer").problem
+    assert "this is no XML" in refusal(inputs, **options, specialised_types="poet", corpus_level="entity").problem
+
+
 def test_the_training_sentences_are_a_list_of_names(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (inputs / "corpus.jsonl.gz").write_bytes(gzip.compress(b'{"body": "Ada Roe left. Rome stood."}\n{"body": null}\n'))
     options = {"corpus": [inputs / "corpus.jsonl.gz"], "text_column": "body", "entities": [Path("train")]}

@@ -11,11 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from crossner_cli.corpus_inputs import TRAIN, choose_types, extract_dumps, make_lists
+from crossner_cli.corpus_inputs import TRAIN, check_lists, choose_types, extract_dumps, make_lists
 from crossner_cli.data import SPLITS, Sentence, write_sentences
 from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
 from crossner_cli.domains import Domain, bundled_domains, find_domain
 from crossner_cli.errors import CrossNERError
+from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.readers import LabelledDomain, read_domain
@@ -265,14 +266,15 @@ def _write_corpus(
     """Write the corpus levels, without the sentences that taggers of these roles are selected and scored on."""
     from crossner_cli.corpora import write_levels
 
-    folder.mkdir()
     held_out = [labelled[role].splits.get(split, []) for role in roles if role in labelled for split in ("dev", "test")]
-    with TemporaryDirectory(prefix=".", dir=folder) as made:
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
         train = labelled["target"].splits.get("train") if "target" in labelled else None
         lists = yield from make_lists(entities, Path(made), language=options.language, train=train)
         types = yield from choose_types(
             specialised_types(options, labelled), lists, are_asked=options.specialised_types is not None
         )
+        if any(map(is_dump, corpus)):
+            check_lists(lists, types, level=options.corpus_level)
         texts, wikipedia = yield from extract_dumps(
             corpus, Path(made), categories=options.wikipedia_category, depth=options.category_depth
         )
