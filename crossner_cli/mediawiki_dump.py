@@ -96,7 +96,12 @@ class DumpReader:
         return self._file.position() if self._file else 0
 
     def pages(self) -> Iterator[Page]:
-        """The pages of the namespaces wanted, redirects among them.
+        """The pages of the namespaces wanted, redirects among them; raises what ``groups`` does."""
+        for group in self.groups():
+            yield from group
+
+    def groups(self) -> Iterator[list[Page]]:
+        """The same pages as they are read: those of each part of the file, which may have none.
 
         Raises:
             CrossNERError: The file is no dump, is cut off or broken, or declares a document type.
@@ -110,8 +115,8 @@ class DumpReader:
                 fed += len(chunk)
                 if fed - parser.CurrentByteIndex > LONGEST_TEXT:
                     raise self._too_long("tag")
-                yield from self._ready
-                self._ready.clear()
+                ready, self._ready = self._ready, []
+                yield ready
 
     def _next_chunk(self, file: OpenFile) -> bytes:
         try:

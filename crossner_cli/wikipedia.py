@@ -22,7 +22,7 @@ from crossner_cli.mediawiki_dump import ARTICLE, CATEGORY, DumpReader, Page, Sit
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.wikitext import UNCLOSED, find_categories, find_paragraphs
 
-PAGES_BETWEEN_SIGNS = 500
+GROUPS_BETWEEN_SIGNS = 8  # of 256 KiB at most
 NEAREST = 8
 
 
@@ -133,12 +133,13 @@ def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> W
     """Write the articles that are in a category reached, or all of them if none is asked for."""
     counts = Counter(dict.fromkeys(("pages", "redirects", "articles", "kept", "paragraphs", "malformed"), 0))
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for reader, page, (find, extract) in _pages(dumps, ARTICLE, counts, _make_readers):
+        for reader, page, readers in _pages(dumps, ARTICLE, counts, _make_readers):
             if page is None:
                 yield _sign("read articles", dumps, reader, counts["kept"], "articles kept")
                 continue
             if page.is_redirect:
                 continue
+            find, extract = readers
             counts["articles"] += 1
             if reached and reached.keys().isdisjoint(find(page.text)):
                 continue
@@ -159,12 +160,12 @@ def _pages(
     """The pages of one namespace with what was made for their wiki; now and then None, as a sign of life."""
     for path in dumps:
         reader = DumpReader(path, {namespace})
-        made, signed = None, 0
-        for page in reader.pages():
-            made = made or make(reader.site)
-            yield reader, page, made
-            if reader.counts["pages"] - signed >= PAGES_BETWEEN_SIGNS:
-                signed = reader.counts["pages"]
+        made = None
+        for number, group in enumerate(reader.groups()):
+            made = made or (make(reader.site) if group else None)
+            for page in group:
+                yield reader, page, made
+            if number % GROUPS_BETWEEN_SIGNS == 0:
                 yield reader, None, made
         counts.update(reader.counts)
 
