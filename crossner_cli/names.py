@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,17 +63,12 @@ def read_names(paths: Sequence[Path]) -> Names:
     """
     types: dict[Name, tuple[str, ...]] = {}
     counts = Counter({"lines": 0, "blank_lines": 0, "names": 0, "repeated": 0, "names_with_several_types": 0})
-    for path in paths:
-        for number, line in open_lines(path):
-            counts["lines"] += 1
-            if not line.strip():
-                counts["blank_lines"] += 1
-                continue
-            name, entity_type = _parse_name(path, number, line)
-            known = types.setdefault(name, ())
-            counts["repeated"] += entity_type in known
-            if entity_type not in known:
-                types[name] = (*known, entity_type)
+    for text, entity_type in read_entries(paths, counts):
+        name = tuple(word.text for word in find_words(text))
+        known = types.setdefault(name, ())
+        counts["repeated"] += entity_type in known
+        if entity_type not in known:
+            types[name] = (*known, entity_type)
     if not types:
         raise CrossNERError(
             f"The entity lists hold no name: {', '.join(map(str, paths))}.", hint="Write a line each: name<TAB>type."
@@ -85,7 +80,26 @@ def read_names(paths: Sequence[Path]) -> Names:
     return Names(types, {word: tuple(sorted(found, reverse=True)) for word, found in lengths.items()}, dict(counts))
 
 
-def _parse_name(path: Path, number: int, line: str) -> tuple[Name, str]:
+def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[tuple[str, str]]:
+    """Read lists of names, a line each: ``name<TAB>type``; return names as written, and types.
+
+    Args:
+        paths: The lists.
+        counts: Where ``lines`` and ``blank_lines`` are counted.
+
+    Raises:
+        CrossNERError: A line is not of that form.
+    """
+    for path in paths:
+        for number, line in open_lines(path):
+            counts["lines"] += 1
+            if line.strip():
+                yield _parse_entry(path, number, line)
+            else:
+                counts["blank_lines"] += 1
+
+
+def _parse_entry(path: Path, number: int, line: str) -> tuple[str, str]:
     """Read a line of an entity list."""
     fields = line.split("\t")
     if len(fields) != 2 or not fields[0].strip() or not fields[1] or len(fields[1].split()) != 1:
@@ -94,4 +108,4 @@ def _parse_name(path: Path, number: int, line: str) -> tuple[Name, str]:
             hint="Put one tab between the name and its type, and no white space into the type. A list of one type"
             " becomes such a file with: sed 's/$/\\tperson/' names.txt > names.tsv",
         )
-    return tuple(word.text for word in find_words(fields[0])), fields[1].strip()
+    return fields[0], fields[1].strip()

@@ -18,7 +18,7 @@ DECODING_HELP = (
     "legal: give only tag sequences that the scheme allows; any: the likeliest tags, as the papers do; trained: as the "
     "tagger was trained."
 )
-EVERY_COMMAND, DEVICE, OPTIMISATION = "Every command", "Device", "Optimisation"
+EVERY_COMMAND, DEVICE, OPTIMISATION, RAW_TEXT = "Every command", "Device", "Optimisation", "Raw text"
 
 
 def option(
@@ -160,7 +160,39 @@ class PrepareData(Command):
     )  # fmt: skip
     min_entities: int = option(2, "Distinct names that make an entity-level sentence.", minimum=1)
     task_upsample: int = option(2, "Times the task level counts in the integrated level.", minimum=1)
-    workers: int = option(1, "Processes that select sentences.", minimum=1, counts=False)
+    names_case: Literal["exact", "smart", "ignore"] = option(
+        "exact", "Find names as written, in any case, or (smart) only those without a capital letter in any case.",
+        panel=RAW_TEXT,
+    )  # fmt: skip
+    sentences_per_line: bool = option(
+        False, "A line of the corpus is one sentence: look for no others in it.", "--sentences-per-line", panel=RAW_TEXT
+    )
+    drop_duplicates: Literal["no", "exact", "near"] = option(
+        "no", "Leave out repeated sentences: the same but for case, spaces and final stop; near: nearly the same too.",
+        panel=RAW_TEXT,
+    )  # fmt: skip
+    drop_boilerplate: bool = option(
+        False, "Leave out sentences of under 3 words, of under half letters, or with a phrase of web pages.",
+        "--drop-boilerplate", panel=RAW_TEXT,
+    )  # fmt: skip
+    weak_labels: bool = option(
+        False, "Write the selected sentences, labelled by the names in them, as the data set weak-labels/.",
+        "--weak-labels", panel=RAW_TEXT,
+    )  # fmt: skip
+    executor: Literal["local", "slurm", "ray"] = option(
+        "local", "Where sentences are selected: on this machine, or on a cluster that shares the run's disk.",
+        counts=False, panel=RAW_TEXT,
+    )  # fmt: skip
+    workers: int | None = option(
+        None, "Processes that select sentences; default: all cores here, on Slurm as many as there are parts.",
+        minimum=1, counts=False, panel=RAW_TEXT,
+    )  # fmt: skip
+    slurm_partition: str | None = option(None, "Partition for --executor slurm.", counts=False, panel=RAW_TEXT)
+    slurm_time: str = option("04:00:00", "Time limit of a part for --executor slurm.", counts=False, panel=RAW_TEXT)
+    slurm_arguments: list[str] = option(
+        [], "A further argument of sbatch, as account=nlp; repeat the flag.", "--slurm-argument",
+        counts=False, panel=RAW_TEXT,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,12 +44,12 @@ def corpus_files(paths: Sequence[Path]) -> tuple[int, list[Path]]:
     """
     named: list[tuple[Any, Path]] = []
     for path in paths:
-        status = _status(path)
+        status = status_of(path)
         if status is None or not stat.S_ISDIR(status.st_mode):
             named.append((path if status is None else (status.st_dev, status.st_ino), path))
             continue
         files = sorted(file for file in path.rglob("*") if _is_corpus_name(file.name))
-        below = [(file, found) for file in files if (found := _status(file)) and stat.S_ISREG(found.st_mode)]
+        below = [(file, found) for file in files if (found := status_of(file)) and stat.S_ISREG(found.st_mode)]
         if not below:
             endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS[1:])
             raise CrossNERError(
@@ -100,7 +100,7 @@ def refuse_labelled(path: Path) -> None:
     Raises:
         CrossNERError: The first lines look so, or cannot be read.
     """
-    status = _status(path)
+    status = status_of(path)
     if status is None or not stat.S_ISREG(status.st_mode):  # what is no plain file can be read but once
         return
     if raw_format(path) != "text":
@@ -135,7 +135,7 @@ def _is_corpus_name(name: str) -> bool:
     return ending in FOLDER_ENDINGS or (not ending and Path(name.lower()).suffix in COMPRESSED_ENDINGS)
 
 
-def _status(path: Path) -> os.stat_result | None:
+def status_of(path: Path) -> os.stat_result | None:
     """What the system knows of a path; None where opening it will say what is wrong."""
     try:
         return path.stat()

@@ -114,18 +114,36 @@ def _overlaps(domains: Mapping[str, Any], statistics: Mapping[str, Any]) -> list
     return [Line(text) for text in lines]
 
 
+DROPPED = {
+    "dropped_duplicates": "as repeated",
+    "dropped_near_duplicates": "as nearly repeated",
+    "dropped_few_words": "as too short",
+    "dropped_few_letters": "as mostly no letters",
+    "dropped_web_phrases": "as text of web pages",
+    "null_texts": "as records whose text is null",
+}
+
+
 def _corpus_levels(title: str, corpus: Mapping[str, Any]) -> list[Block]:
     rows = [
         (level, *(figures.count(number) for number in (
-            counts["sentences"], counts["words"], sum(counts["mentions"].values()))))
+            counts["documents"], counts["sentences"], counts["words"], sum(counts["mentions"].values()))))
         for level, counts in corpus["levels"].items()
     ]  # fmt: skip
-    dropped = Line(
-        f"Read: {figures.count(corpus['lines'])} lines, {figures.count(corpus['sentences'])} sentences;"
-        f" dropped as sentences of dev or test: {figures.count(corpus['dropped_leaks'])}"
-        + (f"; records whose text is null: {figures.count(corpus['null_texts'])}" if corpus.get("null_texts") else "")
-    )
-    return [Table(title, ("level", "sentences", "words", "listed names"), rows), dropped]
+    documents, sentences = (figures.count(corpus[name]) for name in ("documents", "sentences"))
+    dropped = {"dropped_leaks": "as sentences of dev or test"} | DROPPED
+    left_out = [f"{why} {figures.count(corpus[key])}" for key, why in dropped.items() if key in corpus]
+    lines = [Line(f"Read: {documents} lines or documents, {sentences} sentences; dropped {', '.join(left_out)}")]
+    if "weak_labels" in corpus:
+        weak = corpus["weak_labels"]
+        lines.append(
+            Line(
+                f"Labelled by names, in weak-labels/: {figures.count(weak['sentences'])} sentences,"
+                f" {figures.count(weak['mentions'])} names"
+                f" (within words, left out: {figures.count(weak['dropped_mentions_within_words'])})"
+            )
+        )
+    return [Table(title, ("level", "documents", "sentences", "words", "listed names"), rows), *lines]
 
 
 def training_tables(manifest: Manifest) -> list[Block]:

@@ -46,14 +46,14 @@ def _set(words: str) -> frozenset[str]:
 
 # The re module knows no category of marks, and \w leaves out the vowel signs of Indic and other scripts. The scan ends
 # where emoji begin; beyond them only tags and variation selectors are marks.
-_MARKS = "\u00ad\U000e0001-\U000e01ef" + _ranges(
+MARKS = "\u00ad\U000e0001-\U000e01ef" + _ranges(
     [code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)) in {"Mn", "Mc", "Me", "Cf"}]
 )
-_ONE_BY_ONE = "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_ONE_BY_ONE += "\uff66-\uff9f\U00020000-\U0003ffff"
+ONE_BY_ONE = "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+ONE_BY_ONE += "\uff66-\uff9f\U00020000-\U0003ffff"
 _SKIN = "\U0001f3fb-\U0001f3ff"
-_LETTER = rf"[^\W{_ONE_BY_ONE}]"
-_RUN = rf"{_LETTER}++(?:[{_MARKS}]++{_LETTER}*+)*+"
+_LETTER = rf"[^\W{ONE_BY_ONE}]"
+_RUN = rf"{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+"
 _CLOSERS = r"\"'’”»)\]}"
 
 _WORD = re.compile(
@@ -74,9 +74,9 @@ _WORD = re.compile(
     | </?[A-Za-z][\w-]{{0,20}}>                                          # <unk>
     | `` | '' | \.{{2,}} | -{{2,}} | :{{2,}} | [!?]+ | \*+ | =+
     | [\U0001f1e6-\U0001f1ff]{{2}}
-    | [\u2600-\u27bf\U0001f000-\U0001faff][{_MARKS}{_SKIN}]*+
-      (?:(?<=\u200d)[\u2600-\u27bf\U0001f000-\U0001faff][{_MARKS}{_SKIN}]*+)*+
-    | \S[{_MARKS}]*+
+    | [\u2600-\u27bf\U0001f000-\U0001faff][{MARKS}{_SKIN}]*+
+      (?:(?<=\u200d)[\u2600-\u27bf\U0001f000-\U0001faff][{MARKS}{_SKIN}]*+)*+
+    | \S[{MARKS}]*+
     """,
     re.VERBOSE,
 )
@@ -102,7 +102,7 @@ _SENTENCE_STARTS = _set(
     "When Where As But And Or However Although Though If Since Because By To Our His Her Their My Here Also "
     "Furthermore Moreover Thus Therefore Hence Meanwhile According Both Many Most Some Such What Who Why How"
 )
-_STOPS = frozenset(".!?…。！？｡।॥؟۔።։")
+STOPS = frozenset(".!?…。！？｡।॥؟۔።։")
 _STOPS_WITHOUT_SPACE = frozenset("。！？｡")
 _CLOSING = frozenset([")", "]", "}", "”", "’", "»", "''", "-RRB-", "」", "』", "）", "】"])
 _PAIRED = frozenset(['"', "'"])
@@ -118,7 +118,7 @@ def find_words(text: str) -> list[Word]:
         if match.lastindex is None:
             words.append(Word(match.group(), *match.span()))
         else:
-            is_first = not words or words[-1].text[-1] in _STOPS or "\n" in text[words[-1].end : match.start()]
+            is_first = not words or words[-1].text[-1] in STOPS or "\n" in text[words[-1].end : match.start()]
             words.extend(_cut(match, is_first))
     return words
 
@@ -190,7 +190,7 @@ def _sentence_ends(text: str, words: list[Word], line_breaks: int) -> Iterator[i
         if breaks or (is_stopped and _starts(word, gap > 0 or previous in _STOPS_WITHOUT_SPACE)):
             quotes = dict.fromkeys(_PAIRED, 0)
             yield position
-        is_stopped = word[-1] in _STOPS and _may_end(words, position)
+        is_stopped = word[-1] in STOPS and _may_end(words, position)
         if word in _PAIRED:
             quotes[word] += 1
 
@@ -215,7 +215,7 @@ def _closes(text: str, words: list[Word], position: int, quotes: dict[str, int])
 def _starts(word: str, is_apart: bool) -> bool:
     """Tell whether a word may start a sentence: it is no lower-case word and no mark that needs one before it."""
     first = word[1] if word[0] in "@#" and len(word) > 1 else word[0]
-    return is_apart and not first.islower() and first not in _STOPS and first not in ",;:)]}%'’"
+    return is_apart and not first.islower() and first not in STOPS and first not in ",;:)]}%'’"
 
 
 def _may_end(words: list[Word], position: int) -> bool:
@@ -224,7 +224,7 @@ def _may_end(words: list[Word], position: int) -> bool:
     following = words[position + 1].text if position + 1 < len(words) else ""
     if text != ".":
         stem = text.rstrip(".")
-        is_mark = not stem or stem[0] in _STOPS
+        is_mark = not stem or stem[0] in STOPS
         return is_mark or (following in _SENTENCE_STARTS and stem.lower() not in _NEVER_LAST and not stem.isdecimal())
     previous, _, end = words[position - 1] if position else Word("", 0, start)
     if end == start:

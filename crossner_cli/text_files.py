@@ -28,8 +28,54 @@ def open_lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
+def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
+    """Read the lines that begin in a part of a text file, in pieces of whole lines, as ``open_lines`` reads them.
+
+    Args:
+        path: The file.
+        start: First byte of the part.
+        end: The byte behind it.
+        size: About how many bytes a piece has.
+
+    Returns:
+        Lines with a line feed between, none after the last.
+
+    Raises:
+        CrossNERError: The file cannot be read, or a line is not UTF-8.
+    """
+    with open_bytes(path) as stream:
+        # A line belongs to the part in which it begins: not the one that the byte before the part is of.
+        stream.seek(max(start - 1, 0))
+        if start:
+            stream.readline()
+        while (place := stream.tell()) < end:
+            data = stream.read(min(size, end - place))
+            if not data.endswith(b"\n"):
+                data += stream.readline()
+            if not data:
+                return
+            text = _decode_lines(path, place, data).replace("\r\n", "\n").removesuffix("\n").removesuffix("\r")
+            yield text if place else text.removeprefix(BYTE_ORDER_MARK)
+
+
+def _decode_lines(path: Path, place: int, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        begin = data.rfind(b"\n", 0, problem.start) + 1
+        with open_bytes(path) as stream:
+            before = sum(1 for _ in _lines_before(stream, place + begin))
+        line = data[begin:].partition(b"\n")[0].removesuffix(b"\r")
+        return _decode(path, before + 1, line)
+
+
+def _lines_before(stream: BinaryIO, place: int) -> Iterator[bytes]:
+    while stream.tell() < place:
+        yield stream.readline()
+
+
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading.
+    """Open a file to read its bytes.
 
     Raises:
         CrossNERError: The path is missing, a folder or not readable.

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpora import LEVELS, write_levels
+from crossner_cli.corpora import LEVELS, Selection, write_levels
+from crossner_cli.corpus_executors import Execution
 from crossner_cli.errors import CrossNERError
 from crossner_cli.names import Name, Names, read_names
-from crossner_cli.progress import Notice, Progress, exhaust
+from crossner_cli.progress import Notice, Progress, Work, exhaust
 from crossner_cli.text_files import open_lines
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
@@ -43,13 +44,19 @@ def entities(tmp_path: Path) -> Path:
 
 
 def write(corpus: Path | list[Path], entities: Path | None, folder: Path, **options: Any) -> dict[str, Any]:
-    """Write levels with the options of the command as defaults."""
-    defaults: dict[str, Any] = {
-        "level": None, "specialised_types": {"paper"}, "min_entities": 2, "task_upsample": 2, "excluded": set(),
-        "workers": 1,
-    }  # fmt: skip
+    """Write levels."""
+    return exhaust(work(corpus, entities, folder, **options))
+
+
+def work(corpus: Path | list[Path], entities: Path | None, folder: Path, **options: Any) -> Work[dict[str, Any]]:
+    """The work of writing levels, with the options of the command as defaults."""
+    execution = Execution(workers=options.pop("workers", 1))
+    given = {"specialised_types": {"paper"}, **options}
+    for name in ("specialised_types", "excluded"):
+        given[name] = None if given.get(name, ()) is None else frozenset(given.get(name, ()))
     paths = corpus if isinstance(corpus, list) else [corpus]
-    return exhaust(write_levels(paths, [entities] if entities else [], folder, **{**defaults, **options}))
+    selection = Selection(**given, execution=execution)
+    return write_levels(paths, [entities] if entities else [], folder, selection)
 
 
 def read(folder: Path, level: str) -> list[str]:
@@ -70,16 +77,18 @@ def test_each_level_holds_its_sentences(corpus: Path, entities: Path, tmp_path: 
     assert read(tmp_path / "out", "entity") == ["Ada Lovelace lived in London.", times]
     assert read(tmp_path / "out", "task") == [times]
     assert read(tmp_path / "out", "integrated") == ["Ada Lovelace lived in London.", times, times, times]
-    assert files_of(tmp_path / "out") == sorted(f"{level}.txt" for level in LEVELS)
+    assert files_of(tmp_path / "out") == sorted(f"{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions"))
     assert statistics == {
-        "lines": 4, "blank_lines": 1, "sentences": 5, "dropped_leaks": 0, "sentences_without_names": 1,
+        "documents": 3, "blank_lines": 1, "sentences": 5, "dropped_leaks": 0, "sentences_without_names": 1,
         "names": {"lines": 6, "blank_lines": 0, "names": 5, "repeated": 0, "names_with_several_types": 1,
                   "types": {"city": 3, "paper": 1, "person": 2}},
         "levels": {
-            "domain": {"sentences": 5, "words": 35, "mentions": {"city": 6, "paper": 1, "person": 2}},
-            "entity": {"sentences": 2, "words": 18, "mentions": {"city": 2, "paper": 1, "person": 2}},
-            "task": {"sentences": 1, "words": 12, "mentions": {"city": 1, "paper": 1, "person": 1}},
-            "integrated": {"sentences": 4, "words": 42, "mentions": {"city": 4, "paper": 3, "person": 4}},
+            "domain": {"documents": 3, "sentences": 5, "words": 35, "mentions": {"city": 6, "paper": 1, "person": 2}},
+            "entity": {"documents": 2, "sentences": 2, "words": 18, "mentions": {"city": 2, "paper": 1, "person": 2}},
+            "task": {"documents": 1, "sentences": 1, "words": 12, "mentions": {"city": 1, "paper": 1, "person": 1}},
+            "integrated": {
+                "documents": 4, "sentences": 4, "words": 42, "mentions": {"city": 4, "paper": 3, "person": 4}
+            },
         },
     }  # fmt: skip
 
@@ -95,32 +104,25 @@ def test_without_names_only_the_domain_level_is_made(corpus: Path, tmp_path: Pat
 def test_one_level_leaves_no_other_file(corpus: Path, entities: Path, tmp_path: Path, level: str) -> None:
     write(corpus, entities, tmp_path / "all")
     write(corpus, entities, tmp_path / "one", level=level)
-    assert files_of(tmp_path / "one") == [f"{level}.txt"]
+    assert files_of(tmp_path / "one") == [f"{level}.mentions", f"{level}.txt"]
     assert read(tmp_path / "one", level) == read(tmp_path / "all", level)
 
 
 def test_levels_without_specialised_types_are_left_out_with_a_notice(
     corpus: Path, entities: Path, tmp_path: Path
 ) -> None:
-    work = write_levels(
-        [corpus, corpus], [entities], tmp_path / "out", level=None, specialised_types=None, min_entities=2,
-        task_upsample=2, excluded=set(), workers=1,
-    )  # fmt: skip
-    events = list(work)
+    events = list(work([corpus, corpus], entities, tmp_path / "out", specialised_types=None))
     assert ["left out" in event.text or "once" in event.text for event in events if isinstance(event, Notice)] == [
         True
     ] * 2
-    last = events[-1]
-    assert isinstance(last, Progress) and last.done == last.total == len(TEXT)
-    assert files_of(tmp_path / "out") == ["domain.txt", "entity.txt"]
+    read = [event for event in events if isinstance(event, Progress) and event.unit == "bytes"]
+    assert read[-1].done == read[-1].total == len(TEXT)
+    assert files_of(tmp_path / "out") == ["domain.mentions", "domain.txt", "entity.mentions", "entity.txt"]
 
 
 def test_a_specialised_type_without_names_among_others_is_told(corpus: Path, entities: Path, tmp_path: Path) -> None:
-    work = write_levels(
-        [corpus], [entities], tmp_path / "out", level="task", specialised_types={"paper", "song"}, min_entities=2,
-        task_upsample=2, excluded=set(), workers=1,
-    )  # fmt: skip
-    assert Notice("The entity lists have no name of the specialised types song.") in list(work)
+    events = list(work(corpus, entities, tmp_path / "out", level="task", specialised_types={"paper", "song"}))
+    assert Notice("The entity lists have no name of the specialised types song.") in events
     assert len(read(tmp_path / "out", "task")) == 1
 
 
@@ -296,7 +298,7 @@ def test_an_earlier_level_survives_a_failure(corpus: Path, entities: Path, tmp_p
     with pytest.raises(CrossNERError):
         write(corpus, entities, tmp_path / "out", level="entity", min_entities=9)
     assert read(tmp_path / "out", "entity") == before
-    assert files_of(tmp_path / "out") == ["entity.txt"]
+    assert files_of(tmp_path / "out") == ["entity.mentions", "entity.txt"]
 
 
 def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
@@ -329,7 +331,7 @@ def test_wikipedia_sentences_are_selected(tmp_path: Path) -> None:
     corpus, entities = folder / "wikipedia_sentences.txt", folder / "wikipedia_entities.tsv"
     statistics = write(corpus, entities, tmp_path / "out", specialised_types={"ORG"})
     found = statistics["levels"]
-    assert statistics["lines"] == 23187
+    assert statistics["documents"] + statistics["blank_lines"] == 23187
     assert statistics["names"]["lines"] == 21576
     assert 530_000 < found["domain"]["words"] < 540_000
     assert found["domain"]["sentences"] > found["entity"]["sentences"] > found["task"]["sentences"] > 1000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from crossner_cli.corpora import Selection
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.domains import SAMPLES, find_domain, known_domains
 from crossner_cli.errors import CrossNERError
@@ -338,14 +339,14 @@ def corpora(monkeypatch):
     """A stand-in for the module that writes corpus levels; keeps what it was called with."""
     calls = []
 
-    def write_levels(corpus, entities, folder, **settings):
-        calls.append({"corpus": corpus, "entities": entities, **settings})
+    def write_levels(corpus, entities, folder, selection):
+        calls.append({"corpus": corpus, "entities": entities, **vars(selection)})
         folder.mkdir()
         (folder / "domain.txt").write_text("Rome has dishes\n")
         yield Progress("corpus", 1)
         return {"domain": {"lines": 1}}
 
-    module = types.SimpleNamespace(write_levels=write_levels)
+    module = types.SimpleNamespace(write_levels=write_levels, Selection=Selection)
     monkeypatch.setitem(sys.modules, "crossner_cli.corpora", module)
     return calls
 
@@ -394,7 +395,9 @@ def test_the_bundled_raw_text_makes_all_four_levels(run):
     bundled = [Path("sample-target")]
     manifest = prepare(run, source="sample-source", target="sample-target", corpus=bundled, entities=bundled)
     levels = ["domain", "entity", "integrated", "task"]
-    assert files_in(run.folder("prepare-data") / "corpus") == [f"{level}.txt" for level in levels]
+    assert files_in(run.folder("prepare-data") / "corpus") == [
+        f"{level}.{kind}" for level in levels for kind in ("mentions", "txt")
+    ]
     assert sorted(manifest["result"]["corpus"]["levels"]) == levels
 
 

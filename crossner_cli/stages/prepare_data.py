@@ -20,10 +20,11 @@ from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.readers import LabelledDomain, read_domain
-from crossner_cli.run_directory import Manifest, RunDirectory, digest_path, write_json
+from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory, digest_path, write_json
 from crossner_cli.tags import OUTSIDE
 
 COMMAND = "prepare-data"
+SELECTED = ".selection"  # where ``write_levels`` keeps what it has done
 # Lines of raw text that are enough to tell the 5,000 most frequent words.
 VOCABULARY_LINES = 1_000_000
 
@@ -53,14 +54,31 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
             return stage.finished
-        # All of it is done again after an interruption: what is there, with the record to continue from, goes.
-        shutil.rmtree(stage.draft)
-        stage.draft.mkdir()
+        _keep_selected(stage.draft)
         try:
             result = yield from _prepare(stage.draft, options, domains, corpus, source_corpus, entities)
             return stage.finish(result)
         finally:
-            shutil.rmtree(stage.draft, ignore_errors=True)
+            if not _keep_selected(stage.draft):
+                shutil.rmtree(stage.draft, ignore_errors=True)
+
+
+def _keep_selected(draft: Path) -> bool:
+    """Empty a draft but for what was selected from raw text, and the record to go on from; tell whether any was.
+
+    All else is done again after an interruption.
+    """
+    if not draft.is_dir():
+        return False
+    kept = [path for path in draft.glob(f"*/{SELECTED}") if path.is_dir()]
+    for path in draft.rglob("*"):
+        is_kept = path.name == DRAFT or any(path in (one, one.parent) or one in path.parents for one in kept)
+        if not is_kept and path.is_file():
+            path.unlink()
+    for path in draft.iterdir():
+        if path.is_dir() and path not in {one.parent for one in kept}:
+            shutil.rmtree(path)
+    return bool(kept)
 
 
 def _check(options: PrepareData) -> None:
@@ -76,6 +94,8 @@ def _check(options: PrepareData) -> None:
         raise CrossNERError("--train-limit-seed draws a sample of no size.", hint="Add --train-limit N.")
     if options.corpus_level is not None and not options.corpus:
         raise CrossNERError("--corpus-level selects from a corpus, and there is none.", hint="Add --corpus PATH.")
+    if options.weak_labels and not options.entities:
+        raise CrossNERError("--weak-labels needs names to label with.", hint="Add --entities LIST.")
     if options.entities and not options.corpus:
         raise CrossNERError("--entities select sentences of a corpus, and there is none.", hint="Add --corpus PATH.")
     if options.wikipedia_category and not options.corpus:
@@ -141,7 +161,7 @@ def _prepare(
         levels = yield from _write_corpus(folder / "corpus", options, labelled, corpus, entities)
     source_levels: dict[str, Any] = {}
     if source_corpus:
-        plain = dataclasses.replace(options, corpus_level="domain", wikipedia_category=[])
+        plain = dataclasses.replace(options, corpus_level="domain", wikipedia_category=[], weak_labels=False)
         source_levels = yield from _write_corpus(
             folder / "source-corpus", plain, labelled, source_corpus, [], tuple(labelled)
         )
@@ -264,7 +284,8 @@ def _write_corpus(
     roles: tuple[str, ...] = ("target",),
 ) -> Work[dict[str, Any]]:  # fmt: skip
     """Write the corpus levels, without the sentences that taggers of these roles are selected and scored on."""
-    from crossner_cli.corpora import write_levels
+    from crossner_cli.corpora import Selection, write_levels
+    from crossner_cli.corpus_executors import Execution
 
     held_out = [labelled[role].splits.get(split, []) for role in roles if role in labelled for split in ("dev", "test")]
     with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
@@ -278,18 +299,24 @@ def _write_corpus(
         texts, wikipedia = yield from extract_dumps(
             corpus, Path(made), categories=options.wikipedia_category, depth=options.category_depth
         )
-        levels: dict[str, Any] = yield from write_levels(
-            texts,
-            lists.paths,
-            folder,
+        selection = Selection(
             level=options.corpus_level,
-            specialised_types=types,
+            specialised_types=None if types is None else frozenset(types),
             min_entities=options.min_entities,
             task_upsample=options.task_upsample,
-            excluded={tuple(word.lower() for word in each.words) for split in held_out for each in split},
-            workers=options.workers,
-            text_column=options.text_column,
-        )
+            excluded=frozenset(tuple(word.lower() for word in each.words) for split in held_out for each in split),
+            names_case=options.names_case,
+            one_a_line=options.sentences_per_line,
+            column=options.text_column,
+            duplicates=options.drop_duplicates,
+            drop_boilerplate=options.drop_boilerplate,
+            weak_labels=folder.with_name("weak-labels") if options.weak_labels else None,
+            execution=Execution(
+                executor=options.executor, workers=options.workers, slurm_partition=options.slurm_partition,
+                slurm_time=options.slurm_time, slurm_arguments=tuple(options.slurm_arguments),
+            ),
+        )  # fmt: skip
+        levels: dict[str, Any] = yield from write_levels(texts, lists.paths, folder, selection)
     read = {"wikipedia": wikipedia, "lists": lists.record}
     return levels | {name: record for name, record in read.items() if record}
 

@@ -1,0 +1,199 @@
+"""Raw text in parts that processes share, and the sentences of a part, thousands at a time."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_cli.raw_files import read_texts, refuse_labelled, status_of
+from crossner_cli.text import STOPS, segment
+from crossner_cli.text_files import read_pieces
+
+BYTES_OF_PART, BYTES_OF_PIECE, TEXTS_OF_PIECE = 1 << 25, 1 << 18, 1000
+FINAL_STOPS = ".!?\N{HORIZONTAL ELLIPSIS}"
+PLAIN = frozenset({".txt", ".text", ""})
+PARAGRAPH = "\u2029"  # ends a sentence wherever it stands
+SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace() and chr(code) not in f" \n{PARAGRAPH}"]
+# Nothing behind the stop but more stops and one closing mark: then the splitter finds no second sentence.
+_MAY_SPLIT = re.compile(rf"[{''.join(sorted(STOPS))}](?![{FINAL_STOPS}]*+[\"'”’»)\]}}]?$)|{PARAGRAPH}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a corpus, read by one process.
+
+    Args:
+        path: A file.
+        start: First byte, and a line belongs to the part in which it begins.
+        end: The byte behind the last; None where the file is read as a whole.
+        size: About how many bytes are read.
+    """
+
+    path: Path
+    start: int = 0
+    end: int | None = None
+    size: int = 0
+
+    def to_json(self) -> list[Any]:
+        """What ``Part.from_json`` takes."""
+        return [str(self.path), self.start, self.end, self.size]
+
+    @classmethod
+    def from_json(cls, record: Sequence[Any]) -> Part:
+        """Read what ``to_json`` gave."""
+        return cls(Path(record[0]), record[1], record[2], record[3])
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Some sentences of a part.
+
+    Args:
+        texts: Each with single spaces between its words.
+        documents: The document of each, ascending, (S,); a line of plain text is a document.
+    """
+
+    texts: list[str]
+    documents: NDArray[np.int64]
+
+    def kept(self, keep: NDArray[np.bool_]) -> Sentences:
+        """Those sentences that are to be kept, (S,)."""
+        return self if keep.all() else Sentences(list(compress(self.texts, keep.tolist())), self.documents[keep])
+
+
+def cut_into_parts(files: Sequence[Path], bytes_of_part: int = BYTES_OF_PART) -> list[Part]:
+    """Cut a corpus into parts: plain text at lines, all else by file. The parts do not depend on who reads them.
+
+    Raises:
+        CrossNERError: A plain file cannot be read, or is labelled data.
+    """
+    parts: list[Part] = []
+    for path in files:
+        status = status_of(path)
+        size = status.st_size if status else 0
+        is_plain = path.suffix.lower() in PLAIN
+        if is_plain:
+            refuse_labelled(path)
+        if status is None or not is_plain or not stat.S_ISREG(status.st_mode):
+            parts.append(Part(path, size=size))
+        else:
+            starts = range(0, max(size, 1), bytes_of_part)
+            parts += [Part(path, start, end := min(start + bytes_of_part, size), end - start) for start in starts]
+    return parts
+
+
+def read_sentences(
+    part: Part, counts: Counter[str], *, one_a_line: bool, excluded: frozenset[str], column: str = "text"
+) -> Iterator[Sentences]:
+    """Read the sentences of a part.
+
+    Args:
+        part: What to read.
+        counts: Where ``documents``, ``blank_lines``, ``sentences`` and ``dropped_leaks`` are counted.
+        one_a_line: A line is a sentence; else its sentences are found as ``predict`` finds them.
+        excluded: Keys of sentences to leave out, as ``leak_key`` makes them.
+        column: The field of records that holds the text.
+
+    Raises:
+        CrossNERError: The file cannot be read, or is not UTF-8.
+    """
+    for texts in _texts(part, counts, one_a_line, column):
+        found = _whole_lines(texts) if one_a_line else _split(texts)
+        counts["sentences"] += len(found.texts)
+        if excluded and texts:
+            keep = _not_excluded(found, texts, excluded)
+            counts["dropped_leaks"] += len(keep) - int(keep.sum())
+            found = found.kept(keep)
+        yield found
+
+
+def leak_key(text: str) -> str:
+    """What two sentences share that differ only in case, in the final stop and in how they are cut into words."""
+    letters = "".join(text.split()).lower()
+    return letters.rstrip(FINAL_STOPS) or letters
+
+
+def with_single_spaces(text: str, *, paragraphs: bool = False) -> str:
+    """Make every run of white space within a line one space, and none at its ends.
+
+    Args:
+        text: Lines.
+        paragraphs: Whether paragraph separators are spaces too.
+    """
+    for space in (*SPACES, PARAGRAPH) if paragraphs else SPACES:
+        if space in text:
+            text = text.replace(space, " ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    if " \n" in text or "\n " in text:
+        text = text.replace(" \n", "\n").replace("\n ", "\n")
+    return text.strip(" ")
+
+
+def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> Iterator[list[str]]:
+    """The documents of a part that are not blank, some at a time."""
+    if part.end is not None:
+        for piece in read_pieces(part.path, part.start, part.end, BYTES_OF_PIECE):
+            given = piece.count("\n") + 1
+            lines = with_single_spaces(piece, paragraphs=one_a_line)
+            while "\n\n" in lines:
+                lines = lines.replace("\n\n", "\n")
+            texts = lines.strip("\n").split("\n") if lines.strip("\n") else []
+            counts["documents"] += len(texts)
+            counts["blank_lines"] += given - len(texts)
+            yield texts
+        return
+    stream = iter(read_texts(part.path, column=column, counts=counts))
+    while some := list(islice(stream, TEXTS_OF_PIECE)):
+        texts = [with_single_spaces(text, paragraphs=one_a_line) for text in some if text.strip()]
+        counts["documents"] += len(texts)
+        counts["blank_lines"] += len(some) - len(texts)
+        yield texts
+
+
+def _whole_lines(texts: Sequence[str]) -> Sentences:
+    if not any("\n" in text for text in texts):
+        return Sentences(list(texts), np.arange(len(texts)))
+    lines = [(number, line) for number, text in enumerate(texts) for line in text.split("\n") if line]
+    return Sentences([line for _, line in lines], np.array([number for number, _ in lines], np.int64))
+
+
+def _split(texts: Sequence[str]) -> Sentences:
+    found: list[str] = []
+    documents: list[int] = []
+    for number, text in enumerate(texts):
+        if "\n" not in text and _MAY_SPLIT.search(text) is None:
+            found.append(text)
+            documents.append(number)
+            continue
+        for words in segment(text):
+            found.append(" ".join(text[words[0].start : words[-1].end].split()))
+            documents.append(number)
+    return Sentences(found, np.array(documents, np.int64))
+
+
+def _not_excluded(found: Sentences, texts: Sequence[str], excluded: frozenset[str]) -> NDArray[np.bool_]:
+    """Tell which sentences are none to leave out, nor of a line that is."""
+    keep = np.array([key not in excluded for key in leak_keys(found.texts)], np.bool_)
+    # A sentence to be dropped may look like two to the splitter; then it is found as the whole line.
+    if len(found.texts) != len(texts):
+        whole = np.array([key not in excluded for key in leak_keys(texts)], np.bool_)
+        keep &= whole[found.documents]
+    return keep
+
+
+def leak_keys(texts: Sequence[str]) -> list[str]:
+    """The ``leak_key`` of each text."""
+    if any("\n" in text for text in texts):
+        return [leak_key(text) for text in texts]
+    joined = "\n".join(texts).replace(" ", "").replace(PARAGRAPH, "").lower()
+    return [key.rstrip(FINAL_STOPS) or key for key in joined.split("\n")]
