@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from crossner_cli.corpus_job import WEAK, Job, PartResult
+from crossner_cli.mentioned_lines import COLUMNS, MENTION
 from crossner_cli.sentence_filters import find_duplicates
 from crossner_cli.sentence_selection import LevelCounts
-
-MENTION = np.dtype("<u4")  # of what mentions are written as: line, first character, character behind
 
 
 def sum_parts(job: Job) -> PartResult:
@@ -114,7 +113,7 @@ def _append_mentions(path: Path, job: Job, found: PartResult, pieces: Sequence[s
     with path.open("wb") as stream:
         for level in pieces:
             for number, part in enumerate(_paths(job, f"{level}.mentions")):
-                rows = np.fromfile(part, MENTION).reshape(-1, 3)
+                rows = np.fromfile(part, MENTION).reshape(-1, COLUMNS)
                 rows[:, 0] += before
                 rows.tofile(stream)
                 before += job.result("select", number).levels[level].sentences

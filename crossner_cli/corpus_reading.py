@@ -129,14 +129,18 @@ def with_single_spaces(text: str, *, paragraphs: bool = False) -> str:
         text: Lines.
         paragraphs: Whether paragraph separators are spaces too.
     """
-    for space in (*SPACES, PARAGRAPH) if paragraphs else SPACES:
-        if space in text:
+    raw = np.frombuffer(text.encode(), np.uint8)
+    has_others = len(raw) > len(text) or bool(((raw < 32) & (raw != 10)).any())
+    is_space = (raw == 32) | (raw == 10)
+    # Of the text whose spaces are as they should be, and that is most, nothing is searched a second time.
+    if has_others:
+        for space in (*SPACES, PARAGRAPH) if paragraphs else SPACES:
             text = text.replace(space, " ")
+    elif not (is_space[1:] & is_space[:-1]).any():
+        return text.strip(" ")
     while "  " in text:
         text = text.replace("  ", " ")
-    if " \n" in text or "\n " in text:
-        text = text.replace(" \n", "\n").replace("\n ", "\n")
-    return text.strip(" ")
+    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
 
 
 def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> Iterator[list[str]]:

@@ -15,9 +15,9 @@ from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
 from crossner_cli.corpus_job import WEAK, Job, Pass, write_result
-from crossner_cli.corpus_merging import MENTION
 from crossner_cli.corpus_reading import Sentences, read_sentences
 from crossner_cli.errors import CrossNERError
+from crossner_cli.mentioned_lines import MENTION
 from crossner_cli.sentence_filters import drop_boilerplate, fingerprints
 from crossner_cli.sentence_selection import LevelCounts, LevelPart
 from crossner_cli.weak_labels import label

@@ -104,8 +104,9 @@ class PreparedDomain:
 class PreparedData:
     """What ``prepare-data`` left in a run.
 
-    Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` … and ``words.json``, ``corpus/LEVEL.txt``,
-    ``source-corpus/domain.txt``, ``statistics.json`` and a manifest whose ``domains`` tell name, role and types.
+    Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` … and ``words.json``, ``corpus/LEVEL.txt``
+    with ``LEVEL.mentions``, ``source-corpus/domain.txt``, ``weak-labels/train.jsonl``, ``statistics.json`` and a
+    manifest whose ``domains`` tell name, role and types.
     """
 
     folder: Path
@@ -170,4 +171,18 @@ class PreparedData:
                 hint="crossner prepare-data … --corpus FILE"
                 + ("" if level == "domain" else " --entities LIST") + " --force",
             )  # fmt: skip
+        return path
+
+    def mentions(self, level: str) -> Path:
+        """Where the listed names are in a corpus level.
+
+        Raises:
+            CrossNERError: It was prepared without names.
+        """
+        path = self.corpus(level).with_suffix(".mentions")
+        if not path.is_file():
+            raise CrossNERError(
+                f"This run's corpus of level {level!r} was prepared without names, or by an older version.",
+                hint="crossner prepare-data … --corpus FILE --entities LIST --force",
+            )
         return path

@@ -104,8 +104,13 @@ class MaskedLanguageModel(nn.Module):
         shared = {id(parameter) for parameter in self.encoder_parameters()}
         return [parameter for parameter in self.model.parameters() if id(parameter) not in shared]
 
-    def mask(self, input_ids: Tensor, level: Level, rate: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Mask blocks (B, T) with this model's vocabulary: the ids to read and the labels, both (B, T)."""
+    def mask(
+        self, input_ids: Tensor, level: Level, rate: float, generator: torch.Generator, joins: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mask blocks (B, T) with this model's vocabulary: the ids to read and the labels, both (B, T).
+
+        ``joins`` (B, T) tells for ``entity`` which subwords belong to the mention of the one before.
+        """
         return mask_block(
             input_ids,
             level=level,
@@ -114,6 +119,7 @@ class MaskedLanguageModel(nn.Module):
             mask_id=self.tokenizer.mask_token_id,
             vocabulary_size=len(self.tokenizer),
             generator=generator,
+            joins=joins,
         )
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

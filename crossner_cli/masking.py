@@ -14,7 +14,7 @@ from torch import Tensor
 
 NOT_CHOSEN = -100
 SHARE_MASKED, SHARE_RANDOM = 0.8, 0.1
-Level = Literal["token", "span"]
+Level = Literal["token", "span", "entity"]
 
 
 def special_positions(input_ids: Tensor, special_ids: Sequence[int]) -> Tensor:
@@ -43,6 +43,29 @@ def choose_tokens(special: Tensor, rate: float, generator: torch.Generator) -> T
     """
     draws = torch.rand(special.shape, generator=generator, device=generator.device)
     return (draws < rate).to(special.device) & ~special
+
+
+def choose_units(special: Tensor, joins: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """Choose each unit independently, all of its positions or none.
+
+    A unit is what lies in a block of the mention of a name, else one position; so a position is chosen with the same
+    probability as by ``choose_tokens``.
+
+    Args:
+        special: True at special and padding positions, which are never chosen, (B, T).
+        joins: True where a subword belongs to the unit of the subword before it, (B, T).
+        rate: Probability of each unit.
+        generator: Draws on its own device.
+
+    Returns:
+        True at chosen positions, (B, T).
+    """
+    draws = torch.rand(special.shape, generator=generator, device=generator.device).to(special.device)
+    after_special = torch.cat((special.new_ones((len(special), 1)), special[:, :-1]), dim=1)
+    places = torch.arange(special.shape[1], device=special.device).expand(special.shape)
+    begins = ~joins | special | after_special
+    first = torch.where(begins, places, 0).cummax(dim=1).values
+    return (draws.gather(1, first) < rate) & ~special
 
 
 def move_to_spans(chosen: Tensor, special: Tensor) -> Tensor:
@@ -125,23 +148,29 @@ def mask_block(
     mask_id: int,
     vocabulary_size: int,
     generator: torch.Generator,
+    joins: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Choose and replace in a batch of blocks.
 
     Args:
         input_ids: Subword ids, (B, T).
-        level: ``token``: positions stand where they are chosen; ``span``: they are then moved together.
-        rate: Share of subwords chosen, the same number for both levels.
+        level: ``token``: positions stand where they are chosen; ``span``: they are then moved together; ``entity``:
+            those of a mention are chosen together.
+        rate: Share of subwords chosen, the same number for all levels.
         special_ids: Ids that are never chosen.
         mask_id: Id of [MASK].
         vocabulary_size: Number of ids in the vocabulary.
         generator: Source of every draw.
+        joins: For ``entity``: True where a subword belongs to the mention of the subword before it, (B, T).
 
     Returns:
         The ids the encoder reads and the labels, -100 off the chosen positions, both (B, T).
     """
     special = special_positions(input_ids, special_ids)
-    chosen = choose_tokens(special, rate, generator)
+    if level == "entity" and joins is not None:
+        chosen = choose_units(special, joins, rate, generator)
+    else:
+        chosen = choose_tokens(special, rate, generator)
     if level == "span":
         chosen = move_to_spans(chosen, special)
     return replace(input_ids, chosen, mask_id, vocabulary_size, generator)

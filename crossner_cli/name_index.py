@@ -293,12 +293,17 @@ def _leftmost(starts: Places, ends: Places) -> NDArray[np.bool_]:
     chosen = np.ones(len(starts), np.bool_)
     if len(starts) < 2:
         return chosen
-    reach = np.maximum.accumulate(ends)
-    overlaps = starts[1:] < reach[:-1]
-    # Only what overlaps something is gone through one by one.
+    overlaps = starts[1:] < np.maximum.accumulate(ends)[:-1]
     touched = np.flatnonzero(np.append(overlaps, False) | np.insert(overlaps, 0, False))
-    free = 0
-    for place, start, end in zip(touched.tolist(), starts[touched].tolist(), ends[touched].tolist(), strict=True):
-        chosen[place] = start >= free
-        free = end if start >= free else free
+    chosen[touched] = False
+    # Of a row of places that overlap one another the first is chosen, then the first that begins behind it, and so on;
+    # all rows at once.
+    begins = np.flatnonzero(~overlaps[np.maximum(touched - 1, 0)] | (touched == 0))
+    row_ends = np.append(begins[1:], len(touched))
+    following = np.searchsorted(starts[touched], ends[touched])
+    while len(begins):
+        chosen[touched[begins]] = True
+        begins = following[begins]
+        left = begins < row_ends
+        begins, row_ends = begins[left], row_ends[left]
     return chosen

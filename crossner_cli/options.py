@@ -214,7 +214,9 @@ class Dapt(Compute):
     corpus_share: float = option(
         1.0, "Share of its lines to train on; a smaller share is part of a larger one.", minimum=0.0001, maximum=1.0
     )
-    masking: Literal["token", "span"] = option("span", "Mask single subwords, or move them together into spans.")
+    masking: Literal["token", "span", "entity"] = option(
+        "span", "Mask single subwords, move them together into spans, or mask listed names whole."
+    )
     mask_rate: float = option(0.15, "Share of subwords chosen.", minimum=0.01, maximum=0.9, paper=0.15)
     epochs: int = option(5, "Passes over the corpus.", minimum=1, paper=15)
     max_steps: int | None = option(None, "Stop after this many updates.", minimum=1)

@@ -18,11 +18,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from crossner_cli.errors import CrossNERError
+from crossner_cli.mentioned_lines import Line, MentionedLines, join_bit
 from crossner_cli.progress import Progress, Work
 from crossner_cli.run_directory import flush_folder, write_json
 from crossner_cli.text_files import open_lines
@@ -44,7 +45,7 @@ def border_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int | None, int | No
 
 def write_token_stream(
     corpus: Path, tokenizer: PreTrainedTokenizerBase, folder: Path, *, held_out: float, block_size: int,
-    share: float = 1.0,
+    share: float = 1.0, mentions: Path | None = None,
 ) -> Work[Counts]:  # fmt: skip
     """Write the subwords of a text file as ``train.bin`` and ``held-out.bin``, in the memory of a batch of lines.
 
@@ -63,12 +64,14 @@ def write_token_stream(
         block_size: Subwords of a block, special ones included.
         share: Share of the other lines to train on, by another hash of their text: those of a smaller share are among
             those of a larger one, and the held-out lines are the same for all.
+        mentions: Where names are in the corpus, as ``corpora.write_levels`` tells; then the highest bit of a subword
+            is set if it belongs to the mention of the subword before it.
 
     Returns:
         Counts: ``lines``, ``subwords``, ``held_out_lines``, ``held_out_subwords`` (the totals include the held-out
-        ones), ``unknown_subwords``, ``blank_lines`` (skipped), ``left_out_lines`` (beyond ``share``; no other count
-        has them), ``cut_lines`` (longer than 65,536 characters and read as several), ``split``, ``held_out_share``
-        and ``dtype``.
+        ones), ``unknown_subwords``, with mentions ``joined_subwords``, ``blank_lines`` (skipped), ``left_out_lines``
+        (beyond ``share``; no other count has them), ``cut_lines`` (longer than 65,536 characters and read as several),
+        ``split``, ``held_out_share`` and ``dtype``.
 
     Raises:
         CrossNERError: The corpus cannot be read, is not UTF-8 or has no text; the tokenizer is not a fast one.
@@ -82,13 +85,15 @@ def write_token_stream(
         "held_out": held_out,
         "block_size": block_size,
         "share": share,
+        **({"mentions_bytes": _size(mentions)} if mentions else {}),
     }
     finished = _finished(folder, request)
     if finished is not None:
         return finished
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RECORD).unlink(missing_ok=True)
-    writer = _Writer(corpus, encoder, tokenizer.unk_token_id, folder, share)
+    names = MentionedLines(mentions) if mentions else None
+    writer = _Writer(corpus, encoder, tokenizer.unk_token_id, folder, share, names)
     counts = yield from _split(writer, held_out, pieces)
     if counts["subwords"] == 0:
         raise CrossNERError(f"{corpus}: no text in it.", hint="Give prepare-data a --corpus that has text.")
@@ -128,11 +133,12 @@ class _Writer:
     unknown_id: int | None
     folder: Path
     share: float
+    mentions: MentionedLines | None = None
     dtype: str = field(init=False)
 
     def __post_init__(self) -> None:
         largest = max(self.encoder.get_vocab(with_added_tokens=True).values(), default=0)
-        self.dtype = "<u2" if largest < 2**16 else "<u4"
+        self.dtype = "<u2" if largest < (2**15 if self.mentions else 2**16) else "<u4"
 
     def draft(self, name: str) -> Path:
         """Where a side is until both are finished."""
@@ -140,7 +146,8 @@ class _Writer:
 
     def write(self, share: float) -> Work[Counts]:
         """Write both sides, with this share of the lines held out."""
-        names = ("lines", "subwords", "held_out_lines", "held_out_subwords", "unknown_subwords", "left_out_lines")
+        names = ["lines", "subwords", "held_out_lines", "held_out_subwords", "unknown_subwords", "left_out_lines"]
+        names += ["joined_subwords"] if self.mentions else []
         counts: Counts = dict.fromkeys((*names, "blank_lines", "cut_lines", "bytes"), 0)
         size = _size(self.corpus)
         with self.draft(TRAIN).open("wb") as train, self.draft(HELD_OUT).open("wb") as held_out:
@@ -154,23 +161,35 @@ class _Writer:
         del counts["bytes"]
         return counts | {"held_out_share": share, "dtype": self.dtype}
 
-    def _append(self, lines: list[str], share: float, train: BinaryIO, held_out: BinaryIO, counts: Counts) -> None:
+    def _append(self, lines: list[Line], share: float, train: BinaryIO, held_out: BinaryIO, counts: Counts) -> None:
         if self.share < 1:
-            taken = [line for line in lines if _is_held_out(line, share) or _is_in_share(line, self.share)]
+            taken = [line for line in lines if _is_held_out(line.text, share) or _is_in_share(line.text, self.share)]
             counts["left_out_lines"] += len(lines) - len(taken)
             lines = taken
-        encoded = [encoding.ids for encoding in self.encoder.encode_batch_fast(lines, add_special_tokens=False)]
-        is_held_out = [_is_held_out(line, share) for line in lines]
-        for stream, side in ((train, False), (held_out, True)):
-            chosen = (ids for ids, here in zip(encoded, is_held_out, strict=True) if here is side)
-            ids = np.fromiter(chain.from_iterable(chosen), dtype=self.dtype)
-            ids.tofile(stream)
-            counts["subwords"] += len(ids)
-            counts["held_out_subwords"] += len(ids) if side else 0
-            if self.unknown_id is not None:
-                counts["unknown_subwords"] += int(np.count_nonzero(ids == self.unknown_id))
+        if not lines:
+            return
+        encoded = self._encode([line.text for line in lines])
+        lengths = np.array([len(encoding.ids) for encoding in encoded], np.int64)
+        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encoded), self.dtype, int(lengths.sum()))
+        is_held_out = np.array([_is_held_out(line.text, share) for line in lines], np.bool_)
+        here = np.repeat(is_held_out, lengths)
+        counts["subwords"] += len(ids)
+        counts["held_out_subwords"] += int(np.count_nonzero(here))
+        if self.unknown_id is not None:
+            counts["unknown_subwords"] += int(np.count_nonzero(ids == self.unknown_id))
+        if self.mentions:
+            joins = self.mentions.joins(lines, encoded, lengths)
+            counts["joined_subwords"] += int(np.count_nonzero(joins))
+            ids[joins] |= join_bit(self.dtype)
+        for stream, side in ((train, ids[~here]), (held_out, ids[here])):
+            side.tofile(stream)
         counts["lines"] += len(lines)
-        counts["held_out_lines"] += sum(is_held_out)
+        counts["held_out_lines"] += int(is_held_out.sum())
+
+    def _encode(self, texts: list[str]) -> list[Encoding]:
+        # Only the slower of the two tells where in the text a subword is.
+        encode = self.encoder.encode_batch if self.mentions else self.encoder.encode_batch_fast
+        return list(encode(texts, add_special_tokens=False))
 
     def move_end(self, pieces: int) -> None:
         """Move the last subwords of the training side to the held-out side, which is empty."""
@@ -233,16 +252,18 @@ def _size(path: Path) -> int:
         raise CrossNERError(f"{path}: cannot be read ({error.strerror}).", hint="Check the path.") from None
 
 
-def _lines(corpus: Path, counts: Counts) -> Iterator[str]:
+def _lines(corpus: Path, counts: Counts) -> Iterator[Line]:
     """Lines without the space around them; blank ones are counted and skipped, overlong ones counted and cut."""
-    for _, line in open_lines(corpus):
+    for number, line in open_lines(corpus):
         counts["bytes"] += len(line.encode()) + 1
         counts["cut_lines"] += len(line) > LONGEST_LINE
-        for part in map(str.strip, _parts(line)):
-            if part:
-                yield part
+        start = 0
+        for part in _parts(line):
+            if text := part.strip():
+                yield Line(text, number - 1, start + len(part) - len(part.lstrip()))
             else:
                 counts["blank_lines"] += 1
+            start += len(part)
 
 
 def _parts(line: str) -> Iterator[str]:
@@ -256,13 +277,13 @@ def _parts(line: str) -> Iterator[str]:
     yield line[start:]
 
 
-def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
+def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Lines by the batch, each of about as many characters."""
-    batch: list[str] = []
+    batch: list[Line] = []
     characters = 0
     for line in lines:
         batch.append(line)
-        characters += len(line)
+        characters += len(line.text)
         if characters >= BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -282,13 +303,24 @@ class TokenBlocks:
         cls_id: Id that opens a block, if any.
         sep_id: Id that closes a block, if any.
         dtype: Number format of the file, from the counts.
+        has_joins: Whether the highest bit tells that a subword belongs to the mention of the one before it.
 
     Raises:
         CrossNERError: The file is missing or was cut.
     """
 
-    def __init__(self, path: Path, block_size: int, cls_id: int | None, sep_id: int | None, dtype: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        block_size: int,
+        cls_id: int | None,
+        sep_id: int | None,
+        dtype: str,
+        *,
+        has_joins: bool = False,
+    ) -> None:
         self.block_size = block_size
+        self._join_bit = int(join_bit(dtype)) if has_joins else 0
         self._first = [] if cls_id is None else [cls_id]
         self._last = [] if sep_id is None else [sep_id]
         self._pieces = block_size - len(self._first) - len(self._last)
@@ -310,6 +342,10 @@ class TokenBlocks:
 
     def batch(self, indices: Sequence[int] | np.ndarray[Any, Any]) -> Tensor:
         """Read some blocks: ids (B, T), none of them padding."""
+        return self.batch_with_joins(indices)[0]
+
+    def batch_with_joins(self, indices: Sequence[int] | np.ndarray[Any, Any]) -> tuple[Tensor, Tensor]:
+        """Read some blocks: ids, and which subwords belong to the mention of the one before them; both (B, T)."""
         rows = np.asarray(indices, dtype=np.int64)
         ids = torch.empty((len(rows), self.block_size), dtype=torch.long)
         first = len(self._first)
@@ -318,7 +354,8 @@ class TokenBlocks:
         ids[:, first : first + self._pieces] = torch.from_numpy(self._stored[rows].astype(np.int64))
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
-        return ids
+        joins = (ids & self._join_bit) != 0
+        return (ids & ~self._join_bit if self._join_bit else ids), joins
 
     def epoch_order(self, epoch: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The order in which an epoch reads the blocks: each once, another order each epoch, (blocks,)."""

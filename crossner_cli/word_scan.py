@@ -135,7 +135,7 @@ def _continues(codes: Codes, kinds: NDArray[np.uint8]) -> Flags:
     same = ((kinds & REPEATS) != 0) & (codes == _shifted(codes, 1)) & ~_shifted(trails, 1)
     continues = (inner & _shifted(inner, 1)) | (word & _shifted(leads, 1)) | trails | same
     _mark_clitics(codes, inner, continues, np.flatnonzero(((kinds & APOSTROPHE) != 0) & before_word))
-    return continues
+    return np.asarray(continues)
 
 
 def _before_dot(codes: Codes, kinds: NDArray[np.uint8], inner: Flags, inner_dot: Flags) -> Flags:
@@ -143,7 +143,7 @@ def _before_dot(codes: Codes, kinds: NDArray[np.uint8], inner: Flags, inner_dot:
     is_initial = (codes >= ord("A")) & (codes <= ord("Z")) & ~_shifted(inner, 1)
     within_line = _shifted(codes, -1) != 10
     is_acronym = _shifted(inner_dot, 1) & ((kinds & DIGIT) == 0)
-    return (_shifted(is_initial, 1) & within_line) | _shifted(is_acronym, 1)
+    return np.asarray((_shifted(is_initial, 1) & within_line) | _shifted(is_acronym, 1))
 
 
 def _mark_clitics(codes: Codes, inner: Flags, continues: Flags, apostrophes: Places) -> None:

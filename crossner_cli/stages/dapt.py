@@ -86,9 +86,8 @@ class BlockStream:
         generator = torch.Generator()
         seed = np.random.SeedSequence([self.options.seed, epoch, items[0], len(items)])
         generator.manual_seed(int(seed.generate_state(1)[0]))
-        read, labels = self.model.mask(
-            self.blocks.batch(items), self.options.masking, self.options.mask_rate, generator
-        )
+        ids, joins = self.blocks.batch_with_joins(items)
+        read, labels = self.model.mask(ids, self.options.masking, self.options.mask_rate, generator, joins)
         return MaskedBatch(read, labels, int((labels >= 0).sum()), read.numel())
 
 
@@ -121,6 +120,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         return (yield from run_strings(run, options, engine))
     prepared = PreparedData.load(run, wanted_by="dapt")
     corpus = prepared.corpus(options.corpus_level)
+    mentions = prepared.mentions(options.corpus_level) if options.masking == "entity" else None
     start = find_start(run, options, wanted_by="dapt")
     stage = engine.open_stage(run, "dapt", options, {"prepare-data": prepared.digest, "start": start.digest})
     with stage:
@@ -132,7 +132,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             yield Notice(note)
         model = load_masked_lm(start, options, engine)
         yield Notice(_describe(stage, start, model))
-        counts, train, held_out = yield from _blocks(stage, corpus, model, options, engine)
+        counts, train, held_out = yield from _blocks(stage, corpus, mentions, model, options, engine)
         result = yield from _adapt(stage, model, train, held_out, options, engine)
         size = {"blocks": len(train), "block_size": train.block_size}
         result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
@@ -203,18 +203,19 @@ def _describe(stage: Stage, start: Start, model: MaskedLanguageModel) -> str:
 
 
 def _blocks(
-    stage: Stage, corpus: Path, model: MaskedLanguageModel, options: Dapt, engine: Engine
+    stage: Stage, corpus: Path, mentions: Path | None, model: MaskedLanguageModel, options: Dapt, engine: Engine
 ) -> Work[tuple[dict[str, Any], TokenBlocks, TokenBlocks]]:
     """Tokenise the corpus once, on the main process, and map it."""
     folder = stage.draft / "blocks"
     work = write_token_stream(
         corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size,
-        share=options.corpus_share,
+        share=options.corpus_share, mentions=mentions,
     )  # fmt: skip
     counts = (yield from work) if engine.world == 1 else engine.first(lambda: exhaust(work))
     first, last = border_ids(model.tokenizer)
     train, held_out = (
-        TokenBlocks(folder / name, options.block_size, first, last, counts["dtype"]) for name in (TRAIN, HELD_OUT)
+        TokenBlocks(folder / name, options.block_size, first, last, counts["dtype"], has_joins=mentions is not None)
+        for name in (TRAIN, HELD_OUT)
     )
     if not len(train):
         raise CrossNERError(

@@ -1,0 +1,147 @@
+"""Masks that know listed names: from the mentions of a corpus level to the subwords that are masked together."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from transformers import PreTrainedTokenizerFast
+
+from crossner_cli.corpora import Selection, write_levels
+from crossner_cli.errors import CrossNERError
+from crossner_cli.masking import NOT_CHOSEN, choose_units, mask_block
+from crossner_cli.mentioned_lines import MENTION, MentionedLines
+from crossner_cli.progress import exhaust
+from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, write_token_stream
+
+BLOCK = 16
+SENTENCES = ["Ada Lovelace saw New York.", "In York she read the New York Times.", "Ada, Ada Lovelace!"]
+
+
+@functools.cache
+def tokenizer(large: bool = False) -> PreTrainedTokenizerFast:
+    """Word pieces of one to three characters, which tell their text."""
+    pieces = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]"]
+    text = "".join(SENTENCES)
+    pieces += sorted({f"{start}{char}" for char in set(text) for start in ("", "##")})
+    pieces += ["Ada", "Love", "##lace", "New", "York", "##es", "Tim"]
+    pieces += [f"unused{number}" for number in range(40_000)] if large else []
+    backend = Tokenizer(WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    backend.pre_tokenizer = BertPreTokenizer()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+        pad_token="[PAD]",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def level(tmp_path: Path) -> Path:
+    """A corpus level with its mentions."""
+    (tmp_path / "text.txt").write_text("\n".join(SENTENCES * 20) + "\n", encoding="utf-8")
+    names = ["Ada\tperson", "Ada Lovelace\tperson", "New York\tcity", "New York Times\tpaper", "York\tcity"]
+    (tmp_path / "names.tsv").write_text("\n".join(names), encoding="utf-8")
+    exhaust(write_levels([tmp_path / "text.txt"], [tmp_path / "names.tsv"], tmp_path / "corpus", Selection()))
+    return tmp_path / "corpus" / "domain.txt"
+
+
+def stream(level: Path, folder: Path, *, large: bool = False, **options: Any) -> dict[str, Any]:
+    given = {"held_out": 0.0, "block_size": BLOCK, "mentions": level.with_suffix(".mentions"), **options}
+    return exhaust(write_token_stream(level, tokenizer(large), folder, **given))
+
+
+def blocks_of(folder: Path, counts: dict[str, Any], name: str = TRAIN) -> TokenBlocks:
+    return TokenBlocks(folder / name, BLOCK, 1, 2, counts["dtype"], has_joins=True)
+
+
+def test_the_mentions_of_a_level_are_its_names(level: Path) -> None:
+    rows = np.fromfile(level.with_suffix(".mentions"), MENTION).reshape(-1, 3).tolist()
+    found = [(line, SENTENCES[line % 3][start:end]) for line, start, end in rows]
+    of_three = [
+        (0, "Ada Lovelace"), (0, "New York"), (1, "York"), (1, "New York Times"), (2, "Ada"), (2, "Ada Lovelace"),
+    ]  # fmt: skip
+    assert found == [(line + 3 * turn, name) for turn in range(20) for line, name in of_three]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_subwords_of_a_mention_are_joined_and_no_others(level: Path, tmp_path: Path, large: bool) -> None:
+    counts = stream(level, tmp_path / "stream", large=large)
+    assert counts["dtype"] == ("<u4" if large else "<u2")
+    ids, joins = blocks_of(tmp_path / "stream", counts).batch_with_joins([0, 1, 2])
+    pieces = tokenizer(large).convert_ids_to_tokens(ids[:, 1:-1].flatten().tolist())
+    units: list[str] = []
+    for piece, is_joined in zip(pieces, joins[:, 1:-1].flatten().tolist(), strict=True):
+        if is_joined:
+            units[-1] += piece.removeprefix("##")
+        else:
+            units.append(piece)
+    assert units[:6] == ["AdaLovelace", "s", "##a", "##w", "NewYork", "."]
+    assert "NewYorkTimes" in units and "Ada" in units and "York" in units
+    assert counts["joined_subwords"] >= int(joins.sum()) > 0
+    assert not joins[:, [0, -1]].any()
+
+
+def test_a_stream_without_mentions_has_the_same_subwords(level: Path, tmp_path: Path) -> None:
+    marked, plain = stream(level, tmp_path / "a"), stream(level, tmp_path / "b", mentions=None)
+    assert "joined_subwords" not in plain and plain["subwords"] == marked["subwords"]
+    blocks = TokenBlocks(tmp_path / "b" / TRAIN, BLOCK, 1, 2, plain["dtype"])
+    assert torch.equal(blocks_of(tmp_path / "a", marked).batch([0, 3]), blocks.batch([0, 3]))
+    assert not blocks.batch_with_joins([0, 3])[1].any()
+    exhausted = stream(level, tmp_path / "b")
+    assert "joined_subwords" in exhausted, "a stream without joins was taken for one with them"
+
+
+def test_held_out_lines_carry_their_joins_too(level: Path, tmp_path: Path) -> None:
+    counts = stream(level, tmp_path / "stream", held_out=0.4)
+    assert counts["held_out_subwords"] > 0
+    parts = [np.fromfile(tmp_path / "stream" / name, counts["dtype"]) for name in (TRAIN, HELD_OUT)]
+    joined = [int(np.count_nonzero(part >> (8 * part.itemsize - 1))) for part in parts]
+    assert max(joined) > 0 and sum(joined) == counts["joined_subwords"]
+
+
+def test_mentions_of_overlong_lines_are_found_in_their_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crossner_cli.token_stream.LONGEST_LINE", 40)
+    line = "x " * 30 + "Ada Lovelace " + "y " * 30 + "New York"
+    (tmp_path / "long.txt").write_text(line + "\nAda Lovelace\n", encoding="utf-8")
+    rows = [(0, line.index("Ada"), line.index(" y")), (0, line.index("New"), len(line)), (1, 0, 12)]
+    np.array(rows, MENTION).tofile(tmp_path / "long.mentions")
+    counts = stream(tmp_path / "long.txt", tmp_path / "stream")
+    assert counts["cut_lines"] == 1
+    assert counts["joined_subwords"] == 2 + 1 + 2  # Ada Love ##lace, New York, Ada Love ##lace
+
+
+def test_a_cut_file_of_mentions_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cut.mentions").write_bytes(b"x" * 13)
+    with pytest.raises(CrossNERError, match="13 bytes are no whole number of mentions"):
+        MentionedLines(tmp_path / "cut.mentions")
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.lists(st.booleans(), min_size=3, max_size=40), st.floats(0.05, 0.9), st.integers(0, 1000))
+def test_units_are_chosen_whole(joined: list[bool], rate: float, seed: int) -> None:
+    joins = torch.tensor([joined])
+    special = torch.zeros_like(joins)
+    special[:, [0, -1]] = True
+    chosen = choose_units(special, joins, rate, torch.Generator().manual_seed(seed))[0].tolist()
+    assert not chosen[0] and not chosen[-1]
+    for place in range(2, len(joined) - 1):
+        if joined[place]:
+            assert chosen[place] == chosen[place - 1]
+
+
+def test_the_rate_is_kept_however_long_the_mentions_are() -> None:
+    joins = torch.rand((400, 128), generator=torch.Generator().manual_seed(0)) < 0.5
+    ids = torch.full((400, 128), 7)
+    _, labels = mask_block(
+        ids, level="entity", rate=0.15, special_ids=[], mask_id=3, vocabulary_size=50,
+        generator=torch.Generator().manual_seed(1), joins=joins,
+    )  # fmt: skip
+    assert abs((labels != NOT_CHOSEN).float().mean().item() - 0.15) < 0.01
