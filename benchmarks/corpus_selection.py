@@ -1,7 +1,8 @@
 """Selecting sentences by a list of names: ``crossner prepare-data --corpus --entities`` and a plain Python loop.
 
-``python benchmarks/corpus_selection.py`` generates a corpus and a list of names, and takes some two minutes of one core;
-``--sentences`` and ``--names`` make it smaller. Seconds are those of the processor, so that a busy machine matters less.
+``python benchmarks/corpus_selection.py`` generates a corpus and a list, and takes some two minutes of one core;
+``--sentences`` and ``--names`` make it smaller. Seconds are those of the processor, so that other work on the machine
+matters less.
 """
 
 from __future__ import annotations
@@ -103,9 +104,8 @@ def generate(folder: Path, sentences: int, names: int) -> tuple[Path, Path]:
     with (folder / "corpus.txt").open("w", encoding="utf-8") as stream:
         for start, size, (one, other) in zip(starts, sizes, named, strict=True):
             middle = start + size // 2
-            stream.write(
-                f"{listed[one]} {' '.join(text[start:middle])}, {' '.join(text[middle : start + size])} {listed[other]}.\n"
-            )
+            before, behind = " ".join(text[start:middle]), " ".join(text[middle : start + size])
+            stream.write(f"{listed[one]} {before}, {behind} {listed[other]}.\n")
     return folder / "corpus.txt", folder / "names.tsv"
 
 

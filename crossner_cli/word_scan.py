@@ -2,7 +2,7 @@
 
 The words are those of ``text.find_words`` in the ordinary cases: punctuation alone, hyphenated words whole, clitics
 off, initials and acronyms with their dot. They differ in what needs a list or a longer look: other abbreviations lose
-their dot (``Inc .``), addresses and smileys come apart, and ``1,2`` stays whole.
+their dot (``Inc .``), addresses, smileys and ``?!`` come apart, and ``1,2`` stays whole.
 """
 
 from __future__ import annotations

@@ -1,0 +1,225 @@
+"""Where the parts of a corpus are worked on changes nothing, and a killed command goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from crossner_cli.corpora import LEVELS, Selection, write_levels
+from crossner_cli.corpus_executors import Execution, UnfinishedError, run_pass
+from crossner_cli.corpus_job import Job, Request
+from crossner_cli.corpus_reading import cut_into_parts
+from crossner_cli.errors import CrossNERError
+from crossner_cli.name_index import read_name_index
+from crossner_cli.progress import exhaust
+
+NAMES = "Ada Lovelace\tperson\nLondon\tcity\nNew York Times\tpaper\n"
+SLURM = {
+    # Each runs an array one task after the other, as a cluster of one node would.
+    "sbatch": """
+for argument in "$@"; do script="$argument"; done
+echo "$@" >> "$SLURM_LOG"; cat "$script" >> "$SLURM_LOG"
+last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\).*/\\1/p' "$script")
+for task in $(seq 0 "$last"); do
+  SLURM_ARRAY_TASK_ID=$task SLURM_NODELIST=node RUN_OFFSET=0 bash "$script" >> "$SLURM_LOG" 2>&1
+done
+echo "Submitted batch job 77"
+""",
+    "squeue": "true\n",
+    "scontrol": "echo node\n",
+    "scancel": 'echo "scancel $@" >> "$SLURM_LOG"\n',
+}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A corpus of several parts: a file each."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for number in range(4):
+        lines = (f"Ada Lovelace saw London {number} {line}. Nobody read The New York Times.\n" for line in range(40))
+        (folder / f"{number}.txt").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Path:
+    path = tmp_path / "names.tsv"
+    path.write_text(NAMES, encoding="utf-8")
+    return path
+
+
+def select(corpus: Path, names: Path, folder: Path, execution: Execution) -> dict[str, bytes]:
+    """Everything that is written, and the counts."""
+    selection = Selection(
+        specialised_types=frozenset({"paper"}), duplicates="near", drop_boilerplate=True,
+        weak_labels=folder / "weak", execution=execution,
+    )  # fmt: skip
+    counts = exhaust(write_levels([corpus], [names], folder, selection))
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert sorted(files) == sorted([f"{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions")]
+                                   + ["weak/train.jsonl"])  # fmt: skip
+    return {**files, "counts": json.dumps(counts).encode()}
+
+
+def test_ray_writes_what_one_process_writes(corpus: Path, names: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    here = select(corpus, names, tmp_path / "here", Execution(workers=1))
+    assert select(corpus, names, tmp_path / "ray", Execution(executor="ray", workers=2)) == here
+
+
+def test_slurm_writes_what_one_process_writes(
+    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name, script in SLURM.items():
+        (tmp_path / "bin" / name).write_text(f"#!/usr/bin/env bash\n{script}", encoding="utf-8")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_LOG", str(tmp_path / "slurm.log"))
+    one = corpus / "0.txt"
+    here = select(one, names, tmp_path / "here", Execution(workers=1))
+    execution = Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("account=nlp",))
+    assert select(one, names, tmp_path / "slurm", execution) == here
+    told = (tmp_path / "slurm.log").read_text(encoding="utf-8")
+    assert "#SBATCH --partition=cpu" in told and "#SBATCH --account=nlp" in told
+    assert "merge_stats" not in told
+
+
+@pytest.mark.parametrize(
+    ("execution", "problem"),
+    [
+        (Execution(executor="slurm"), "needs a partition"),
+        (Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("=nlp",)), "'=nlp' has no name"),
+    ],
+)
+def test_what_cannot_run_is_refused_at_once(
+    corpus: Path, names: Path, tmp_path: Path, execution: Execution, problem: str
+) -> None:
+    with pytest.raises(CrossNERError, match=problem):
+        select(corpus, names, tmp_path / "out", execution)
+    assert not (tmp_path / "out").exists()
+
+
+def test_ray_that_is_not_installed_is_named(corpus: Path, names: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("crossner_cli.corpus_executors.find_spec", lambda name: None)
+    with pytest.raises(CrossNERError) as refusal:
+        select(corpus, names, tmp_path / "out", Execution(executor="ray"))
+    assert refusal.value.hint == "pip install 'crossner[ray]'"
+
+
+def test_parts_that_are_done_are_not_done_again(corpus: Path, names: Path, tmp_path: Path) -> None:
+    parts = cut_into_parts(sorted(corpus.iterdir()))
+    job = Job.make(tmp_path / "job", Request(levels=("domain",)), parts, frozenset(), read_name_index([names]))
+    work = run_pass(job, "select", Execution(workers=1))
+    while not job.is_done("select", 1):
+        next(work)
+    work.close()
+    times = {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
+    assert not job.is_done("select", 2)
+    exhaust(run_pass(Job(tmp_path / "job"), "select", Execution(workers=1)))
+    assert times == {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
+    assert all(job.is_done("select", number) for number in range(4))
+
+
+def test_a_killed_worker_is_told_and_its_part_is_left(
+    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo = corpus / "4.pipe"
+    os.mkfifo(fifo)  # whoever reads it waits
+    files = [*sorted(corpus.glob("*.txt")), fifo]
+    job = Job.make(tmp_path / "job", Request(levels=("domain",)), cut_into_parts(files), frozenset(), None)
+    wait = time.sleep
+
+    def look(seconds: float) -> None:
+        wait(seconds)
+        if all(job.is_done("select", number) for number in range(4)):
+            _kill_pool_worker(job.folder)
+
+    monkeypatch.setattr("crossner_cli.corpus_executors.time", SimpleNamespace(sleep=look))
+    with pytest.raises(UnfinishedError, match="ended from outside") as problem:
+        exhaust(run_pass(job, "select", Execution(workers=2)))
+    assert "4 of 5 parts are done and kept" in problem.value.hint
+
+
+def _kill_pool_worker(folder: Path) -> None:
+    """Kill a process below the one that runs a job."""
+    runner = next((pid for pid, line in _processes().items() if str(folder) in line and "corpus_runner" in line), None)
+    below = [pid for pid, parent in _parents().items() if runner in _ancestors(pid)] if runner else []
+    deepest = max(below, key=lambda pid: len(_ancestors(pid)), default=None)
+    if deepest is not None:
+        os.kill(deepest, signal.SIGKILL)
+
+
+def _processes() -> dict[int, str]:
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found[int(path.parent.name)] = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+    return found
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for pid in _processes():
+        try:
+            found[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    return found
+
+
+def _ancestors(pid: int) -> list[int]:
+    parents, found = _parents(), []
+    while pid in parents:
+        pid = parents[pid]
+        found.append(pid)
+    return found
+
+
+def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_path: Path) -> None:
+    for number in range(4, 30):
+        text = (corpus / "0.txt").read_text(encoding="utf-8").replace("London 0", f"London {number}")
+        (corpus / f"{number}.txt").write_text(text, encoding="utf-8")
+    command = [
+        sys.executable, "-m", "crossner_cli", "prepare-data", "--target", "sample-target", "--corpus", str(corpus),
+        "--entities", str(names), "--specialised-types", "paper", "--workers", "2", "--run",
+    ]  # fmt: skip
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen([*command, str(killed)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    work = killed / ".draft-prepare-data" / "corpus" / ".selection"
+    while len(list(work.glob("select/tasks/completions/*"))) < 3:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    # All its processes end with it.
+    until = time.monotonic() + 20
+    while any(str(work) in line for line in _processes().values()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    done = sorted(path.name for path in work.glob("select/tasks/completions/*"))
+    assert 3 <= len(done) < 30, "nothing was left to go on with"
+    # What is done is not done again: a trace left in it is in the result.
+    traced = work / "select" / done[0] / "domain.txt"
+    traced.write_bytes(b"A trace" + traced.read_bytes()[7:])
+    assert subprocess.run([*command, str(killed)], capture_output=True, check=False).returncode == 0
+    selection = Selection(specialised_types=frozenset({"paper"}), execution=Execution(workers=1))
+    exhaust(write_levels([corpus], [names], whole, selection))
+    for path in sorted(whole.iterdir()):
+        again = (killed / "prepare-data" / "corpus" / path.name).read_bytes()
+        if path.name == "domain.txt":
+            assert again.count(b"A trace") == 1
+        else:
+            assert again == path.read_bytes()
+    assert list(killed.glob("**/.selection")) == []

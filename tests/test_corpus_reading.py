@@ -1,0 +1,135 @@
+"""Parts of a corpus, and the sentences of a part."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from crossner_cli.corpus_reading import (
+    Sentences,
+    _split,
+    cut_into_parts,
+    leak_key,
+    leak_keys,
+    read_sentences,
+    with_single_spaces,
+)
+from crossner_cli.errors import CrossNERError
+from crossner_cli.sentence_filters import drop_boilerplate, find_duplicates, fingerprints
+from crossner_cli.text import segment
+
+PIECES = st.sampled_from(
+    ["Ada", "saw", "a.", "B.", "Mr.", "?", "!", "...", ".", '"', "'", ")", "(", "”", "。", "我", " ", "  ", "\t",
+     "\u2029", "U.S.", "He", "-", "\u00a0", "1", "e.g."]
+)  # fmt: skip
+
+
+def sentences_of(path: Path, bytes_of_part: int, **options: bool) -> tuple[list[str], Counter[str]]:
+    counts = Counter[str]()
+    given = {"one_a_line": False, **options}
+    parts = cut_into_parts([path], bytes_of_part)
+    found = [read for part in parts for read in read_sentences(part, counts, excluded=frozenset(), **given)]
+    return [text for read in found for text in read.texts], counts
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.lists(PIECES, max_size=12).map("".join))
+@example('Ada. ) "He')
+@example("Ada.' ")
+def test_lines_have_the_sentences_that_predict_finds(text: str) -> None:
+    line = with_single_spaces(text)
+    expected = [" ".join(line[words[0].start : words[-1].end].split()) for words in segment(line)]
+    assert _split([line] if line else []).texts == expected
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text("ab \n\t\r\u00a0\u2003\u0085é", max_size=30))
+def test_spaces_become_single(text: str) -> None:
+    lines = [" ".join(line.split()) for line in re.split("\n", text)]
+    assert with_single_spaces(text) == "\n".join(lines)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.lists(st.text("ab é.", max_size=9), max_size=30), st.integers(1, 40), st.sampled_from(["\n", "\r\n"]))
+def test_parts_hold_every_line_once_and_in_order(lines: list[str], bytes_of_part: int, ending: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "text.txt")
+        path.write_bytes(ending.join(lines).encode())
+        found, counts = sentences_of(path, bytes_of_part, one_a_line=True)
+    assert found == [" ".join(line.split()) for line in lines if line.strip()]
+    assert counts["documents"] == len(found)
+
+
+def test_a_bad_byte_is_told_with_its_line_whatever_part_it_is_in(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"A line of text.\n" * 50 + b"caf\xe9 here\n" + b"more\n" * 50)
+    for bytes_of_part in (10, 100, 10_000):
+        with pytest.raises(CrossNERError, match=r"text.txt:51: byte 0xe9 at position 3"):
+            sentences_of(path, bytes_of_part)
+
+
+def test_a_byte_order_mark_and_the_last_line_end_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbfOne.\r\n\r\nTwo")
+    assert sentences_of(path, 1000) == (["One.", "Two"], {"documents": 2, "blank_lines": 1, "sentences": 2})
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.text("aB .!?ΣİÉ", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=5))
+def test_keys_of_many_are_the_keys_of_each(texts: list[str]) -> None:
+    assert leak_keys(texts) == [leak_key(text) for text in texts]
+
+
+def sentences(*texts: str) -> Sentences:
+    return Sentences(list(texts), np.arange(len(texts)))
+
+
+def duplicates(path: Path, texts: list[str], *, near: bool) -> tuple[list[int], list[int]]:
+    fingerprints(sentences(*texts), near=near).tofile(path)
+    return tuple(np.flatnonzero(found).tolist() for found in find_duplicates(path, near=near))  # type: ignore[return-value]
+
+
+def test_repeated_sentences_are_found_but_for_the_first(tmp_path: Path) -> None:
+    texts = ["Ada saw Paris.", "ADA saw Paris", "Ada saw Rome.", "Ada  saw Paris!", "ada saw rome ."]
+    assert duplicates(tmp_path / "f", texts, near=False) == ([1, 3, 4], [])
+    assert duplicates(tmp_path / "f", [], near=True) == ([], [])
+
+
+def test_nearly_repeated_sentences_are_found_and_others_are_not(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(3000)]
+    originals = [" ".join(random.choice(words, 30)) for _ in range(200)]
+    changed = [f"{text} again" for text in originals]
+    others = [" ".join([*text.split()[:12], *random.choice(words, 18)]) for text in originals]
+    repeated, near = duplicates(tmp_path / "f", originals + changed + others, near=True)
+    assert repeated == []
+    assert set(near) <= set(range(200, 400)), "what shares a third of its words was left out"
+    assert len(near) > 180
+
+
+def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    texts = [" ".join(random.choice(["a", "b", "c"], 3)) for _ in range(300)]
+    whole = duplicates(tmp_path / "f", texts, near=True)
+    monkeypatch.setattr("crossner_cli.sentence_filters.ROWS_AT_ONCE", 32)
+    assert duplicates(tmp_path / "f", texts, near=True) == whole
+    first = {key: place for place, key in reversed(list(enumerate(map(leak_key, texts))))}
+    assert whole[0] == [place for place, text in enumerate(texts) if first[leak_key(text)] != place]
+
+
+def test_boilerplate_is_left_out_and_counted_by_its_reason() -> None:
+    kept = ["Ada Lovelace saw Paris.", "我们在这里。"]
+    texts = [*kept, "Menu", "12 | 34 | 56 | 7", "Please read our Privacy Policy now.", "if (x) { y }"]
+    counts = Counter[str]()
+    assert drop_boilerplate(sentences(*texts), counts).texts == kept
+    assert counts == {"dropped_few_words": 1, "dropped_few_letters": 1, "dropped_web_phrases": 2}
