@@ -60,7 +60,8 @@ def draw_states(plane: Floats, types: Sequence[str], domains: Sequence[str], tit
                 for number, domain in enumerate(names):
                     places = [place for place, pair in enumerate(zip(groups, domains, strict=True))
                               if pair == (group, domain)]  # fmt: skip
-                    label = short(group if group == domain else f"{group} ({domain})" if len(names) > 1 else group)
+                    both = groups is types and len(names) > 1
+                    label = short(group) + (f" ({short(domain)})" if both else "")
                     if places:
                         axes.scatter(*plane[places].T, s=14, color=color, marker=MARKERS[number % len(MARKERS)],
                                      linewidths=0, alpha=0.8, label=label)  # fmt: skip

@@ -9,7 +9,7 @@ from crossner_cli import figures
 from crossner_cli.run_directory import Manifest
 from crossner_cli.tables import Block, Line, Table
 
-MOST, LEAST = 4, 0.005
+MOST, LEAST = 3, 0.005
 
 
 def inspection_tables(manifest: Manifest) -> list[Block]:

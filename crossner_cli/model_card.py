@@ -285,9 +285,9 @@ def _limits(tagger: Tagger, making: Making, training: Training, names: Sequence[
     of_target, counts = len(labelled.get(target, ())), sum(map(count_types, labelled.values()), Counter[str]())
     unseen = [name for name in types if not counts[name]]
     few = [f"{name} ({counts[name]})" for name in types if 0 < counts[name] < FEW_ENTITIES]
-    known = known_domains()
-    licences = [f"{plain(name)}: {plain(known[name].licence)}" for name in names
-                if name in known and is_known(making.prepared, name)]  # fmt: skip
+    texts = {name: domain.licence for name, domain in known_domains().items()}
+    texts |= dict.fromkeys(bundled_domains(), "as crossner itself")
+    licences = [f"{plain(name)}: {plain(texts[name])}" for name in names if is_known(making.prepared, name)]
     told = [
         f"This stage read no labelled sentence of {plain(target)}." if not of_target else
         f"It learnt from {of_target} labelled sentences of {plain(target)}"

@@ -132,7 +132,9 @@ def _draw_states(
     )  # fmt: skip
     plane = project(states.vectors, options.seed)
     name = f"states-{options.states}.{options.format}"
-    draw_states(plane, states.types, states.domains, f"{options.states} states, t-SNE, {options.split}", folder / name)
+    draw_states(
+        plane, states.types, states.domains, f"{options.states} (t-SNE of {options.split} words)", folder / name
+    )
     return {
         "file": name, "kind": options.states, "split": options.split, "words": states.words, "types": states.types,
         "domains": states.domains, "plane": plane.tolist(),
