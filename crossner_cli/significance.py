@@ -10,10 +10,11 @@ of three with replacement makes their variance a third too small and its tails t
 single runs counts twice. Instead the variance between the runs of a side, less the part of it that the resampled
 sentences hold already (the mean over resamples of the variance between runs of what resampling changed), is that of
 the seeds; a t variable of so much, divided by the number of runs, with the Welch-Satterthwaite degrees of freedom of
-both sides, is added to each resampled difference. A side of one run is taken to vary as the other side does. Where
-both sides are the same taggers, the variance is that of the differences, seed by seed. Where
-nothing differs, 2 to 4 of 100 simulated comparisons of two to five runs a side have p < 0.05, whether seeds matter or
-not; with seeds drawn again it is 1 to 10.
+both sides, is added to each resampled difference. A side of one run is taken to vary as the other side does, nothing
+taken off, since a variance that happens to be small would count in full for it. Where both sides are the same
+taggers, the variance is that of the differences, seed by seed. Where nothing differs, 1 to 5 of 100 simulated
+comparisons of two to ten runs a side have p < 0.05, whether seeds matter or not
+(``benchmarks/comparison_speed.py --nulls 1000``); with seeds drawn again it is 0 to 10.
 
 Papers: Koehn (2004), Berg-Kirkpatrick et al. (2012) for the bootstrap; Noreen (1989), Yeh (2000) for randomisation.
 """
@@ -233,10 +234,13 @@ def _with_seeds(
 ) -> Floats:  # fmt: skip
     """Differences with the seeds' part in them, as the module says, (resamples, columns)."""
     scores, runs = [side.f1() for side in sides], [side.runs for side in sides]
-    if is_paired:
-        known = [_variance_of_seeds(scores[0] - scores[1], drawn[0] - drawn[1])] if runs[0] > 1 else []
+    several = [pair for pair in zip(scores, drawn, strict=True) if len(pair[0]) > 1]
+    if is_paired and several:
+        known = [_variance_of_seeds(scores[0] - scores[1], drawn[0] - drawn[1])]
+    elif len(several) == 1:
+        known = [several[0][0].var(axis=0, ddof=1)]
     else:
-        known = [_variance_of_seeds(*pair) for pair in zip(scores, drawn, strict=True) if len(pair[0]) > 1]
+        known = [_variance_of_seeds(*pair) for pair in several]
     if not known:
         return draws
     parts = [variance / count for variance, count in zip(known * 2 if len(known) == 1 else known, runs, strict=True)]

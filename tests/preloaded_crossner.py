@@ -71,7 +71,8 @@ def answer(connection: socket.socket) -> None:
 
 def call(path: str, arguments: list[str]) -> int:
     """Have a command run; its exit status, 1 where its process was lost."""
-    wanted = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
+    folder = os.getcwd()  # noqa: PTH109 - pathlib takes longer to load than all the rest
+    wanted = {"arguments": arguments, "folder": folder, "environment": dict(os.environ)}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(path)
         socket.send_fds(connection, [json.dumps(wanted).encode()], [0, 1, 2])

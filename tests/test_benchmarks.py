@@ -32,6 +32,7 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         patch.syspath_prepend(FOLDER)
         patch.delenv("CROSSNER_MIRROR", raising=False)
         import adaptation
+        import comparison_speed
         import fine_tuning
         import generation_speed
         import help_time
@@ -44,9 +45,9 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         import wikitext
 
         yield SimpleNamespace(
-            adaptation=adaptation, fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time,
-            measuring=measuring, memory=memory, method_speed=method_speed, scoring=scoring, speed=speed,
-            text_tagging=text_tagging, wikitext=wikitext,
+            adaptation=adaptation, comparison_speed=comparison_speed, fine_tuning=fine_tuning,
+            generation_speed=generation_speed, help_time=help_time, measuring=measuring, memory=memory,
+            method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging, wikitext=wikitext,
         )  # fmt: skip
     reset_accelerate()
 
@@ -300,3 +301,12 @@ def test_reading_a_dump_is_timed_part_by_part(benchmarks: SimpleNamespace, capsy
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8
     assert all(line.count("|") == 5 for line in lines)
+
+
+def test_comparisons_are_timed_and_false_alarms_counted(
+    benchmarks: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmarks.comparison_speed.main(["--sentences", "40", "--types", "2", "--runs", "1,2", "--nulls", "2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("2 seeds a side, 40 sentences, 2 types, 10,000 resamples: ")]
+    assert sum("of these taggers alone" in line for line in lines) == 4

@@ -375,3 +375,35 @@ def test_real_gold_against_itself_scores_hundred(mirror):
         assert found.other.f1 == 100
         sentences: list[Sentence] = [located.sentence for located in read_labelled(path, Repairs())]
         assert found.scores.sentences == len(sentences)
+
+
+def test_models_are_compared_with_those_of_another_evaluation(run, engine, add_stage, tmp_path):
+    add_stage("one", seeds=(1, 2))
+    add_stage("other", seeds=(3, 4))
+    go(run, engine, model=["other"], name="first")
+    manifest, said = go(run, engine, model=["one"], against=[run.folder("first")])
+    (comparison,) = manifest["result"]["comparisons"]
+    scores = [manifest, run.manifest("first", wanted_by="a test")]
+    means = [next(iter(each["result"]["models"].values()))["f1"]["mean"] for each in scores]
+    assert comparison["difference"] == pytest.approx(means[0] - means[1])
+    assert (comparison["model"], comparison["against"], comparison["runs"]) == ("one", "other", [2, 2])
+    stored = json.loads((run.folder("evaluate") / "scores.json").read_text())
+    assert stored["comparisons"] == json.loads(json.dumps([comparison]))
+    assert evaluation_tables(manifest)[0].text.startswith(f"F1 {comparison['difference']:+.2f} (95 % interval")
+    assert any("comparing with 1 evaluated model." in text for text in said)
+    _, said = go(run, engine, model=["one"], against=[run.folder("first")])
+    assert "already done" in said[0]
+
+
+def test_what_was_scored_on_other_sentences_is_refused_before_any_tagging(run, engine, add_stage, tmp_path):
+    add_stage()
+    other = RunDirectory(tmp_path / "other")
+    folder = tmp_path / "news"
+    (folder / "test.conll").write_text(SPLITS["test"].replace("visited", "left"))
+    exhaust(prepare_data(other, PrepareData(run=other.path, target=str(folder))))
+    exhaust(evaluate(other, Evaluate(run=other.path, model=[str(run.folder("finetune"))]), engine))
+    with pytest.raises(CrossNERError, match="Sentence 1 has other words .*: word 2: 'left' and not 'visited'"):
+        go(run, engine, against=[other.path])
+    assert not run.has("evaluate")
+    with pytest.raises(CrossNERError, match="neither --model nor --against"):
+        go(run, engine, gold=folder / "test.conll", predictions=folder / "test.conll", against=[other.path])

@@ -105,6 +105,15 @@ def test_a_stage_of_several_seeds_reports_mean_and_deviation(chain: Path) -> Non
     assert result["dev_f1_deviation"] == pytest.approx(abs(first - second) / 2**0.5)
 
 
+def test_manifests_hold_what_curves_are_drawn_of(chain: Path) -> None:
+    result = json.loads((chain / "finetune" / "manifest.json").read_text())["result"]
+    assert result["train_sentences"] == {"target": 60} and result["settings"]["dropout"] == 0.1
+    asked = CliRunner().invoke(app, ["report", str(chain), "--x", "epoch", "--series", "model", "--json"])
+    curves = json.loads(asked.stdout)["result"]["curves"]["series"]
+    (point,) = curves["finetune"]
+    assert point["values"] == [record["history"][0]["score"] for record in result["seeds"].values()]
+
+
 def test_the_same_command_again_is_already_done_and_other_options_say_what_differs(chain: Path) -> None:
     before = (chain / "finetune" / "manifest.json").read_bytes()
     same = ("finetune", "--run", str(chain), *QUICK, "--start-from", "pretrain-source", "--seeds", "1,2")

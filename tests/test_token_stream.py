@@ -368,3 +368,21 @@ def test_reading_a_large_stream_takes_no_memory(tmp_path):
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_a_smaller_share_of_the_corpus_is_part_of_a_larger_one_beside_the_same_held_out_lines(tmp_path, tokenizer):
+    lines = [f"{WORDS[number % 60]} {WORDS[number // 60]}" for number in range(600)]
+    corpus = write_corpus(tmp_path, lines)
+    sides: dict[float, list[set[tuple[str, str]]]] = {}
+    for share in (0.1, 0.5, 1.0):
+        folder = tmp_path / str(share)
+        work = write_token_stream(corpus, tokenizer, folder, held_out=0.2, block_size=BLOCK, share=share)
+        counts = exhaust(work)
+        words = [words_in(folder / name, tokenizer) for name in ("train.bin", "held-out.bin")]
+        sides[share] = [set(zip(side[::2], side[1::2], strict=True)) for side in words]
+        assert counts["lines"] + counts["left_out_lines"] == 600
+        taken = counts["lines"] - counts["held_out_lines"]
+        assert abs(taken / (600 - counts["held_out_lines"]) - share) < 0.06
+    assert sides[0.1][1] == sides[0.5][1] == sides[1.0][1]
+    assert sides[0.1][0] < sides[0.5][0] < sides[1.0][0]
+    assert len(sides[1.0][0] | sides[1.0][1]) == 600

@@ -124,7 +124,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             surroundings = _surroundings(prepared)
             found = yield from analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
         if opponents:
-            yield Notice(f"{stage.name}: comparing with {len(opponents)} models.")
+            yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
         manifest = engine.first(lambda: _finish(stage, result, found, opponents, options))
         if options.fine_grained:
             yield _where(stage)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from crossner_cli.comparison import CountedModel, compare_models
 from crossner_cli.curves import draw_curves
 from crossner_cli.errors import CrossNERError
 from crossner_cli.measured import Found, Measured, read_runs
@@ -92,6 +91,10 @@ def _notes(found: Found, models: Sequence[Measured], options: Report) -> Iterato
 def _compare(models: Sequence[Measured], options: Report, notes: list[str]) -> Work[list[dict[str, Any]]]:
     """Compare with the baseline; without one, the second of two models with the first."""
     pairs = list(_pairs(models, options))
+    if not pairs:
+        return []
+    from crossner_cli.comparison import CountedModel, compare_models  # loads scikit-learn, which tables do without
+
     counted: dict[int, CountedModel] = {}
     found: list[dict[str, Any]] = []
     for number, (one, other) in enumerate(pairs, start=1):
