@@ -171,17 +171,25 @@ def _read_evaluation(folder: Path) -> Evaluation:
             f"{folder} holds the stage {manifest['stage']}, which has no scores on test sentences.",
             hint=f"Give a run directory, or the folder of an evaluate stage as {folder.parent / COMMAND}.",
         )
-    models = manifest["result"].get("models")
-    is_whole = isinstance(models, dict) and all(
-        isinstance(model, dict) and isinstance(model.get("seeds"), dict) and isinstance(model.get("f1"), dict)
-        for model in models.values()
-    )
-    if not is_whole:
+    result = manifest["result"]
+    models = result.get("models")
+    is_told = isinstance(result.get("domain"), str) and result.get("mode") in ("conll", "strict")
+    if not (is_told and isinstance(models, dict) and models and all(map(_is_scored, models.values()))):
         raise CrossNERError(
-            f"{folder / MANIFEST} is no manifest of an evaluate stage: its models are missing or of another kind.",
+            f"{folder / MANIFEST} is no manifest of an evaluate stage: domain, mode or models are missing or of another"
+            " kind.",
             hint="Evaluate again with --force.",
         )
     return Evaluation(folder, manifest)
+
+
+def _is_scored(model: Any) -> bool:
+    """Whether a model of a manifest has F1 as mean and by seed."""
+    seeds, average = (model.get(name) if isinstance(model, dict) else None for name in ("seeds", "f1"))
+    if not isinstance(seeds, dict) or not seeds or not isinstance(average, dict) or "deviation" not in average:
+        return False
+    scores = [seed.get("f1") if isinstance(seed, dict) else None for seed in seeds.values()]
+    return all(isinstance(score, int | float) for score in (average.get("mean"), *scores))
 
 
 def read_predictions(path: Path) -> Predictions:

@@ -159,7 +159,20 @@ class _Stages:
         return self.making(self.by_digest[digest][1])
 
     def making(self, manifest: Manifest) -> Making | None:
-        """How a training stage made its taggers; None of any other stage."""
+        """How a training stage made its taggers; None of any other stage.
+
+        Raises:
+            CrossNERError: Its manifest is broken.
+        """
+        try:
+            return self._read_making(manifest)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CrossNERError(
+                f"The manifest of the stage {manifest['name']!r} ({manifest['stage']}) is broken: {error!r}.",
+                hint="Copy the run again, or train the stage again with --force.",
+            ) from None
+
+    def _read_making(self, manifest: Manifest) -> Making | None:
         options, result = manifest["options"], manifest["result"]
         seeds = result.get("seeds")
         if "method" not in options or not isinstance(seeds, dict):

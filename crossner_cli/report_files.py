@@ -42,7 +42,7 @@ def write_report(folder: Path, record: Manifest, curves: Curves | None) -> None:
     Raises:
         CrossNERError: A picture is asked for and matplotlib is not installed.
     """
-    draft = folder.with_name(f".draft-{folder.name}")
+    draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     result = record["result"]
@@ -59,7 +59,7 @@ def write_report(folder: Path, record: Manifest, curves: Curves | None) -> None:
     (draft / TEXT).write_text(to_markdown(report_tables(record)), encoding="utf-8")
     write_json(draft / REPORT, record)
     flush_tree(draft)
-    replaced = folder.with_name(f".replaced-{folder.name}")
+    replaced = folder.with_name(f".{folder.name}.replaced")
     shutil.rmtree(replaced, ignore_errors=True)
     if folder.exists():
         folder.replace(replaced)

@@ -113,6 +113,22 @@ def test_a_place_that_is_no_run_and_runs_without_scores_are_refused(tmp_path: Pa
         go(tmp_path / "run", name="mine")
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [{"result": {"seeds": {"1": {"history": [1]}}}}, {"lineage": [{"stage": "dapt"}]}, {"lineage": 3},
+     {"options": {"method": "linear", "settings": 1}, "lineage": []}, {"inputs": {"prepare-data": []}}],
+)  # fmt: skip
+def test_a_broken_manifest_is_a_known_problem(tmp_path: Path, broken: dict[str, Any]) -> None:
+    run = make_run(tmp_path / "run", {"linear": tags(0.3, 1)})
+    path = run / "linear" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **broken}))
+    with pytest.raises(CrossNERError, match="'linear' .* is broken"):
+        go(run)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(CrossNERError, match="cannot be read"):
+        go(run)
+
+
 def test_two_models_are_compared_and_more_with_the_baseline_named(two_targets: list[Path]) -> None:
     (only,) = go(two_targets[0])["comparisons"]
     assert (only["model"], only["against"]) == ("laner", "linear")

@@ -69,7 +69,7 @@ def _record(measured: Measured) -> dict[str, Any]:
     return {
         "run": str(measured.run), "stage": measured.stage, "model": measured.model.label, "target": measured.target,
         "split": measured.split, "mode": measured.mode, "decoding": measured.decoding,
-        **{name: scores[name] for name in ("f1", "precision", "recall", "macro_f1")},
+        **{name: scores.get(name) for name in ("f1", "precision", "recall", "macro_f1")},
         "runs": len(measured.f1), "seeds": measured.f1,
         **{name: getattr(making, name, None)
            for name in ("method", "encoder", "start", "regime", "train_sentences", "corpus_share")},
