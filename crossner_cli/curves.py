@@ -18,6 +18,7 @@ AXIS_TITLES = {
     EPOCH: "epoch",
     "label-size": "size of label embeddings",
 }
+SHOWN = 3  # names of what is left out
 SERIES = ("method", "model", "regime", "encoder", "start", "run")
 
 
@@ -156,7 +157,9 @@ def _by_axis(
         unusual = "".join(f", {way}" for way, usual in ((one.mode, "conll"), (one.decoding, "trained")) if way != usual)
         names = _names(one.making, label, place, one.target, several_targets, series)
         found.append(_Candidate(tuple(name + unusual for name in names), value, tuple(one.f1.values())))
-    notes += [f"left out, since {reason}: {', '.join(labels)}" for reason, labels in left_out.items()]
+    for reason, labels in left_out.items():
+        names = ", ".join(labels[:SHOWN]) + (", …" if len(labels) > SHOWN else "")
+        notes.append(f"{len(labels)} left out of the curves, since {reason}: {names}")
     return found
 
 

@@ -190,7 +190,7 @@ def test_settings_and_shares_of_the_corpus_can_be_the_axis(tmp_path: Path) -> No
     write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {**models, "gone": tags(0.3, 9)}, inputs=inputs)
     curves = go(tmp_path, x="corpus-share")["curves"]
     assert [point["x"] for point in curves["series"]["linear"]] == [0, 0.1, 1]
-    assert "no manifest tells how it was made: gone" in curves["notes"][0]
+    assert "since no manifest tells how it was made: gone" in curves["notes"][0]
     sizes = go(tmp_path, x="label-size")["curves"]["series"]
     assert sorted(point["x"] for points in sizes.values() for point in points) == [5, 5, 50]
     assert "linear (from-0.1)" in sizes  # two models of one method at one place are told apart
