@@ -158,8 +158,8 @@ def _by_axis(
         names = _names(one.making, label, place, one.target, several_targets, series)
         found.append(_Candidate(tuple(name + unusual for name in names), value, tuple(one.f1.values())))
     for reason, labels in left_out.items():
-        names = ", ".join(labels[:SHOWN]) + (", …" if len(labels) > SHOWN else "")
-        notes.append(f"{len(labels)} left out of the curves, since {reason}: {names}")
+        shown = ", ".join(labels[:SHOWN]) + (", …" if len(labels) > SHOWN else "")
+        notes.append(f"{len(labels)} left out of the curves, since {reason}: {shown}")
     return found
 
 
