@@ -3,68 +3,33 @@
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from crossner_cli.calibration import (
-    Calibration,
-    ScoredEntity,
-    calibrated,
     read_calibration,
-    reliability,
     scored_entities,
 )
 from crossner_cli.comparison import CountedModel, check_same_sentences, compare_models
 from crossner_cli.data import PreparedData, PreparedDomain, Sentence
 from crossner_cli.engine import Engine
-from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import Mode, Scores, describe_mode, score
 from crossner_cli.evaluations import ONE_SEED, find_evaluation, models_of, prediction_file_names
 from crossner_cli.fine_grained import FineGrained, Tagging, analyse
-from crossner_cli.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.methods import Tagger
+from crossner_cli.model_scores import Scored, summarise
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, Stage, digest_file, write_json
-from crossner_cli.scored_files import ScoredFiles, score_files
-from crossner_cli.spans import AnyScheme
+from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, Stage, digest_file
+from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
 from crossner_cli.surroundings import Surroundings
 from crossner_cli.tagger_folder import check_decoding, load_tagger, read_description
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
 from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.type_parents import read_parents
-from crossner_cli.versions import versions
-
-COMMAND = "evaluate"
-AVERAGES = ("f1", "precision", "recall", "macro_f1")
-
-
-@dataclass(frozen=True)
-class Scored:
-    """One tagger's scores.
-
-    Args:
-        scores: In the mode asked for.
-        other: In the other mode.
-        counts: Numbers about the reading: words that the encoder could not read or had to shorten, speed.
-        entities: What it predicted, with its own scores.
-        calibration: What makes probabilities of them; None where the tagger has none for this decoding.
-        tags: Its tags of each sentence, where they are wanted.
-        scheme: Their scheme.
-    """
-
-    scores: Scores
-    other: Scores
-    counts: dict[str, float]
-    entities: Sequence[ScoredEntity] = ()
-    calibration: Calibration | None = None
-    tags: Sequence[Sequence[str]] = ()
-    scheme: AnyScheme = "bio"
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
@@ -78,7 +43,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             scored on other sentences.
     """
     if options.gold is not None or options.predictions is not None:
-        return (yield from _score_two_files(options, run))
+        return (yield from score_two_files(options, run))
     assert engine is not None
     prepared = PreparedData.load(run, wanted_by=COMMAND)
     target = prepared.domain("target", wanted_by=COMMAND)
@@ -114,7 +79,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
                     path = stage.draft / names[number] if engine.is_main else None
                     scored[_seed_of(trained)] = yield from _score_tagger(trained, sentences, options, engine, path)
             types = yield from _compare_types(taggers, label, target, sentences)
-            models[label] = {**_summary(scored), **types}
+            models[label] = {**summarise(scored), **types}
             if options.fine_grained:
                 taggings += _taggings(label, scored, [tagger for tagger in taggers if tagger.label == label])
         result = {"domain": target.name, "split": options.split, **_describe(options.mode, sentences),
@@ -127,7 +92,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
         manifest = engine.first(lambda: _finish(stage, result, found, opponents, options))
         if options.fine_grained:
-            yield _where(stage)
+            yield where(stage)
         return manifest
 
 
@@ -150,16 +115,7 @@ def _finish(
         models = models_of(stage.draft, result["models"], stage.inputs, {})
         mine = [CountedModel(model, options.mode) for model in models]
         result["comparisons"] = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
-    if found is not None:
-        write_reports(stage.draft, result, found)
-    complete = result if found is None else with_fine_grained(result, found, has_seeds=True)
-    write_json(stage.draft / "scores.json", {**complete, "versions": versions()})
-    _write_per_type(stage.draft / "per_type.csv", result["models"])
-    return stage.finish(result if found is None else with_fine_grained(result, found))
-
-
-def _where(stage: Stage) -> Notice:
-    return Notice(f"Every sentence with its errors, to be opened in a browser: {stage.folder / 'errors.html'}")
+    return store(stage, result, found)
 
 
 def _parents(
@@ -167,17 +123,11 @@ def _parents(
 ) -> dict[str, str]:
     """What ``--type-parents`` says of the types that the run, its taggers or the sentences have."""
     if not options.fine_grained:
-        return _refuse_parents(options)
+        return refuse_parents(options)
     types = {split_tag(tag)[1] for sentence in sentences for tag in sentence.tags or ()} - {""}
     types.update(*(domain.types for domain in prepared.domains.values()))
     types.update(*(TagSet.from_json(read_description(tagger.folder)["tag_set"]).types for tagger in taggers))
     return read_parents(options.type_parents, types)
-
-
-def _refuse_parents(options: Evaluate) -> dict[str, str]:
-    if options.type_parents is not None:
-        raise CrossNERError("--type-parents is read with --fine-grained only.", hint="Add --fine-grained.")
-    return {}
 
 
 def _taggings(label: str, scored: dict[str, Scored], taggers: list[TrainedTagger]) -> list[Tagging]:
@@ -232,74 +182,8 @@ def _score_both(
     scheme = tagger.tag_set.scheme
     return (
         score(gold, predicted, mode=mode, scheme=scheme),
-        score(gold, predicted, mode=_other(mode), scheme=scheme),
+        score(gold, predicted, mode="strict" if mode == "conll" else "conll", scheme=scheme),
     )
-
-
-def _other(mode: Mode) -> Mode:
-    return "strict" if mode == "conll" else "conll"
-
-
-def _summary(scored: dict[str, Scored]) -> dict[str, Any]:
-    """Mean and sample deviation over seeds, and every seed's scores."""
-    first = next(iter(scored.values()))
-    averages = {name: _mean([getattr(each.scores, name) for each in scored.values()]) for name in AVERAGES}
-    return {
-        **averages,
-        "other_mode": {"mode": first.other.mode, "f1": _mean([each.other.f1 for each in scored.values()])},
-        "support": first.scores.support,
-        "repaired": sum(each.scores.repaired for each in scored.values()),
-        "illegal_in_gold": first.scores.illegal_in_gold,
-        "unreadable_words": int(first.counts.get("unreadable_words", 0)),
-        "shortened_words": int(first.counts.get("shortened_words", 0)),
-        "unknown_words": int(first.counts.get("unknown_words", 0)),
-        "discarded_sequences": int(sum(each.counts.get("discarded_sequences", 0) for each in scored.values())),
-        "seconds": round(sum(each.counts.get("seconds", 0.0) for each in scored.values()), 2),
-        "words_per_second": _rate(list(scored.values())),
-        "reliability": _reliability(list(scored.values())),
-        "per_type": _type_rows(scored),
-        "seeds": {
-            seed: {**asdict(each.scores), "other_mode_f1": each.other.f1, **each.counts}
-            for seed, each in scored.items()
-        },
-    }  # fmt: skip
-
-
-def _reliability(scored: Sequence[Scored]) -> dict[str, Any] | None:
-    """How far scores can be believed before and after calibration, over the entities of all seeds."""
-    entities = [entity for each in scored for entity in each.entities]
-    if not entities:
-        return None
-    after = [calibrated(each.entities, each.calibration) for each in scored if each.calibration is not None]
-    return {
-        "before": reliability(entities),
-        "after": reliability([entity for each in after for entity in each]) if len(after) == len(scored) else None,
-    }
-
-
-def _rate(scored: Sequence[Scored]) -> int | None:
-    rates = [each.counts["words_per_second"] for each in scored if "words_per_second" in each.counts]
-    return round(statistics.fmean(rates)) if rates else None
-
-
-def _mean(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and sample standard deviation; no deviation of one value."""
-    return {"mean": statistics.fmean(values), "deviation": statistics.stdev(values) if len(values) > 1 else None}
-
-
-def _type_rows(scored: dict[str, Scored]) -> list[dict[str, Any]]:
-    """Scores by type, as means over seeds; a seed that neither has nor predicts a type counts as 0."""
-    rows = []
-    sides = [each.scores.per_type for each in scored.values()]
-    for name in sorted({name for side in sides for name in side}):
-        found = [asdict(side[name]) if name in side else {} for side in sides]
-        row: dict[str, Any] = {"type": name}
-        for column in ("precision", "recall", "f1", "predicted", "correct"):
-            row[column] = statistics.fmean([each.get(column, 0) for each in found])
-        row["support"] = max(each.get("support", 0) for each in found)
-        row["f1_deviation"] = _mean([each.get("f1", 0.0) for each in found])["deviation"]
-        rows.append(row)
-    return rows
 
 
 def _describe(mode: Mode, sentences: Sequence[Sentence]) -> dict[str, Any]:
@@ -338,88 +222,3 @@ def _write_predictions(path: Path, sentences: Sequence[Sentence], tagged: Sequen
         for sentence, each in zip(sentences, tagged, strict=True):
             record = {"words": sentence.words, "gold": sentence.tags, "tags": each.tags}
             stream.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
-def _write_per_type(path: Path, models: dict[str, Any]) -> None:
-    """A row a model, seed and type."""
-    import pandas
-
-    rows = [
-        {"model": label, "seed": seed, "type": name, **row}
-        for label, model in models.items()
-        for seed, scores in model["seeds"].items()
-        for name, row in scores["per_type"].items()
-    ]
-    columns = ["model", "seed", "type", "precision", "recall", "f1", "support", "predicted", "correct"]
-    pandas.DataFrame(rows, columns=columns).to_csv(path, index=False, lineterminator="\n")
-
-
-def _score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
-    """Score a file of predictions against a gold file; only what ``--fine-grained`` writes makes a stage of it."""
-    if options.gold is None or options.predictions is None or options.model or options.against:
-        raise CrossNERError(
-            "Scoring files takes --gold and --predictions, both, and neither --model nor --against.",
-            hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
-        )
-    began = time.perf_counter()
-    if options.fine_grained:
-        return (yield from _take_files_apart(options, run))
-    _refuse_parents(options)
-    found = yield from _compare_files(options)
-    return {
-        "stage": COMMAND,
-        "name": options.name or COMMAND,
-        "options": options.record(),
-        "inputs": _file_inputs(options),
-        "result": _files_result(options, found),
-        "versions": versions(),
-        "seconds": round(time.perf_counter() - began, 1),
-    }
-
-
-def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
-    for path in (options.gold, options.predictions):
-        if path is not None and not path.is_file():
-            raise CrossNERError(f"{path} is no file.", hint="Give a file of words with tags, in columns or JSONL.")
-    with run.open_stage(COMMAND, options, _file_inputs(options)) as stage:
-        if stage.finished is not None:
-            yield Notice(f"{stage.name}: already done (same options and inputs).")
-            return stage.finished
-        found = yield from _compare_files(options)
-        types = {split_tag(tag)[1] for side in found.sentences for sentence in side for tag in sentence.tags or ()}
-        gold, predicted = found.sentences
-        taken_apart = yield from analyse(
-            gold,
-            [Tagging(str(options.predictions), "-", [each.tags or () for each in predicted], found.schemes[1])],
-            Surroundings(),
-            mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types - {""}),
-        )  # fmt: skip
-        manifest = _finish(stage, _files_result(options, found), taken_apart, [], options)
-        yield _where(stage)
-        return manifest
-
-
-def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
-    """Score the two files and tell what reading them repaired."""
-    assert options.gold is not None and options.predictions is not None
-    found = score_files(options.gold, options.predictions, mode=options.mode)
-    for path, repairs in zip((options.gold, options.predictions), found.reading, strict=True):
-        for kind, count in repairs.counts.items():
-            yield Notice(f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})")
-    return found
-
-
-def _file_inputs(options: Evaluate) -> dict[str, str]:
-    assert options.gold is not None and options.predictions is not None
-    return {"gold": digest_file(options.gold), "predictions": digest_file(options.predictions)}
-
-
-def _files_result(options: Evaluate, found: ScoredFiles) -> dict[str, Any]:
-    return {
-        "domain": str(options.gold), "split": None, **describe_mode(options.mode),
-        "sentences": found.scores.sentences, "words": found.words, "warnings": [],
-        "gold_scheme": found.schemes[0], "predictions_scheme": found.schemes[1],
-        "models": {str(options.predictions): {
-            **_summary({"-": Scored(found.scores, found.other, {})}), "unknown_types": [], "extra_types": [],
-        }},
-    }  # fmt: skip

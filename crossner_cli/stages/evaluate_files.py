@@ -1,0 +1,127 @@
+"""Scores of a file of predictions against a gold file, and what every evaluation leaves in its folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation import describe_mode
+from crossner_cli.evaluations import ONE_SEED
+from crossner_cli.fine_grained import FineGrained, Tagging, analyse
+from crossner_cli.fine_grained_files import with_fine_grained, write_reports
+from crossner_cli.model_scores import Scored, summarise, write_per_type
+from crossner_cli.options import Evaluate
+from crossner_cli.progress import Notice, Work
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
+from crossner_cli.scored_files import ScoredFiles, score_files
+from crossner_cli.surroundings import Surroundings
+from crossner_cli.tags import split_tag
+from crossner_cli.type_parents import read_parents
+from crossner_cli.versions import versions
+
+COMMAND = "evaluate"
+
+
+def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
+    """Score a file of predictions against a gold file; only what ``--fine-grained`` writes makes a stage of it.
+
+    Returns:
+        The stage's manifest; without ``--fine-grained`` a record of the same form that is stored nowhere.
+
+    Raises:
+        CrossNERError: A file is missing or malformed, or the two differ in their words.
+    """
+    if options.gold is None or options.predictions is None or options.model or options.against:
+        raise CrossNERError(
+            "Scoring files takes --gold and --predictions, both, and neither --model nor --against.",
+            hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
+        )
+    began = time.perf_counter()
+    if options.fine_grained:
+        return (yield from _take_files_apart(options, run))
+    refuse_parents(options)
+    found = yield from _compare_files(options)
+    return {
+        "stage": COMMAND,
+        "name": options.name or COMMAND,
+        "options": options.record(),
+        "inputs": _file_inputs(options),
+        "result": _files_result(options, found),
+        "versions": versions(),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
+    for path in (options.gold, options.predictions):
+        if path is not None and not path.is_file():
+            raise CrossNERError(f"{path} is no file.", hint="Give a file of words with tags, in columns or JSONL.")
+    with run.open_stage(COMMAND, options, _file_inputs(options)) as stage:
+        if stage.finished is not None:
+            yield Notice(f"{stage.name}: already done (same options and inputs).")
+            return stage.finished
+        found = yield from _compare_files(options)
+        types = {split_tag(tag)[1] for side in found.sentences for sentence in side for tag in sentence.tags or ()}
+        gold, predicted = found.sentences
+        taken_apart = yield from analyse(
+            gold,
+            [Tagging(str(options.predictions), ONE_SEED, [each.tags or () for each in predicted], found.schemes[1])],
+            Surroundings(),
+            mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types - {""}),
+        )  # fmt: skip
+        manifest = store(stage, _files_result(options, found), taken_apart)
+        yield where(stage)
+        return manifest
+
+
+def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
+    """Score the two files and tell what reading them repaired."""
+    assert options.gold is not None and options.predictions is not None
+    found = score_files(options.gold, options.predictions, mode=options.mode)
+    for path, repairs in zip((options.gold, options.predictions), found.reading, strict=True):
+        for kind, count in repairs.counts.items():
+            yield Notice(f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})")
+    return found
+
+
+def _file_inputs(options: Evaluate) -> dict[str, str]:
+    assert options.gold is not None and options.predictions is not None
+    return {"gold": digest_file(options.gold), "predictions": digest_file(options.predictions)}
+
+
+def _files_result(options: Evaluate, found: ScoredFiles) -> dict[str, Any]:
+    return {
+        "domain": str(options.gold), "split": None, **describe_mode(options.mode),
+        "sentences": found.scores.sentences, "words": found.words, "warnings": [],
+        "gold_scheme": found.schemes[0], "predictions_scheme": found.schemes[1],
+        "models": {str(options.predictions): {
+            **summarise({ONE_SEED: Scored(found.scores, found.other, {})}), "unknown_types": [], "extra_types": [],
+        }},
+    }  # fmt: skip
+
+
+def store(stage: Stage, result: dict[str, Any], found: FineGrained | None) -> Manifest:
+    """Write the scores, and what taking the models apart found, where that was asked for; finish the stage."""
+    if found is not None:
+        write_reports(stage.draft, result, found)
+    complete = result if found is None else with_fine_grained(result, found, has_seeds=True)
+    write_json(stage.draft / "scores.json", {**complete, "versions": versions()})
+    write_per_type(stage.draft / "per_type.csv", result["models"])
+    return stage.finish(result if found is None else with_fine_grained(result, found))
+
+
+def where(stage: Stage) -> Notice:
+    """Tell where the page is."""
+    return Notice(f"Every sentence with its errors, to be opened in a browser: {stage.folder / 'errors.html'}")
+
+
+def refuse_parents(options: Evaluate) -> dict[str, str]:
+    """Refuse ``--type-parents`` where nothing reads it.
+
+    Raises:
+        CrossNERError: It was given.
+    """
+    if options.type_parents is not None:
+        raise CrossNERError("--type-parents is read with --fine-grained only.", hint="Add --fine-grained.")
+    return {}
