@@ -48,7 +48,8 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(
             adaptation=adaptation, comparison_speed=comparison_speed, corpus_selection=corpus_selection,
             fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time, measuring=measuring,
-            memory=memory, method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging, wikitext=wikitext,
+            memory=memory, method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging,
+            wikitext=wikitext,
         )  # fmt: skip
     reset_accelerate()
 
