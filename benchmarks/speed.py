@@ -117,7 +117,7 @@ def compare_tagging(wanted: argparse.Namespace) -> None:
         tagging = TextTagging(task.train, Path(name), wanted.batch_size, wanted.threads)
         found = compare(text_tagging.sides, tagging, wanted.rounds)
         title = f"predict: {len(task.train)} sentences, {tagging.words:,} words"
-        show(title, tabulate("words", found, ["pipeline"]))
+        show(title, tabulate("words", found, ["pipeline", "crossner, words to tags"]))
 
 
 def compare(sides: Callable[[Task], Mapping[str, Side]], task: Task, rounds: int) -> dict[str, list[Measured]]:

@@ -46,10 +46,16 @@ class Output(Protocol):
 
 
 class Stream:
-    """An output that is written as it goes: stdout, a pipe, or on a process that writes nothing, None."""
+    """An output that is written as it goes: stdout, a pipe, or on a process that writes nothing, None.
 
-    def __init__(self, stream: BinaryIO | None, output_format: OutputFormat) -> None:
-        self.stream, self.format = stream, output_format
+    Args:
+        stream: Where to write.
+        output_format: How the output begins and ends.
+        is_own: Whether the stream was opened for this, and is to be closed.
+    """
+
+    def __init__(self, stream: BinaryIO | None, output_format: OutputFormat, *, is_own: bool = False) -> None:
+        self.stream, self.format, self._is_own = stream, output_format, is_own
         self.is_closed = False
         self.record: dict[str, Any] = {}
         self.notes: list[str] = []
@@ -65,7 +71,10 @@ class Stream:
         self.write(self.format.end(), {})
 
     def close(self) -> None:
-        """Leave the stream to whom it belongs."""
+        """Close the stream, or leave it to whom it belongs."""
+        if self._is_own and self.stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.stream.close()
 
     def _write(self, pieces: Sequence[Piece]) -> None:
         if self.stream is None or self.is_closed or not pieces:

@@ -346,7 +346,7 @@ def _type_scores(models: Mapping[str, Any]) -> Table:
 
 
 def _reliability(models: Mapping[str, Any]) -> list[Block]:
-    """Of each model, mean score and share of right entities by bins of the score: calibrated where that can be."""
+    """Of each model its calibration error; of one alone, mean score and share correct in bins of the score."""
     blocks: list[Block] = []
     for label, model in models.items():
         found = model.get("reliability")
@@ -358,9 +358,10 @@ def _reliability(models: Mapping[str, Any]) -> list[Block]:
              figures.score(100 * each["mean_score"]), figures.score(100 * each["share_correct"]))
             for each in (after or before)["bins"] if each["entities"]
         ]  # fmt: skip
-        kind = "calibrated" if after else "not calibrated"
-        columns = ("score", "entities", "mean score, %", "correct, %")
-        blocks.append(Table(f"Reliability of the scores of {label} ({kind})", columns, rows))
+        if len(models) == 1:
+            kind = "calibrated" if after else "not calibrated"
+            columns = ("score", "entities", "mean score, %", "correct, %")
+            blocks.append(Table(f"Reliability of the scores of entities ({kind})", columns, rows))
         error = f"{figures.score(100 * before['ece'])} %"
         error += f" -> {figures.score(100 * after['ece'])} % by calibration on dev" if after else ", not calibrated"
         blocks.append(Line(f"{label}: expected calibration error {error}"))

@@ -95,8 +95,9 @@ class TaggingProcesses:
         output_format: OutputFormat,
     ) -> None:  # fmt: skip
         threads = options.threads or max(1, default_threads() // count)
-        given = dataclasses.replace(options, device="cpu", gpus=None, threads=threads, precision=precision)
-        self.count, self._given = count, (folder, given, calibration, output_format)
+        changes: dict[str, Any] = {"device": "cpu", "gpus": None, "threads": threads, "precision": precision}
+        self.count = count
+        self._given = (folder, dataclasses.replace(options, **changes), calibration, output_format)
         self._processes: dict[Connection, BaseProcess] = {}
 
     def __enter__(self) -> TaggingProcesses:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from crossner_cli.calibration import Calibration
 from crossner_cli.data import Sentence, read_sentences
 from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import start_engine
@@ -23,7 +24,7 @@ from crossner_cli.run_directory import RunDirectory
 from crossner_cli.scored_files import score_files
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.tables import Line, evaluation_tables
+from crossner_cli.tables import Line, Table, evaluation_tables
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
 from crossner_cli.trained_taggers import best_on_dev, find_taggers
@@ -164,6 +165,33 @@ def test_decoding_can_be_that_of_the_papers(run, engine, add_stage):
     lines = [block.text for block in evaluation_tables(loose) if isinstance(block, Line)]
     assert "Decoded to any tag sequence, whatever the taggers were trained to give" in lines
     assert not any("Decoded" in block.text for block in evaluation_tables(trained) if isinstance(block, Line))
+
+
+def test_scores_are_measured_on_test_before_and_after_the_calibration_of_the_folder(run, engine, add_stage):
+    add_stage()
+    before = model_of(go(run, engine)[0])["finetune"]["reliability"]
+    assert before["after"] is None
+    path = run.folder("finetune") / "tagger" / "tagger.json"
+    description = json.loads(path.read_text())
+    path.write_text(json.dumps({**description, "calibration": Calibration(0.0, 0.0, 4, 2).to_json()}))
+    manifest, _ = go(run, engine, name="again")
+    found, scores = model_of(manifest)["finetune"]["reliability"], model_of(manifest)["finetune"]["seeds"]["1"]
+    predicted = sum(row["predicted"] for row in scores["per_type"].values())
+    correct = sum(row["correct"] for row in scores["per_type"].values())
+    assert found["before"] == before["before"]
+    assert sum(each["entities"] for each in found["before"]["bins"]) == predicted > 0
+    # A calibration that gives every entity one half is off by the distance of the precision from it.
+    assert found["after"]["ece"] == pytest.approx(abs(correct / predicted - 0.5))
+    (half,) = [each for each in found["after"]["bins"] if each["entities"]]
+    assert (half["from"], half["entities"], half["mean_score"]) == (0.5, predicted, 0.5)
+    assert half["share_correct"] == pytest.approx(correct / predicted)
+    lines = [block.text for block in evaluation_tables(manifest) if isinstance(block, Line)]
+    errors = [100 * found[when]["ece"] for when in ("before", "after")]
+    assert f"finetune: expected calibration error {errors[0]:.2f} % -> {errors[1]:.2f} % by calibration on dev" in lines
+    titles = [block.title for block in evaluation_tables(manifest) if isinstance(block, Table)]
+    assert "Reliability of the scores of entities (calibrated)" in titles
+    loose = model_of(go(run, engine, decoding="any", name="any")[0])["finetune"]["reliability"]
+    assert loose["after"] is None
 
 
 def test_a_finished_evaluation_is_not_done_again(run, engine, add_stage):

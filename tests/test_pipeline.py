@@ -13,7 +13,13 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from crossner_cli.calibration import fit_calibration, read_calibration, scored_entities
 from crossner_cli.cli import app
+from crossner_cli.data import read_sentences
+from crossner_cli.engine import start_engine
+from crossner_cli.options import Predict
+from crossner_cli.tagger_folder import load_tagger
+from crossner_cli.tagging import tag
 from crossner_cli.text import segment
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
@@ -96,6 +102,24 @@ def test_the_card_in_each_model_folder_tells_what_the_manifest_tells(chain: Path
         assert str(chain.parent) not in card.content, "no path of the machine"
     encoder = ModelCard.load(chain / "dapt" / "encoder" / "README.md")
     assert encoder.data.pipeline_tag == "fill-mask" and "corpus level integrated" in encoder.text
+
+
+def test_a_tagger_is_saved_with_a_calibration_fitted_on_dev_sentences_alone(
+    chain: Path, tiny_encoder_folder: Path
+) -> None:
+    crossner(
+        "finetune", "--run", chain, "--name", "longer", *QUICK, "--encoder", tiny_encoder_folder, "--epochs", "2",
+        "--head-learning-rate", "0.05",
+    )  # fmt: skip
+    dev = list(read_sentences(chain / "prepare-data" / "target" / "dev.jsonl"))
+    engine = start_engine(Predict(device="cpu", threads=1))
+    folder = chain / "longer" / "tagger"
+    found = scored_entities([sentence.tags or () for sentence in dev], tag(load_tagger(folder, engine), dev, engine))
+    stored, fitted = read_calibration(folder), fit_calibration(found)
+    assert stored is not None
+    assert stored.entities == fitted.entities == len(found) > 0
+    assert (stored.slope, stored.intercept) == pytest.approx((fitted.slope, fitted.intercept), rel=0.05)
+    shutil.rmtree(chain / "longer")
 
 
 def test_a_stage_of_several_seeds_reports_mean_and_deviation(chain: Path) -> None:

@@ -236,6 +236,13 @@ def test_a_folder_is_only_replaced_if_it_holds_tagged_documents(begin: Any, tmp_
         finish(begin(output, format="jsonl"))
 
 
+def test_a_device_takes_what_can_be_written_as_it_goes(begin: Any) -> None:
+    result, _ = finish(begin(Path("/dev/null"), format="html", force=True))
+    assert result["documents"] == LINES
+    with pytest.raises(CrossNERError, match="--format brat cannot be written to /dev/null"):
+        finish(begin(Path("/dev/null"), format="brat"))
+
+
 def test_spacy_files_of_a_folder_hold_a_chunk_each(begin: Any, tmp_path: Path) -> None:
     tokens, vocab = pytest.importorskip("spacy.tokens"), pytest.importorskip("spacy.vocab")
     finish(begin(tmp_path / "out", format="spacy"))

@@ -204,8 +204,11 @@ def _check(options: Predict, engine: Engine) -> str:
         )
     check_inputs(options)
     name = choose_format(options.format, options.output)
-    if options.output is not None:
-        _check_output(options.output, options, wants_folder=is_folder(name, options.output))
+    output = options.output
+    if output is not None:
+        _check_output(output, options, wants_folder=is_folder(name, output))
+        if OutputFormat(name).has_parts and output.exists() and not (output.is_file() or output.is_dir()):
+            raise CrossNERError(f"--format {name} cannot be written to {output}.", hint="Name a file or a folder.")
     return name
 
 
@@ -251,7 +254,8 @@ def _open_output(
     if path is None:
         return Stream(stdout or sys.stdout.buffer, output_format)
     if path.exists() and not path.is_file() and not path.is_dir():
-        return Stream(path.open("wb"), output_format)  # a pipe or a device has no other name to be written under
+        # A pipe or a device has no other name to be written under.
+        return Stream(path.open("wb"), output_format, is_own=True)
     made_by = _made_by(options, trained, engine, output_format)
     return Draft(path, output_format, made_by, is_forced=options.force)
 
