@@ -58,8 +58,10 @@ def prepare(folder: Path, **options: Any) -> tuple[dict[str, Any], dict[str, lis
             event = next(work)
         except StopIteration as end:
             corpus = run.folder("prepare-data") / "corpus"
-            assert sorted(path.suffix for path in corpus.iterdir()) == [".txt"] * len(list(corpus.iterdir()))
-            levels = {path.stem: path.read_text().splitlines() for path in corpus.iterdir()}
+            texts = sorted(corpus.glob("*.txt"))
+            mentions = [path.with_suffix(".mentions") for path in texts if options.get("entities")]
+            assert sorted(corpus.iterdir()) == sorted([*texts, *mentions])
+            levels = {path.stem: path.read_text().splitlines() for path in texts}
             return end.value["result"], levels, notices
         notices += [event.text] if isinstance(event, Notice) else []
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from crossner_cli.calibration import fit_calibration, read_calibration, scored_entities
 from crossner_cli.cli import app
+from crossner_cli.corpora import LEVELS
 from crossner_cli.data import read_sentences
 from crossner_cli.engine import start_engine
 from crossner_cli.options import Predict
@@ -63,7 +64,7 @@ def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
     assert files_of(chain / "prepare-data") == {
         "manifest.json", "statistics.json", "repairs.json", "source/train.jsonl", "source/dev.jsonl",
         "source/words.json", "target/train.jsonl", "target/dev.jsonl", "target/test.jsonl", "target/words.json",
-        "corpus/domain.txt", "corpus/entity.txt", "corpus/task.txt", "corpus/integrated.txt",
+        *(f"corpus/{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions")),
     }  # fmt: skip
     assert files_of(chain / "dapt") == {"manifest.json", *(f"encoder/{name}" for name in MODEL_FILES)}
     assert files_of(chain / "pretrain-source") == {"manifest.json", *(f"tagger/{name}" for name in TAGGER_FILES)}
