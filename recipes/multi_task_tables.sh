@@ -10,6 +10,7 @@ set -euo pipefail
 SOURCE=${SOURCE:-bionlp13pc}
 TARGET=${TARGET:-bionlp13cg}
 DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-}
+TRAIN_LIMIT=${TRAIN_LIMIT:-} # target sentences; figure 6 of the first paper takes fewer and fewer
 CORPUS=${CORPUS:-}
 SOURCE_CORPUS=${SOURCE_CORPUS:-}
 EMBEDDINGS=${EMBEDDINGS:-}
@@ -26,6 +27,7 @@ export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
 
 data=(--source "$SOURCE" --target "$TARGET")
 if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
+if [ -n "$TRAIN_LIMIT" ]; then data+=(--train-limit "$TRAIN_LIMIT"); fi
 if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level domain); fi
 if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data "${data[@]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Entities
+from test_evaluation import conlleval_chunks
 
 from crossner_cli.error_analysis import KINDS, ErrorAnalysis, analyse_errors
 from crossner_cli.evaluation import score
@@ -23,26 +23,6 @@ TYPES = ["person", "place", "tool"]
 PAIRS = 10_000
 Sentences = list[list[str]]
 Chunk = tuple[int, int, int, str]
-
-
-def conlleval_chunks(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """The rule of the CoNLL-2000 script for one sentence, written from its description."""
-    chunks, start, inside = set(), 0, False
-    previous, previous_type = "O", ""
-    for position, tag in enumerate([*tags, "O"]):
-        prefix, _, entity_type = tag.partition("-")
-        changed = entity_type != previous_type
-        ends = previous in ("E", "S") or (previous in ("B", "I") and prefix in ("B", "S", "O"))
-        ends = ends or (previous != "O" and changed)
-        starts = prefix in ("B", "S") or (previous in ("E", "S", "O") and prefix in ("E", "I"))
-        starts = starts or (prefix != "O" and changed)
-        if inside and ends:
-            chunks.add((start, position, previous_type))
-            inside = False
-        if starts:
-            start, inside = position, True
-        previous, previous_type = prefix, entity_type
-    return chunks
 
 
 def random_sentences(prefixes: str, count: int = PAIRS, seed: int = 5) -> tuple[Sentences, Sentences]:
@@ -74,7 +54,10 @@ def analyse(gold: Sentences, predicted: Sentences, mode="conll", scheme="bio") -
 def test_entities_are_those_of_the_conll_script_and_of_seqeval_by_default(prefixes):
     for side in random_sentences(prefixes):
         found = chunks_of(side, "conll", "bio")
-        assert found == {(number, *chunk) for number, tags in enumerate(side) for chunk in conlleval_chunks(tags)}
+        assert found == {
+            (number, start, end, name)
+            for number, tags in enumerate(side) for name, start, end in conlleval_chunks(tags)
+        }  # fmt: skip
         assert found == {
             (number, start, end + 1, name)
             for number, tags in enumerate(side) for name, start, end in get_entities(tags)
