@@ -73,6 +73,7 @@ class ParameterGenerator(nn.Module):
         The gradients of W and of the vectors are there on leaving: those of all pairs in one product each, instead of
         one that is as large as W for every pass, which would then be added up.
         """
+        self._generated.clear()  # a fused optimiser changes W without telling
         self._shared = {}
         try:
             yield

@@ -261,6 +261,24 @@ def test_inside_an_update_a_pair_is_generated_once_and_what_is_read_without_grad
         pass  # nothing read, nothing learnt
 
 
+def test_what_an_update_with_a_fused_optimiser_changed_is_generated_anew_to_be_scored():
+    layer, (values, mask) = make_layer(), some_words()
+    optimiser = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True)
+
+    def score() -> torch.Tensor:
+        with torch.no_grad():
+            return layer.eval()(values, mask, 0, 0)
+
+    before = score()
+    with layer.train().generator.shared():
+        layer(values, mask, 0, 0).square().sum().backward()
+    optimiser.step()
+    learnt = score()
+    assert not torch.allclose(before, learnt)
+    layer.generator._generated.clear()
+    torch.testing.assert_close(learnt, score())
+
+
 @every_batch
 def test_nothing_is_read_through_padding(lengths):
     layer, (values, mask) = make_layer(), some_words(lengths)
