@@ -28,7 +28,7 @@ from crossner_cli.raw_files import corpus_files
 
 Level = Literal["domain", "entity", "task", "integrated"]
 LEVELS: tuple[Level, ...] = ("domain", "entity", "task", "integrated")
-WORK = ".selection"
+WORK, TEXTS = ".selection", "texts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +89,16 @@ def write_levels(
     Raises:
         CrossNERError: A file cannot be read or is no text, a level cannot be made of what was given, or is empty.
     """
-    selection.execution.check()
-    if selection.weak_labels and not entities:
-        raise CrossNERError("--weak-labels needs an entity list, and none was given.", hint="Add --entities LIST.")
-    names = read_name_index(entities, case=selection.names_case) if entities else None
-    levels = _levels_to_write(selection.level, names, selection.specialised_types)
+    names, levels = check_selection(entities, selection)
     yield from _tell_what_is_left_out(names, levels, selection)
     named, files = corpus_files(corpus)
     if named > len(files):
         yield Notice(f"{named - len(files)} corpus files were named more than once and are read once.")
+    if selection.execution.executor != "local":  # on other machines nobody is in this folder
+        folder, files = folder.absolute(), [path.absolute() for path in files]
     parts = cut_into_parts(files)
     excluded = frozenset(leak_key(" ".join(words)) for words in selection.excluded)
-    with _work(folder / WORK) as work:
+    with work_folder(folder) as work:
         job = Job.make(work, _request(selection, levels), parts, excluded, names)
         found = yield from _run(job, selection.execution)
         _refuse_empty_levels(found, job, len(files))
@@ -116,6 +114,20 @@ def write_levels(
         "levels": {level: found.levels[level].tell(type_sets) for level in levels},
         **({"weak_labels": weak} if weak else {}),
     }
+
+
+def check_selection(entities: Sequence[Path], selection: Selection) -> tuple[NameIndex | None, list[Level]]:
+    """Read the lists of names, and tell which levels can be made with them.
+
+    Raises:
+        CrossNERError: A list is malformed, has none of the specialised types, or a level needs one; or what is to run
+            the selection is not there.
+    """
+    selection.execution.check()
+    if selection.weak_labels and not entities:
+        raise CrossNERError("--weak-labels needs an entity list, and none was given.", hint="Add --entities LIST.")
+    names = read_name_index(entities, case=selection.names_case) if entities else None
+    return names, _levels_to_write(selection.level, names, selection.specialised_types)
 
 
 def _levels_to_write(level: Level | None, names: NameIndex | None, specialised: frozenset[str] | None) -> list[Level]:
@@ -138,7 +150,8 @@ def _levels_to_write(level: Level | None, names: NameIndex | None, specialised: 
     if specialised and specialised.isdisjoint(names.names_of_type()):
         raise CrossNERError(
             f"The entity lists have no name of the specialised types {', '.join(sorted(specialised))}.",
-            hint=f"Choose other --specialised-types. Types in the list: {names.list_types()}.",
+            hint="Choose other --specialised-types, or leave these levels out: --corpus-level entity."
+            f" Types in the list: {names.list_types()}.",
         )
     return levels
 
@@ -165,18 +178,19 @@ def _request(selection: Selection, levels: list[Level]) -> Request:
 
 
 @contextmanager
-def _work(folder: Path) -> Iterator[Path]:
-    """A folder for what is done, kept where the same call may go on with it."""
+def work_folder(folder: Path) -> Iterator[Path]:
+    """``folder/.selection``, for what is done: it stays where the same call may go on with it, and goes otherwise."""
+    work = folder / WORK
     try:
-        yield folder
+        yield work
     except (UnfinishedError, KeyboardInterrupt, GeneratorExit):
-        if not any(folder.glob("*/tasks/completions/*")):
-            _remove(folder)
+        if not any(work.glob("*/tasks/completions/*")) and not any(work.glob(f"{TEXTS}/*.json")):
+            _remove(work)
         raise
     except BaseException:
-        _remove(folder)
+        _remove(work)
         raise
-    _remove(folder)
+    _remove(work)
 
 
 def _remove(folder: Path) -> None:

@@ -17,8 +17,8 @@ from crossner_cli.dbpedia import RdfNames, expand_types, write_names
 from crossner_cli.dbpedia_classes import classes_of_types
 from crossner_cli.errors import CrossNERError
 from crossner_cli.mediawiki_dump import is_dump
-from crossner_cli.names import read_names
 from crossner_cli.progress import Notice, Work
+from crossner_cli.run_directory import read_record, write_json
 from crossner_cli.tags import to_spans
 from crossner_cli.triples import is_triples
 from crossner_cli.wikipedia import write_articles
@@ -50,7 +50,7 @@ def extract_dumps(
 
     Args:
         corpus: Files and folders of a corpus; several dumps are the parts of one.
-        folder: Where to write.
+        folder: Where to write. What an interrupted call has written there is taken, and not read again.
         categories: Articles to take; none takes all.
         depth: Steps below a category that count.
 
@@ -70,8 +70,19 @@ def extract_dumps(
         return list(corpus), {}
     if not categories:
         yield Notice("No --wikipedia-category is given: every article of the dump is taken.")
-    path = folder / "wikipedia.txt"
-    record = yield from write_articles(dumps, path, categories=categories, depth=depth)
+    path, told = folder / "wikipedia.txt", folder / "wikipedia.json"
+    if told.exists():
+        yield Notice("The dump was read before the interruption; its text is taken as it is.")
+        record = read_record(told)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{path.name}.draft"
+        try:
+            record = yield from write_articles(dumps, draft, categories=categories, depth=depth)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        write_json(told, record)
     return [path, *(each for each in corpus if each not in dumps)], record
 
 
@@ -103,22 +114,6 @@ def make_lists(
         rdf = yield from write_names(triples, paths[-1], language=language)
         record["rdf"] = {**rdf.counts, "types": dict(sorted(rdf.types.items()))}
     return EntityLists(paths, rdf, others, record)
-
-
-def check_lists(lists: EntityLists, types: set[str] | None, *, level: str | None) -> None:
-    """Find out what is wrong with lists before hours of reading a dump, not after.
-
-    Raises:
-        CrossNERError: A list is malformed, or has none of the types that the level is selected by.
-    """
-    if not lists.paths:
-        return
-    names = read_names(lists.paths)
-    if types and level in (None, "task", "integrated") and types.isdisjoint(names.names_of_type()):
-        raise CrossNERError(
-            f"The entity lists have no name of the specialised types {', '.join(sorted(types))}.",
-            hint=f"Choose other --specialised-types. Types in the list: {names.list_types()}.",
-        )
 
 
 def _write_mentions(path: Path, train: Sequence[Sentence] | None) -> Work[dict[str, int]]:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.raw_files import read_texts, refuse_labelled, status_of
+from crossner_cli.decompression import is_compressed
+from crossner_cli.raw_files import raw_format, read_texts, refuse_labelled, status_of
 from crossner_cli.text import STOPS, segment
 from crossner_cli.text_files import read_pieces
 
 BYTES_OF_PART, BYTES_OF_PIECE, TEXTS_OF_PIECE = 1 << 25, 1 << 18, 1000
 FINAL_STOPS = ".!?\N{HORIZONTAL ELLIPSIS}"
-PLAIN = frozenset({".txt", ".text", ""})
 PARAGRAPH = "\u2029"  # ends a sentence wherever it stands
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace() and chr(code) not in f" \n{PARAGRAPH}"]
 # Nothing behind the stop but more stops and one closing mark: then the splitter finds no second sentence.
@@ -74,16 +74,14 @@ def cut_into_parts(files: Sequence[Path], bytes_of_part: int = BYTES_OF_PART) ->
     """Cut a corpus into parts: plain text at lines, all else by file. The parts do not depend on who reads them.
 
     Raises:
-        CrossNERError: A plain file cannot be read, or is labelled data.
+        CrossNERError: A file of text cannot be read, or is labelled data.
     """
     parts: list[Part] = []
     for path in files:
+        refuse_labelled(path)
         status = status_of(path)
         size = status.st_size if status else 0
-        is_plain = path.suffix.lower() in PLAIN
-        if is_plain:
-            refuse_labelled(path)
-        if status is None or not is_plain or not stat.S_ISREG(status.st_mode):
+        if status is None or not stat.S_ISREG(status.st_mode) or raw_format(path) != "text" or is_compressed(path):
             parts.append(Part(path, size=size))
         else:
             starts = range(0, max(size, 1), bytes_of_part)

@@ -15,7 +15,6 @@ from typing import Any, BinaryIO
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.optional_packages import import_optional
-from crossner_cli.text_files import open_bytes
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
 BUFFER = 1 << 20
@@ -71,9 +70,41 @@ def open_decompressed(path: Path) -> Iterator[OpenFile]:
             if head.startswith(signature):
                 raise CrossNERError(f"{path} is {kind}; gzip, bzip2 and zstd are read as they are.",
                                     hint=f"Unpack it, and name what was in it: {command} {path}")  # fmt: skip
-        compression = next((name for signature, name in _SIGNATURES.items() if head.startswith(signature)), "")
+        compression = _compression(head)
         guarded = _Guarded(path, stored, compression)
         yield OpenFile(io.BufferedReader(guarded, BUFFER), stored, compression)
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file to read its bytes.
+
+    Raises:
+        CrossNERError: The path is missing, a folder or not readable.
+    """
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise CrossNERError(f"{path} does not exist.", hint="Check the path; it is read from where you are.") from None
+    except IsADirectoryError:
+        raise CrossNERError(f"{path} is a folder, and a text file was expected.", hint="Name a file in it.") from None
+    except PermissionError:
+        raise CrossNERError(f"{path} may not be read: permission denied.", hint=f"chmod +r {path}") from None
+    except OSError as problem:
+        raise CrossNERError(f"{path} cannot be opened: {problem.strerror}.", hint="Name a text file.") from None
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a plain file holds what gzip, bzip2 or zstd wrote, whatever it is called.
+
+    Raises:
+        CrossNERError: It cannot be read.
+    """
+    with open_bytes(path) as stored:
+        return bool(_compression(_peek(path, stored)))
+
+
+def _compression(head: bytes) -> str:
+    return next((name for signature, name in _SIGNATURES.items() if head.startswith(signature)), "")
 
 
 def _peek(path: Path, stored: BinaryIO) -> bytes:

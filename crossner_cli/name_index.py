@@ -30,6 +30,7 @@ BEGINS_NAME, IS_NAME = 1, 2
 SEQUENCE_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
 SLOTS_PER_SEQUENCE = 8
 NAMES_AT_ONCE = 1 << 16
+LISTED_TYPES = 40  # DBpedia has hundreds
 ARRAYS = ("first", "longer", "hashes", "buckets", "type_sets")
 
 
@@ -132,8 +133,11 @@ class NameIndex:
         return dict(sorted(found.items()))
 
     def list_types(self) -> str:
-        """The types with their number of names, as a message shows them."""
-        return ", ".join(f"{entity_type} ({count} names)" for entity_type, count in self.names_of_type().items())
+        """The types with their number of names, as a message shows them: of very many those with most names."""
+        counts = self.names_of_type()
+        shown = sorted(Counter(counts).most_common(LISTED_TYPES))
+        more = f" and {len(counts) - LISTED_TYPES} more" if len(counts) > LISTED_TYPES else ""
+        return ", ".join(f"{entity_type} ({count} names)" for entity_type, count in shown) + more
 
     def sets_of_names(self) -> NDArray[np.uint32]:
         """The number of each name's types in ``type_sets``, (N,)."""

@@ -12,7 +12,6 @@ from crossner_cli.text import find_words
 from crossner_cli.text_files import open_lines
 
 Name = tuple[str, ...]
-LISTED_TYPES = 40  # DBpedia has hundreds
 
 
 @dataclass(frozen=True)
@@ -28,17 +27,6 @@ class Names:
     types: dict[Name, tuple[str, ...]]
     lengths: dict[str, tuple[int, ...]]
     counts: dict[str, int]
-
-    def names_of_type(self) -> dict[str, int]:
-        """How many names each type has, by type in alphabetical order."""
-        return dict(sorted(Counter(entity_type for types in self.types.values() for entity_type in types).items()))
-
-    def list_types(self) -> str:
-        """The types with their number of names, as a message shows them: of very many those with most names."""
-        counts = self.names_of_type()
-        shown = sorted(Counter(counts).most_common(LISTED_TYPES))
-        more = f" and {len(counts) - LISTED_TYPES} more" if len(counts) > LISTED_TYPES else ""
-        return ", ".join(f"{entity_type} ({count} names)" for entity_type, count in shown) + more
 
     def find(self, words: Name) -> list[tuple[int, int]]:
         """Spans of the names in a sentence, in words, end exclusive: from the left, the longest first."""

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
-from crossner_cli.decompression import COMPRESSED_ENDINGS, BrokenFileError, open_decompressed
+from crossner_cli.decompression import COMPRESSED_ENDINGS, open_decompressed
 from crossner_cli.documents import HEAD, format_of, is_writable
 from crossner_cli.errors import CrossNERError
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.optional_packages import import_optional
+from crossner_cli.text_files import open_lines
 
 RawFormat = Literal["text", "jsonl", "parquet", "xml", "tar"]
 FORMATS: dict[str, RawFormat] = {
@@ -24,9 +25,7 @@ FORMATS: dict[str, RawFormat] = {
 }  # fmt: skip
 # A folder's .json files are mostly descriptions of a data set, and a dump is named to be read with its category.
 FOLDER_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
-LONGEST_LINE = 1 << 26  # bytes
 PARQUET_ROWS, PARQUET_BUFFER = 1000, 1 << 20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COLUMN_HINT = "Name the column that holds the text: --text-column NAME."
 
 
@@ -91,7 +90,7 @@ def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Ite
                             hint=f"Unpack it, and name the folder: tar -xf {path}")  # fmt: skip
     if form == "parquet":
         return _parquet_texts(path, column, counts)
-    return _jsonl_texts(path, column, counts) if form == "jsonl" else (line for _, line in _lines(path))
+    return _jsonl_texts(path, column, counts) if form == "jsonl" else (line for _, line in open_lines(path))
 
 
 def refuse_labelled(path: Path) -> None:
@@ -105,7 +104,7 @@ def refuse_labelled(path: Path) -> None:
         return
     if raw_format(path) != "text":
         return
-    head = [line for _, line in islice(_lines(path), HEAD)]
+    head = [line for _, line in islice(open_lines(path), HEAD)]
     looks_like = format_of(head)
     if looks_like != "text":
         first = next(line for line in head if line.strip())
@@ -143,44 +142,9 @@ def status_of(path: Path) -> os.stat_result | None:
         return None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number, from 1, and content of each line. Lines end at LF or CRLF only; a byte order mark is no part of them."""
-    number = 0
-    with open_decompressed(path) as file:
-        while line := _next_line(path, file.stream, number):
-            number += 1
-            if number == 1:
-                line = line.removeprefix(BYTE_ORDER_MARK)
-            yield number, _decode(path, number, line.removesuffix(b"\n").removesuffix(b"\r"), file.compression)
-
-
-def _next_line(path: Path, stream: BinaryIO, before: int) -> bytes:
-    try:
-        line = stream.readline(LONGEST_LINE + 1)
-    except BrokenFileError as problem:
-        raise problem.after(f"line {before}") from None
-    if len(line) > LONGEST_LINE:
-        raise CrossNERError(
-            f"{path}:{before + 1}: the line is longer than {LONGEST_LINE >> 20} MiB.",
-            hint="Give text files, a sentence, a paragraph or a document a line.",
-        )
-    return line
-
-
-def _decode(path: Path, number: int, line: bytes, compression: str) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        unpack = {"gzip": "gzip -dc", "bzip2": "bzip2 -dc", "zstd": "zstd -dc"}.get(compression, "cat")
-        raise CrossNERError(
-            f"{path}:{number}: byte 0x{line[problem.start]:02x} at position {problem.start} of the line is not UTF-8.",
-            hint=f"Save it as UTF-8, as with: {unpack} {path} | iconv -f LATIN1 -t UTF-8 > converted.txt",
-        ) from None
-
-
 def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
     """The texts of objects, one a line; an empty line is an empty text."""
-    for number, line in _lines(path):
+    for number, line in open_lines(path):
         place = f"{path}:{number}"
         if not line.strip():
             yield ""

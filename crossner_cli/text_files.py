@@ -1,4 +1,4 @@
-"""Text files line by line: UTF-8 or a clear error."""
+"""Text files, plain or compressed, line by line: UTF-8 or a clear error."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from crossner_cli.decompression import BrokenFileError, open_bytes, open_decompressed
 from crossner_cli.errors import CrossNERError
 
-BYTE_ORDER_MARK = "\ufeff"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_LINE = 1 << 26  # bytes
 
 
 def open_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Read a text file lazily, one line at a time.
+    """Read a text file lazily, one line at a time. Its content tells whether it is compressed.
 
     Lines end at LF or CRLF only: U+0085 and U+2028 are characters of a line. A byte order mark is no part of the text.
 
@@ -20,19 +22,23 @@ def open_lines(path: Path) -> Iterator[tuple[int, str]]:
         Pairs of line number, from 1, and the line without its ending.
 
     Raises:
-        CrossNERError: The path is missing, a folder or not readable, or a line is not UTF-8.
+        CrossNERError: The path is missing, a folder or not readable, what is compressed is cut off or broken, or a line
+            is not UTF-8 or longer than 64 MiB.
     """
-    with open_bytes(path) as stream:
-        for number, line in enumerate(_read_bytes(path, stream), start=1):
-            text = _decode(path, number, line)
-            yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+    number = 0
+    with open_decompressed(path) as file:
+        while line := _next_line(path, file.stream, number):
+            number += 1
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            yield number, _decode(path, number, line.removesuffix(b"\n").removesuffix(b"\r"), file.compression)
 
 
 def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
     """Read the lines that begin in a part of a text file, in pieces of whole lines, as ``open_lines`` reads them.
 
     Args:
-        path: The file.
+        path: The file, not compressed.
         start: First byte of the part.
         end: The byte behind it.
         size: About how many bytes a piece has.
@@ -41,21 +47,46 @@ def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
         Lines with a line feed between, none after the last.
 
     Raises:
-        CrossNERError: The file cannot be read, or a line is not UTF-8.
+        CrossNERError: The file cannot be read, or a line is not UTF-8 or longer than 64 MiB.
     """
     with open_bytes(path) as stream:
         # A line belongs to the part in which it begins: not the one that the byte before the part is of.
         stream.seek(max(start - 1, 0))
         if start:
-            stream.readline()
+            _rest_of_line(path, stream, b"")
         while (place := stream.tell()) < end:
             data = stream.read(min(size, end - place))
             if not data.endswith(b"\n"):
-                data += stream.readline()
+                data = _rest_of_line(path, stream, data)
             if not data:
                 return
-            text = _decode_lines(path, place, data).replace("\r\n", "\n").removesuffix("\n").removesuffix("\r")
-            yield text if place else text.removeprefix(BYTE_ORDER_MARK)
+            text = _decode_lines(path, place, data if place else data.removeprefix(BYTE_ORDER_MARK))
+            yield text.replace("\r\n", "\n").removesuffix("\n").removesuffix("\r")
+
+
+def _next_line(path: Path, stream: BinaryIO, before: int) -> bytes:
+    try:
+        line = stream.readline(LONGEST_LINE + 1)
+    except BrokenFileError as problem:
+        raise problem.after(f"line {before}") from None
+    if len(line) > LONGEST_LINE:
+        raise _too_long(f"{path}:{before + 1}")
+    return line
+
+
+def _rest_of_line(path: Path, stream: BinaryIO, data: bytes) -> bytes:
+    """Some lines with the end of the last."""
+    rest = stream.readline(LONGEST_LINE + 1)
+    if len(rest) > LONGEST_LINE:
+        raise _too_long(f"{path}:{_lines_before(path, stream.tell() - len(rest)) + 1}")
+    return data + rest
+
+
+def _too_long(place: str) -> CrossNERError:
+    return CrossNERError(
+        f"{place}: the line is longer than {LONGEST_LINE >> 20} MiB.",
+        hint="Give text files, a sentence, a paragraph or a document a line.",
+    )
 
 
 def _decode_lines(path: Path, place: int, data: bytes) -> str:
@@ -63,51 +94,25 @@ def _decode_lines(path: Path, place: int, data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:
         begin = data.rfind(b"\n", 0, problem.start) + 1
-        with open_bytes(path) as stream:
-            before = sum(1 for _ in _lines_before(stream, place + begin))
         line = data[begin:].partition(b"\n")[0].removesuffix(b"\r")
-        return _decode(path, before + 1, line)
+        return _decode(path, _lines_before(path, place + begin) + 1, line)
 
 
-def _lines_before(stream: BinaryIO, place: int) -> Iterator[bytes]:
-    while stream.tell() < place:
-        yield stream.readline()
+def _lines_before(path: Path, place: int) -> int:
+    """How many lines end before a byte of a file."""
+    ends = 0
+    with open_bytes(path) as stream:
+        while some := stream.read(min(1 << 20, place - stream.tell())):
+            ends += some.count(b"\n")
+    return ends
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """Open a file to read its bytes.
-
-    Raises:
-        CrossNERError: The path is missing, a folder or not readable.
-    """
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise CrossNERError(f"{path} does not exist.", hint="Check the path; it is read from where you are.") from None
-    except IsADirectoryError:
-        raise CrossNERError(f"{path} is a folder, and a text file was expected.", hint="Name a file in it.") from None
-    except PermissionError:
-        raise CrossNERError(f"{path} may not be read: permission denied.", hint=f"chmod +r {path}") from None
-    except OSError as problem:
-        raise CrossNERError(f"{path} cannot be opened: {problem.strerror}.", hint="Name a text file.") from None
-
-
-def _read_bytes(path: Path, stream: BinaryIO) -> Iterator[bytes]:
-    while True:
-        try:
-            line = stream.readline()
-        except OSError as problem:
-            raise CrossNERError(f"{path} cannot be read: {problem.strerror}.", hint="Name a text file.") from None
-        if not line:
-            return
-        yield line.removesuffix(b"\n").removesuffix(b"\r")
-
-
-def _decode(path: Path, number: int, line: bytes) -> str:
+def _decode(path: Path, number: int, line: bytes, compression: str = "") -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as problem:
+        unpack = {"gzip": "gzip -dc", "bzip2": "bzip2 -dc", "zstd": "zstd -dc"}.get(compression, "cat")
         raise CrossNERError(
             f"{path}:{number}: byte 0x{line[problem.start]:02x} at position {problem.start} of the line is not UTF-8.",
-            hint=f"Save the file as UTF-8, as with: iconv -f LATIN1 -t UTF-8 {path} > converted.txt",
+            hint=f"Save it as UTF-8, as with: {unpack} {path} | iconv -f LATIN1 -t UTF-8 > converted.txt",
         ) from None

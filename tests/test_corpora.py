@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
 from collections import Counter
@@ -353,6 +354,25 @@ def test_labelled_data_and_jsonl_are_no_raw_text(tmp_path: Path, content: str, s
     with pytest.raises(CrossNERError, match=said):
         write(path, None, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["data.txt.gz", "data.txt", "data"])
+def test_labelled_data_are_no_raw_text_when_compressed(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(b"Ada\tB-person\nlives\tO\n\nLondon\tB-city\n"))
+    with pytest.raises(CrossNERError, match="look like conll"):
+        write(tmp_path / name, None, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["data.txt", "data", "data.TXT", "data.text", "data.en"])
+def test_the_content_tells_the_compression_of_corpus_and_lists_not_the_name(
+    corpus: Path, entities: Path, tmp_path: Path, name: str
+) -> None:
+    for path in (corpus, entities):
+        (tmp_path / "packed" / path.name).mkdir(parents=True)
+        (tmp_path / "packed" / path.name / name).write_bytes(gzip.compress(path.read_bytes()))
+    write(corpus, entities, tmp_path / "plain")
+    write(tmp_path / "packed" / corpus.name / name, tmp_path / "packed" / entities.name / name, tmp_path / "out")
+    assert all(read(tmp_path / "out", level) == read(tmp_path / "plain", level) for level in LEVELS)
 
 
 def test_a_sentence_to_be_left_out_is_found_without_its_final_stop(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -223,3 +224,21 @@ def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_pa
         else:
             assert again == path.read_bytes()
     assert list(killed.glob("**/.selection")) == []
+
+
+def test_machines_of_a_cluster_are_told_whole_paths(
+    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Path] = []
+
+    def run(job: Job, *_: object) -> Iterator[None]:
+        told.extend([job.folder, *(part.path for part in job.parts)])
+        raise UnfinishedError("Over.", hint="Again.")
+        yield
+
+    monkeypatch.setattr("crossner_cli.corpora.run_pass", run)
+    monkeypatch.chdir(tmp_path)
+    selection = Selection(execution=Execution(executor="slurm", slurm_partition="cpu"))
+    with pytest.raises(UnfinishedError):
+        exhaust(write_levels([corpus.relative_to(tmp_path)], [names], Path("out"), selection))
+    assert len(told) == 5 and all(path.is_absolute() for path in told)

@@ -170,3 +170,35 @@ def test_the_command_line_reads_a_dump_and_dbpedia(inputs: Path) -> None:
     assert result["result"]["corpus"]["levels"]["task"]["sentences"] == 1
     outcome = CliRunner().invoke(app, [*arguments, "--force", "--language", "fr"])
     assert outcome.exit_code == 1 and "no rdfs:label in 'fr'" in outcome.stderr and "Traceback" not in outcome.output
+
+
+def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"corpus": [inputs / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": rdf(inputs)}
+    expected = prepare(inputs, **options)
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr("crossner_cli.corpus_preparation.write_levels", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(inputs, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr("crossner_cli.corpus_inputs.write_articles", interrupted)
+        found = prepare(inputs, **options)
+    assert found[:2] == expected[:2]
+    assert any("was read before the interruption" in notice for notice in found[2])
+    assert not list((inputs / "run").glob("**/.*draft*")) and not list((inputs / "run").glob("**/.selection"))
+
+
+def test_a_dump_that_was_read_in_part_is_not_kept(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Any, path: Path, **__: Any) -> Any:
+        path.write_text("half")
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("crossner_cli.corpus_inputs.write_articles", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(inputs, corpus=[inputs / "wiki.xml.bz2"])
+    assert not [path for path in (inputs / "run").rglob("*") if "lock" not in path.name]

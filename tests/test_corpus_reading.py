@@ -23,6 +23,7 @@ from crossner_cli.corpus_reading import (
 from crossner_cli.errors import CrossNERError
 from crossner_cli.sentence_filters import drop_boilerplate, find_duplicates, fingerprints
 from crossner_cli.text import segment
+from crossner_cli.text_files import read_pieces
 
 PIECES = st.sampled_from(
     ["Ada", "saw", "a.", "B.", "Mr.", "?", "!", "...", ".", '"', "'", ")", "(", "”", "。", "我", " ", "  ", "\t",
@@ -133,3 +134,14 @@ def test_boilerplate_is_left_out_and_counted_by_its_reason() -> None:
     counts = Counter[str]()
     assert drop_boilerplate(sentences(*texts), counts).texts == kept
     assert counts == {"dropped_few_words": 1, "dropped_few_letters": 1, "dropped_web_phrases": 2}
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, 5, 40])
+def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    monkeypatch.setattr("crossner_cli.text_files.LONGEST_LINE", 50)
+    path = tmp_path / "a.txt"
+    path.write_text("Ada\n" + "x" * 120 + "\nBob\n")
+    with pytest.raises(CrossNERError, match=re.escape(f"{path}:2: the line is longer")):
+        list(read_pieces(path, start, path.stat().st_size, 10))

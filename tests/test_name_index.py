@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -113,11 +114,18 @@ def test_a_list_is_counted_as_names_counts_it(tmp_path: Path) -> None:
     path = tmp_path / "names.tsv"
     path.write_text("Dr No\tfilm\n\nDr  No \tfilm\nDr No\tperson\nÉcole\torg\n我们\torg\n", encoding="utf-8")
     index, names = read_name_index([path, path]), read_names([path, path])
-    assert (index.counts, index.names_of_type()) == (names.counts, names.names_of_type())
-    assert index.list_types() == names.list_types()
+    types = Counter(each for of_name in names.types.values() for each in of_name)
+    assert (index.counts, index.names_of_type()) == (names.counts, dict(types))
+    assert index.list_types() == "film (1 names), org (2 names), person (1 names)"
     path.write_text("\n", encoding="utf-8")
     with pytest.raises(CrossNERError, match="hold no name"):
         read_name_index([path])
+
+
+def test_of_hundreds_of_types_a_message_shows_those_with_most_names() -> None:
+    entries = [(f"Ada{number}", f"class{number}") for number in range(100)] + [("Bob", "person"), ("Eve", "person")]
+    shown = index_names(entries).list_types()
+    assert shown.count(",") == 39 and "person (2 names)" in shown and shown.endswith(" and 61 more")
 
 
 def test_no_name_goes_over_the_end_of_a_line() -> None:

@@ -2,13 +2,10 @@
 
 import json
 import os
-import sys
-import types
 from pathlib import Path
 
 import pytest
 
-from crossner_cli.corpora import Selection
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.domains import SAMPLES, find_domain, known_domains
 from crossner_cli.errors import CrossNERError
@@ -337,7 +334,7 @@ def test_the_same_data_twice_is_a_warning(run, folders):
 
 @pytest.fixture
 def corpora(monkeypatch):
-    """A stand-in for the module that writes corpus levels; keeps what it was called with."""
+    """A stand-in for the function that writes corpus levels; keeps what it was called with."""
     calls = []
 
     def write_levels(corpus, entities, folder, selection):
@@ -347,8 +344,7 @@ def corpora(monkeypatch):
         yield Progress("corpus", 1)
         return {"domain": {"lines": 1}}
 
-    module = types.SimpleNamespace(write_levels=write_levels, Selection=Selection)
-    monkeypatch.setitem(sys.modules, "crossner_cli.corpora", module)
+    monkeypatch.setattr("crossner_cli.corpus_preparation.write_levels", write_levels)
     return calls
 
 
@@ -439,6 +435,16 @@ def test_every_published_data_set_of_the_mirror_is_prepared(tmp_path, monkeypatc
         assert sum(record["entities"] for record in splits.values()) == sum(
             sum(file.entities.values()) for file in known.files.values()
         )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("role", ["corpus", "source_corpus", "entities"])
+def test_a_pipe_is_refused_at_once_since_inputs_are_read_more_than_once(run, folders, tmp_path, role):
+    os.mkfifo(tmp_path / "pipe")  # whoever reads it waits
+    (tmp_path / "raw.txt").write_text("Rome\n")
+    options = {"corpus": [tmp_path / "raw.txt"], role: [tmp_path / "pipe"]}
+    with pytest.raises(CrossNERError, match="pipe is no plain file"):
+        prepare(run, **folders, **options)
 
 
 def test_data_prepared_with_other_options_are_kept_by_another_run(run, folders):

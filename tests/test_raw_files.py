@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli import raw_files
+from crossner_cli import text_files
 from crossner_cli.errors import CrossNERError
 from crossner_cli.raw_files import corpus_files, raw_format, read_texts, refuse_labelled
 
@@ -30,7 +31,7 @@ pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes, ".gz": gzip.compress, ".bz2": lambda data: bz2.compress(data, 1), ".zst": zstd.compress,
+    "": bytes, ".gz": gzip.compress, ".bz2": partial(bz2.compress, compresslevel=1), ".zst": zstd.compress,
 }  # fmt: skip
 TEXTS = ["Ada lived in Kürten.", "", "Bob \u2028did\u0085not."]
 
@@ -187,7 +188,7 @@ def test_broken_parquet_is_told(tmp_path: Path) -> None:
 def test_what_is_no_raw_text_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, said: str
 ) -> None:
-    monkeypatch.setattr(raw_files, "LONGEST_LINE", 2000)
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 2000)
     (tmp_path / name).write_bytes(content)
     assert said in refusal(tmp_path / name).problem
 

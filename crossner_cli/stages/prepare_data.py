@@ -8,15 +8,16 @@ import shutil
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from crossner_cli.corpus_inputs import TRAIN, check_lists, choose_types, extract_dumps, make_lists
+from crossner_cli.corpora import WORK
+from crossner_cli.corpus_inputs import TRAIN
+from crossner_cli.corpus_preparation import write_corpus
 from crossner_cli.data import SPLITS, Sentence, write_sentences
 from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
+from crossner_cli.data_warnings import data_warnings
 from crossner_cli.domains import Domain, bundled_domains, find_domain
 from crossner_cli.errors import CrossNERError
-from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.readers import LabelledDomain, read_domain
@@ -24,7 +25,6 @@ from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory, digest_pat
 from crossner_cli.tags import OUTSIDE
 
 COMMAND = "prepare-data"
-SELECTED = ".selection"  # where ``write_levels`` keeps what it has done
 # Lines of raw text that are enough to tell the 5,000 most frequent words.
 VOCABULARY_LINES = 1_000_000
 
@@ -64,13 +64,13 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
 
 
 def _keep_selected(draft: Path) -> bool:
-    """Empty a draft but for what was selected from raw text, and the record to go on from; tell whether any was.
+    """Empty a draft but for what was done of raw text, and the record to go on from; tell whether any was.
 
     All else is done again after an interruption.
     """
     if not draft.is_dir():
         return False
-    kept = [path for path in draft.glob(f"*/{SELECTED}") if path.is_dir()]
+    kept = [path for path in draft.glob(f"*/{WORK}") if any(each.is_file() for each in path.rglob("*"))]
     for path in draft.rglob("*"):
         is_kept = path.name == DRAFT or any(path in (one, one.parent) or one in path.parents for one in kept)
         if not is_kept and path.is_file():
@@ -133,6 +133,11 @@ def _digests(domains: Domains, corpus: list[Path], source_corpus: list[Path], en
 
 
 def _digest(path: Path) -> str:
+    if not (path.is_file() or path.is_dir()) and path.exists():
+        raise CrossNERError(
+            f"{path} is no plain file and no folder, and what is read is read more than once.",
+            hint="Write it to a file first, as with: zcat corpus.gz > corpus.txt",
+        )
     try:
         return digest_path(path)
     except OSError as error:
@@ -158,15 +163,15 @@ def _prepare(
             yield Notice(f"{role} {domain.name}: {kind}: {count} (first: {found.repairs.examples[kind][0]})")
     levels: dict[str, Any] = {}
     if corpus:
-        levels = yield from _write_corpus(folder / "corpus", options, labelled, corpus, entities)
+        levels = yield from write_corpus(folder / "corpus", options, labelled, corpus, entities)
     source_levels: dict[str, Any] = {}
     if source_corpus:
         plain = dataclasses.replace(options, corpus_level="domain", wikipedia_category=[], weak_labels=False)
-        source_levels = yield from _write_corpus(
+        source_levels = yield from write_corpus(
             folder / "source-corpus", plain, labelled, source_corpus, [], tuple(labelled)
         )
     statistics = _statistics(labelled, folder / "corpus")
-    warnings = _warnings(domains, labelled, statistics, options)
+    warnings = data_warnings(domains, labelled, statistics, options)
     for warning in warnings:
         yield Notice(warning)
     write_json(folder / "statistics.json", statistics)
@@ -279,57 +284,6 @@ def _write_splits(folder: Path, splits: Mapping[str, list[Sentence]]) -> None:
     )
 
 
-def _write_corpus(
-    folder: Path, options: PrepareData, labelled: Labelled, corpus: list[Path], entities: list[Path],
-    roles: tuple[str, ...] = ("target",),
-) -> Work[dict[str, Any]]:  # fmt: skip
-    """Write the corpus levels, without the sentences that taggers of these roles are selected and scored on."""
-    from crossner_cli.corpora import Selection, write_levels
-    from crossner_cli.corpus_executors import Execution
-
-    held_out = [labelled[role].splits.get(split, []) for role in roles if role in labelled for split in ("dev", "test")]
-    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
-        train = labelled["target"].splits.get("train") if "target" in labelled else None
-        lists = yield from make_lists(entities, Path(made), language=options.language, train=train)
-        types = yield from choose_types(
-            specialised_types(options, labelled), lists, are_asked=options.specialised_types is not None
-        )
-        if any(map(is_dump, corpus)):
-            check_lists(lists, types, level=options.corpus_level)
-        texts, wikipedia = yield from extract_dumps(
-            corpus, Path(made), categories=options.wikipedia_category, depth=options.category_depth
-        )
-        selection = Selection(
-            level=options.corpus_level,
-            specialised_types=None if types is None else frozenset(types),
-            min_entities=options.min_entities,
-            task_upsample=options.task_upsample,
-            excluded=frozenset(tuple(word.lower() for word in each.words) for split in held_out for each in split),
-            names_case=options.names_case,
-            one_a_line=options.sentences_per_line,
-            column=options.text_column,
-            duplicates=options.drop_duplicates,
-            drop_boilerplate=options.drop_boilerplate,
-            weak_labels=folder.with_name("weak-labels") if options.weak_labels else None,
-            execution=Execution(
-                executor=options.executor, workers=options.workers, slurm_partition=options.slurm_partition,
-                slurm_time=options.slurm_time, slurm_arguments=tuple(options.slurm_arguments),
-            ),
-        )  # fmt: skip
-        levels: dict[str, Any] = yield from write_levels(texts, lists.paths, folder, selection)
-    read = {"wikipedia": wikipedia, "lists": lists.record}
-    return levels | {name: record for name, record in read.items() if record}
-
-
-def specialised_types(options: PrepareData, labelled: Labelled) -> set[str] | None:
-    """The types given, else the target's types that the source lacks; None without a target."""
-    if options.specialised_types is not None:
-        return {name for part in options.specialised_types.split(",") if (name := part.strip())}
-    if "target" not in labelled:
-        return None
-    return set(labelled["target"].types) - set(labelled["source"].types if "source" in labelled else ())
-
-
 def _statistics(labelled: Labelled, corpus: Path) -> dict[str, Any]:
     """Statistics of each domain, and with both how near their vocabularies are."""
     source = labelled.get("source")
@@ -362,48 +316,3 @@ def _describe(domain: Domain, labelled: LabelledDomain, statistics: dict[str, An
             for split, counts in statistics["splits"].items()
         },
     }
-
-
-def _warnings(domains: Domains, labelled: Labelled, statistics: dict[str, Any], options: PrepareData) -> list[str]:
-    """What a person should know before training on these data."""
-    found = [
-        warning
-        for role, domain in labelled.items()
-        for warning in _domain_warnings(f"{role} {domains[role].name!r}", domain, statistics[role])
-    ]
-    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
-    if options.train_limit and len(train) < options.train_limit:
-        found.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
-    if options.dev_from_train and all("dev" in domain.files for domain in domains.values()):
-        found.append(f"--dev-from-train {options.dev_from_train} took nothing: every domain has dev sentences.")
-    if len(labelled) == 2:
-        found += _pair_warnings(domains, labelled)
-    return found
-
-
-def _domain_warnings(who: str, labelled: LabelledDomain, statistics: dict[str, Any]) -> list[str]:
-    splits, found = labelled.splits, []
-    if "dev" not in splits:
-        way = "--dev-from-train 0.1 takes it from train" if "train" in splits else "--select-on the other domain"
-        found.append(f"The {who} has no dev sentences to choose the best epoch on: {way}.")
-    if repeated := statistics["shared_sentences"].get("test in train"):
-        found.append(f"The {who}: {repeated} of {len(splits['test'])} test sentences are in train, word for word.")
-    if statistics["dev_is_test"]:
-        found.append(f"The {who}: dev equals test, so scores on test are of sentences that chose the epoch.")
-    if "train" in splits:
-        untrained = set(labelled.types) - set(statistics["splits"]["train"]["entities"])
-        if untrained:
-            found.append(f"The {who}: types that train does not show: {', '.join(sorted(untrained))}.")
-    return found
-
-
-def _pair_warnings(domains: Domains, labelled: Labelled) -> list[str]:
-    found = []
-    if domains["source"].files == domains["target"].files:
-        found.append(f"Source and target are the same data, {domains['source'].name!r}.")
-    folded = {name.casefold(): name for name in labelled["source"].types}
-    for name in labelled["target"].types:
-        other = folded.get(name.casefold(), name)
-        if other != name and name not in labelled["source"].types:
-            found.append(f"The type {other!r} of the source and {name!r} of the target differ by case only: two types.")
-    return found

@@ -1,0 +1,65 @@
+"""What a person should know of labelled data before training on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossner_cli.domains import Domain
+from crossner_cli.options import PrepareData
+from crossner_cli.readers import LabelledDomain
+
+
+def data_warnings(
+    domains: Mapping[str, Domain], labelled: Mapping[str, LabelledDomain], statistics: dict[str, Any],
+    options: PrepareData,
+) -> list[str]:  # fmt: skip
+    """Say what is wrong or odd about the data of a run.
+
+    Args:
+        domains: Source and target, as they were found.
+        labelled: What was read of them and chosen.
+        statistics: What was counted of them.
+        options: The options of ``prepare-data``.
+    """
+    found = [
+        warning
+        for role, domain in labelled.items()
+        for warning in _domain_warnings(f"{role} {domains[role].name!r}", domain, statistics[role])
+    ]
+    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
+    if options.train_limit and len(train) < options.train_limit:
+        found.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
+    if options.dev_from_train and all("dev" in domain.files for domain in domains.values()):
+        found.append(f"--dev-from-train {options.dev_from_train} took nothing: every domain has dev sentences.")
+    if len(labelled) == 2:
+        found += _pair_warnings(domains, labelled)
+    return found
+
+
+def _domain_warnings(who: str, labelled: LabelledDomain, statistics: dict[str, Any]) -> list[str]:
+    splits, found = labelled.splits, []
+    if "dev" not in splits:
+        way = "--dev-from-train 0.1 takes it from train" if "train" in splits else "--select-on the other domain"
+        found.append(f"The {who} has no dev sentences to choose the best epoch on: {way}.")
+    if repeated := statistics["shared_sentences"].get("test in train"):
+        found.append(f"The {who}: {repeated} of {len(splits['test'])} test sentences are in train, word for word.")
+    if statistics["dev_is_test"]:
+        found.append(f"The {who}: dev equals test, so scores on test are of sentences that chose the epoch.")
+    if "train" in splits:
+        untrained = set(labelled.types) - set(statistics["splits"]["train"]["entities"])
+        if untrained:
+            found.append(f"The {who}: types that train does not show: {', '.join(sorted(untrained))}.")
+    return found
+
+
+def _pair_warnings(domains: Mapping[str, Domain], labelled: Mapping[str, LabelledDomain]) -> list[str]:
+    found = []
+    if domains["source"].files == domains["target"].files:
+        found.append(f"Source and target are the same data, {domains['source'].name!r}.")
+    folded = {name.casefold(): name for name in labelled["source"].types}
+    for name in labelled["target"].types:
+        other = folded.get(name.casefold(), name)
+        if other != name and name not in labelled["source"].types:
+            found.append(f"The type {other!r} of the source and {name!r} of the target differ by case only: two types.")
+    return found
