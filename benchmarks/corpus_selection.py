@@ -1,8 +1,10 @@
-"""Selecting sentences by a list of names: ``crossner prepare-data --corpus --entities`` and a plain Python loop.
+"""Selecting sentences by a list of names: ``crossner prepare-data --corpus --entities``, Aho-Corasick, a plain loop.
 
 ``python benchmarks/corpus_selection.py`` generates a corpus and a list, and takes some two minutes of one core;
 ``--sentences`` and ``--names`` make it smaller. Seconds are those of the processor, so that other work on the machine
-matters less.
+matters less. The sides that only search tell why names are looked up by hashes of words, and not by an Aho-Corasick
+automaton (the package ``ahocorasick_rs``, whose side is left out where it is not installed): it finds names within
+words too, and its memory and the time to build it grow with all letters of the list.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +38,7 @@ FREQUENCIES = np.array(
 )
 TYPES = ("person", "city", "company", "book")
 MIB = 1024
+LINES_OF_PIECE = 2000
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,14 @@ class Cost:
         seconds: Of the processor, without reading the list.
         list_seconds: Of the processor, to read the list.
         mebibytes: Most memory at once.
+        mentions: Names found, where that is counted.
     """
 
     sentences: int
     seconds: float
     list_seconds: float = 0.0
     mebibytes: float = 0.0
+    mentions: int = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Cost]:
@@ -62,10 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Cost]:
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         found = measure(Path(name), given.sentences, given.names, min(given.plain_sentences, given.sentences))
-    table = Table("side", "sentences/s", "µs/sentence", "list, s", "memory, MiB", box=MARKDOWN)
+    table = Table("side", "sentences/s", "µs/sentence", "list, s", "memory, MiB", "mentions", box=MARKDOWN)
     for side, cost in found.items():
         row = (f"{cost.sentences / cost.seconds:,.0f}", f"{cost.seconds / cost.sentences * 1e6:.2f}")
-        table.add_row(side, *row, f"{cost.list_seconds:.1f}", f"{cost.mebibytes:,.0f}")
+        table.add_row(side, *row, f"{cost.list_seconds:.1f}", f"{cost.mebibytes:,.0f}", f"{cost.mentions:,}")
     show(f"{given.sentences:,} sentences, {given.names:,} names, one core", table)
     return found
 
@@ -83,6 +90,9 @@ def measure(folder: Path, sentences: int, names: int, plain_sentences: int) -> d
         "crossner, sentences to be found": (part, listed, False),
     }
     found = {side: apart(select, *given) for side, given in told.items()}
+    found["search alone: crossner"] = apart(search, part, listed)
+    if find_spec("ahocorasick_rs"):
+        found["search alone: Aho-Corasick (ahocorasick_rs)"] = apart(search_by_automaton, part, listed)
     return {**found, "plain Python": apart(select_plainly, small, listed)}
 
 
@@ -150,6 +160,56 @@ def select(corpus: Path, names: Path, one_a_line: bool) -> Cost:
         found = exhaust(write_levels([corpus], [names], Path(folder), selection))
     seconds = time.process_time() - began - list_seconds
     return Cost(found["documents"], seconds, list_seconds, _most_memory())
+
+
+def search(corpus: Path, names: Path) -> Cost:
+    """The product's search for names, without reading, counting and writing the levels."""
+    scan_words("é")
+    began = time.process_time()
+    index = read_name_index([names])
+    list_seconds = time.process_time() - began
+    sentences = mentions = 0
+    began = time.process_time()
+    for lines in _pieces(corpus):
+        mentions += len(index.find(scan_words("".join(lines).rstrip("\n"))).names)
+        sentences += len(lines)
+    return Cost(sentences, time.process_time() - began, list_seconds, _most_memory(), mentions)
+
+
+def search_by_automaton(corpus: Path, names: Path) -> Cost:
+    """All names in one Aho-Corasick automaton in Rust, then those matches that are whole words.
+
+    The longest match from the left is taken: the fastest way, though a longer name that is no whole word hides a
+    shorter one that is.
+    """
+    from ahocorasick_rs import AhoCorasick, MatchKind
+
+    began = time.process_time()
+    with names.open(encoding="utf-8") as lines:
+        listed = list(dict.fromkeys(line.partition("\t")[0] for line in lines))
+    automaton = AhoCorasick(listed, matchkind=MatchKind.LeftmostLongest)
+    list_seconds = time.process_time() - began
+    sentences = mentions = 0
+    began = time.process_time()
+    for piece in _pieces(corpus):
+        text = "\n" + "".join(piece)
+        found = np.array(automaton.find_matches_as_indexes(text), np.int64).reshape(-1, 3)
+        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        is_letter = (codes > 127) | _letters()[np.minimum(codes, 127)]
+        is_whole = ~is_letter[found[:, 1] - 1] & ~is_letter[np.minimum(found[:, 2], len(codes) - 1)]
+        mentions += int(np.count_nonzero(is_whole))
+        sentences += len(piece)
+    return Cost(sentences, time.process_time() - began, list_seconds, _most_memory(), mentions)
+
+
+def _letters() -> np.ndarray:
+    return np.array([chr(code).isalnum() for code in range(128)])
+
+
+def _pieces(path: Path) -> Iterator[list[str]]:
+    with path.open(encoding="utf-8") as lines:
+        while some := list(islice(lines, LINES_OF_PIECE)):
+            yield some
 
 
 def select_plainly(corpus: Path, names: Path) -> Cost:

@@ -115,5 +115,5 @@ def _append_mentions(path: Path, job: Job, found: PartResult, pieces: Sequence[s
             for number, part in enumerate(_paths(job, f"{level}.mentions")):
                 rows = np.fromfile(part, MENTION).reshape(-1, COLUMNS)
                 rows[:, 0] += before
-                rows.tofile(stream)
+                stream.write(rows.tobytes())
                 before += job.result("select", number).levels[level].sentences

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from crossner_cli.text import STOPS, segment
 from crossner_cli.text_files import read_pieces
 
 BYTES_OF_PART, BYTES_OF_PIECE, TEXTS_OF_PIECE = 1 << 25, 1 << 18, 1000
+CHARACTERS_AT_ONCE = 1 << 20  # each takes some sixty bytes where names are looked for
 FINAL_STOPS = ".!?\N{HORIZONTAL ELLIPSIS}"
 PARAGRAPH = "\u2029"  # ends a sentence wherever it stands
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace() and chr(code) not in f" \n{PARAGRAPH}"]
@@ -59,7 +60,7 @@ class Sentences:
 
     Args:
         texts: Each with single spaces between its words.
-        documents: The document of each, ascending, (S,); a line of plain text is a document.
+        documents: The document of each, counted through the part, ascending, (S,); a line of plain text is one.
     """
 
     texts: list[str]
@@ -104,6 +105,7 @@ def read_sentences(
     Raises:
         CrossNERError: The file cannot be read, or is not UTF-8.
     """
+    before = 0
     for texts in _texts(part, counts, one_a_line, column):
         found = _whole_lines(texts) if one_a_line else _split(texts)
         counts["sentences"] += len(found.texts)
@@ -111,7 +113,17 @@ def read_sentences(
             keep = _not_excluded(found, texts, excluded)
             counts["dropped_leaks"] += len(keep) - int(keep.sum())
             found = found.kept(keep)
-        yield found
+        yield from _in_pieces(Sentences(found.texts, found.documents + before))
+        before += len(texts)
+
+
+def _in_pieces(found: Sentences) -> Iterator[Sentences]:
+    """The same sentences, of a document that is a book some at a time."""
+    ends = np.cumsum([len(text) for text in found.texts])
+    pieces = ends // CHARACTERS_AT_ONCE
+    bounds = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(found.texts)]
+    for start, end in pairwise(bounds):
+        yield Sentences(found.texts[start:end], found.documents[start:end])
 
 
 def leak_key(text: str) -> str:
@@ -154,12 +166,24 @@ def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> I
             counts["blank_lines"] += given - len(texts)
             yield texts
         return
-    stream = iter(read_texts(part.path, column=column, counts=counts))
-    while some := list(islice(stream, TEXTS_OF_PIECE)):
+    for some in _gathered(read_texts(part.path, column=column, counts=counts)):
         texts = [with_single_spaces(text, paragraphs=one_a_line) for text in some if text.strip()]
         counts["documents"] += len(texts)
         counts["blank_lines"] += len(some) - len(texts)
         yield texts
+
+
+def _gathered(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Some texts at a time: many short ones, or a long one."""
+    some: list[str] = []
+    size = 0
+    for text in texts:
+        some.append(text)
+        size += len(text)
+        if len(some) == TEXTS_OF_PIECE or size >= BYTES_OF_PIECE:
+            yield some
+            some, size = [], 0
+    yield some
 
 
 def _whole_lines(texts: Sequence[str]) -> Sentences:
@@ -177,10 +201,25 @@ def _split(texts: Sequence[str]) -> Sentences:
             found.append(text)
             documents.append(number)
             continue
-        for words in segment(text):
-            found.append(" ".join(text[words[0].start : words[-1].end].split()))
-            documents.append(number)
+        sentences = list(_sentences_of(text))
+        found += sentences
+        documents += [number] * len(sentences)
     return Sentences(found, np.array(documents, np.int64))
+
+
+def _sentences_of(text: str) -> Iterator[str]:
+    """The sentences of a document; those of a book are found a block at a time, each from the start of a sentence."""
+    start, size = 0, CHARACTERS_AT_ONCE
+    while start < len(text):
+        block, is_last = text[start : start + size], start + size >= len(text)
+        found = segment(block)
+        if len(found) < 2 and not is_last:
+            size *= 2
+            continue
+        for words in found if is_last else found[:-1]:
+            yield " ".join(block[words[0].start : words[-1].end].split())
+        start += len(block) if is_last else found[-1][0].start
+        size = CHARACTERS_AT_ONCE
 
 
 def _not_excluded(found: Sentences, texts: Sequence[str], excluded: frozenset[str]) -> NDArray[np.bool_]:

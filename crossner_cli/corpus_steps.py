@@ -110,7 +110,7 @@ class WriteFingerprints(PipelineStep):  # type: ignore[misc]
         with _draft_of(job, "fingerprint", rank) as draft, (draft / "fingerprints.bin").open("wb") as stream:
             for document in data:
                 found = fingerprints(document.metadata["sentences"], near=job.request.duplicates == "near")
-                found.tofile(stream)
+                stream.write(found.tobytes())
                 yield document
             write_result(draft / "counts.json", {}, {})
 
@@ -146,7 +146,7 @@ class WriteLevels(PipelineStep):  # type: ignore[misc]
         """Write the levels of a part and yield its documents."""
         job = Job(self.folder)
         totals = {level: LevelCounts() for level in job.selector().levels}
-        counts = Counter[str]()
+        counts, last_documents = Counter[str](), dict[str, int]()
         with _draft_of(job, "select", rank) as draft, ExitStack() as stack:
             texts = {level: stack.enter_context((draft / f"{level}.txt").open("wb")) for level in totals}
             places = {level: stack.enter_context((draft / f"{level}.mentions").open("wb")) for level in totals}
@@ -157,8 +157,13 @@ class WriteLevels(PipelineStep):  # type: ignore[misc]
                         texts[level].write(_labelled(part, job, counts))
                     elif part.texts:
                         texts[level].write(("\n".join(part.texts) + "\n").encode())
-                        (part.mentions + (totals[level].sentences, 0, 0)).astype(MENTION).tofile(places[level])
+                        mentions = (part.mentions + (totals[level].sentences, 0, 0)).astype(MENTION)
+                        places[level].write(mentions.tobytes())  # tofile would not say that the disk is full
                     totals[level] = totals[level].plus(part.counts)
+                    if part.texts:
+                        # A document that goes on from the sentences before was counted there.
+                        totals[level].documents -= int(part.documents[0]) == last_documents.get(level)
+                        last_documents[level] = int(part.documents[-1])
                 yield document
             write_result(draft / "counts.json", counts, totals)
 

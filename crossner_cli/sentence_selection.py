@@ -67,12 +67,14 @@ class LevelPart:
 
     Args:
         texts: The sentences of the level.
+        documents: The document of each, as ``Sentences`` has it, (S,).
         mentions: For each mention its sentence among ``texts``, its first character and the one behind it, (M, 3).
         type_sets: The number of each mention's types, (M,).
         counts: What is counted of them.
     """
 
     texts: list[str]
+    documents: NDArray[np.int64]
     mentions: NDArray[np.int64]
     type_sets: NDArray[np.uint32]
     counts: LevelCounts
@@ -158,4 +160,4 @@ def _part(sentences: Sentences, words: Places, found: _Found, chosen: Flags) -> 
         int(len(documents) and 1 + np.count_nonzero(np.diff(documents))), len(texts), int(words[chosen].sum()),
         Counter(dict(zip(numbers.tolist(), frequencies.tolist(), strict=True))),
     )  # fmt: skip
-    return LevelPart(texts, mentions, type_sets, counts)
+    return LevelPart(texts, documents, mentions, type_sets, counts)

@@ -323,3 +323,6 @@ def test_the_selection_of_sentences_is_measured_on_a_generated_corpus(
     costs = [module.select(corpus, names, True), module.select(few, names, False), module.select_plainly(few, names)]
     assert [cost.sentences for cost in costs] == [300, 50, 50]
     assert all(cost.list_seconds > 0 and cost.mebibytes > 10 for cost in costs)
+    pytest.importorskip("ahocorasick_rs")
+    ours, theirs = module.search(corpus, names), module.search_by_automaton(corpus, names)
+    assert ours.sentences == theirs.sentences == 300 and ours.mentions >= theirs.mentions >= 600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,7 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from crossner_cli.corpora import Selection, write_levels
+from crossner_cli.corpus_executors import Execution
 from crossner_cli.corpus_reading import (
+    Part,
     Sentences,
     _split,
     cut_into_parts,
@@ -21,6 +25,7 @@ from crossner_cli.corpus_reading import (
     with_single_spaces,
 )
 from crossner_cli.errors import CrossNERError
+from crossner_cli.progress import exhaust
 from crossner_cli.sentence_filters import drop_boilerplate, find_duplicates, fingerprints
 from crossner_cli.text import segment
 from crossner_cli.text_files import read_pieces
@@ -145,3 +150,27 @@ def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(
     path.write_text("Ada\n" + "x" * 120 + "\nBob\n")
     with pytest.raises(CrossNERError, match=re.escape(f"{path}:2: the line is longer")):
         list(read_pieces(path, start, path.stat().st_size, 10))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "txt"])
+def test_a_book_is_read_some_sentences_at_a_time_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    names = tmp_path / "names.tsv"
+    names.write_text("Ada Roe\tperson\nRome\tcity\n")
+    book = " ".join(f"Ada Roe saw Rome {number} times. Nobody knew, as Mr. Fox said." for number in range(40))
+    path = tmp_path / f"books.{form}"
+    texts = [book, "Ada Roe left Rome.", book.replace(".", ",")]
+    path.write_text("".join((json.dumps({"text": text}) if form == "jsonl" else text) + "\n" for text in texts))
+
+    def written(folder: Path) -> tuple[object, list[bytes]]:
+        selection = Selection(specialised_types=frozenset({"city"}), execution=Execution(workers=1))
+        counts = exhaust(write_levels([path], [names], folder, selection))
+        return counts, [each.read_bytes() for each in sorted(folder.iterdir())]
+
+    whole = written(tmp_path / "whole")
+    for name, size in (("CHARACTERS_AT_ONCE", 150), ("BYTES_OF_PIECE", 400)):
+        monkeypatch.setattr(f"crossner_cli.corpus_reading.{name}", size)
+    sizes = [len(each.texts) for each in read_sentences(Part(path), Counter(), one_a_line=False, excluded=frozenset())]
+    assert len(sizes) > 15 and max(sizes) < 9
+    assert written(tmp_path / "pieces") == whole
