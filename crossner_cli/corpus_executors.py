@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ Kind = Literal["local", "slurm", "ray"]
 RUNNER = "from crossner_cli.corpus_runner import main; main()"
 TITLES: dict[Pass, str] = {"fingerprint": "find duplicates", "select": "select sentences"}
 SECONDS_BETWEEN_LOOKS, SECONDS_TO_CANCEL = 0.1, 15
+LINES_SHOWN = 10
 KILLED = 75  # exit status of a runner that lost a process
 
 
@@ -64,6 +66,11 @@ class Execution:
         wrong = next((each for each in self.slurm_arguments if not each.partition("=")[0].strip()), None)
         if wrong is not None:
             raise CrossNERError(f"--slurm-argument {wrong!r} has no name.", hint="Write name=value, as account=nlp.")
+        if self.executor == "slurm" and shutil.which("sbatch") is None:
+            raise CrossNERError(
+                "--executor slurm needs sbatch, which is not found.",
+                hint="Run it on a login node of the cluster, or leave --executor out to use the cores here.",
+            )
 
 
 class UnfinishedError(CrossNERError):
@@ -163,8 +170,10 @@ def _problem(job: Job, of_pass: Pass, done: int, status: int, log: Path) -> Cros
             hint=f"{kept}. Try again with fewer processes: --workers 1.",
         )
     with log.open(encoding="utf-8", errors="replace") as lines:
-        last = deque((line.strip() for line in lines if line.strip()), maxlen=1)
+        last = deque((line.strip() for line in lines if line.strip()), maxlen=LINES_SHOWN)
+    # Where nothing was done nothing is kept, the log neither.
+    said = f"What they said: {log}" if done else "What they said last:\n  " + "\n  ".join(last)
     return UnfinishedError(
-        f"The processes that selected sentences ended early: {last[0] if last else f'exit status {status}'}",
-        hint=f"{kept}. What they said: {log}",
+        f"The processes that selected sentences ended early: {last[-1] if last else f'exit status {status}'}",
+        hint=f"{kept}. {said}",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -91,8 +90,6 @@ def _run_slurm(job: Job, of_pass: Pass, execution: Execution) -> None:
         env_command=f'export PATH="{Path(sys.executable).parent}:$PATH"', logging_dir=str(job.tasks(of_pass)),
         with_srun=False, requeue_signals=None,
     )  # fmt: skip
-    if shutil.which("sbatch") is None:
-        sys.exit("sbatch is not found: give --executor slurm on a login node of the cluster.")
     # Its summary of all parts would be one more job, and nobody reads it.
     executor.launch_merge_stats = _nothing
     executor.run()

@@ -100,11 +100,13 @@ def test_slurm_writes_what_one_process_writes(
     [
         (Execution(executor="slurm"), "needs a partition"),
         (Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("=nlp",)), "'=nlp' has no name"),
+        (Execution(executor="slurm", slurm_partition="cpu"), "needs sbatch"),
     ],
 )
 def test_what_cannot_run_is_refused_at_once(
-    corpus: Path, names: Path, tmp_path: Path, execution: Execution, problem: str
+    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, execution: Execution, problem: str
 ) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CrossNERError, match=problem):
         select(corpus, names, tmp_path / "out", execution)
     assert not (tmp_path / "out").exists()
@@ -237,8 +239,19 @@ def test_machines_of_a_cluster_are_told_whole_paths(
         yield
 
     monkeypatch.setattr("crossner_cli.corpora.run_pass", run)
+    monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.chdir(tmp_path)
     selection = Selection(execution=Execution(executor="slurm", slurm_partition="cpu"))
     with pytest.raises(UnfinishedError):
         exhaust(write_levels([corpus.relative_to(tmp_path)], [names], Path("out"), selection))
     assert len(told) == 5 and all(path.is_absolute() for path in told)
+
+
+def test_what_processes_said_is_shown_where_nothing_of_them_is_kept(
+    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crossner_cli.corpus_executors.RUNNER", "print('no module', flush=True); exit('over')")
+    with pytest.raises(UnfinishedError) as found:
+        exhaust(write_levels([corpus], [names], tmp_path / "out", Selection(execution=Execution(workers=2))))
+    assert "early: over" in found.value.problem and "no module" in (found.value.hint or "")
+    assert not (tmp_path / "out").exists()
