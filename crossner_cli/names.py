@@ -92,7 +92,7 @@ def _parse_entry(path: Path, number: int, line: str) -> tuple[str, str]:
     fields = line.split("\t")
     if len(fields) != 2 or not fields[0].strip() or not fields[1] or len(fields[1].split()) != 1:
         raise CrossNERError(
-            f"{path}:{number}: expected 'name<TAB>type', got {line!r}.",
+            f"{path}:{number}: expected 'name<TAB>type', got {line[:200]!r}.",
             hint="Put one tab between the name and its type, and no white space into the type. A list of one type"
             " becomes such a file with: sed 's/$/\\tperson/' names.txt > names.tsv",
         )

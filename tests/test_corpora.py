@@ -426,3 +426,10 @@ def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
     ]
     with pytest.raises(CrossNERError, match="--weak-labels needs an entity list"):
         write(corpus, None, tmp_path / "none", weak_labels=tmp_path / "none" / "weak")
+
+
+def test_of_a_malformed_line_a_message_shows_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "names.tsv").write_text("x" * 100_000)
+    with pytest.raises(CrossNERError) as found:
+        read_names([tmp_path / "names.tsv"])
+    assert "names.tsv:1: expected" in found.value.problem and len(found.value.problem) < 1000
