@@ -50,8 +50,8 @@ KNOWN_PROBLEM, INTERRUPTED = 1, 130
 SECONDS_TO_TELL = 2.0
 # What an operating system refuses, and the way out of it.
 REFUSALS = {
-    errno.ENOSPC: "Free some space, or put the run on another disk with --run DIR.",
-    errno.EDQUOT: "Free some of your quota, or put the run on another disk with --run DIR.",
+    errno.ENOSPC: "Free some space, or write to another disk (--run or --output).",
+    errno.EDQUOT: "Free some of your quota, or write to another disk (--run or --output).",
     errno.EACCES: "Choose a place that is yours, or change its permissions.",
     errno.EPERM: "Choose a place that is yours, or change its permissions.",
     errno.EROFS: "Choose a place that can be written, as with --run DIR.",

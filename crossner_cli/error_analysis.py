@@ -64,8 +64,8 @@ class ErrorAnalysis:
         """How often a gold type was given which predicted type: pairs, missed (to ``O``) and spurious (from ``O``).
 
         Returns:
-            By gold type, by predicted type; ``O`` is last. A row adds up to the gold entities of the type, a column to
-            the predicted ones.
+            By gold type, by predicted type, each by its ``confusion_name``; ``O`` is last. A row adds up to the gold
+            entities of the type, a column to the predicted ones.
         """
         outside = len(types)
         table = np.zeros((outside + 1, outside + 1), np.int64)
@@ -75,13 +75,18 @@ class ErrorAnalysis:
         table[:outside, outside] = np.bincount(self.gold.type[~is_paired], minlength=outside)
         spurious = self.predicted.type[self.predicted_partner == NO_PARTNER]
         table[outside, :outside] = np.bincount(spurious, minlength=outside)
-        names = (*types, OUTSIDE)
+        names = (*map(confusion_name, types), OUTSIDE)
         return {row: dict(zip(names, table[number].tolist(), strict=True)) for number, row in enumerate(names)}
 
     def right_spans(self) -> tuple[Numbers, Numbers]:
         """Pairs of the same words: numbers of the gold entities and of the predicted ones."""
         gold = np.flatnonzero((self.gold_kind == CORRECT) | (self.gold_kind == TYPE))
         return gold, self.gold_partner[gold]
+
+
+def confusion_name(entity_type: str) -> str:
+    """What confusions call a type: its name, but for a type that is called as what is no entity."""
+    return f"B-{OUTSIDE}" if entity_type == OUTSIDE else entity_type
 
 
 def analyse_errors(gold: Spans, predicted: Spans) -> ErrorAnalysis:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossner_cli.data import Sentence
-from crossner_cli.error_analysis import ErrorAnalysis, analyse_errors
+from crossner_cli.error_analysis import ErrorAnalysis, analyse_errors, confusion_name
 from crossner_cli.evaluation import Mode
 from crossner_cli.frequent_errors import frequent_errors
 from crossner_cli.progress import Work
@@ -150,9 +150,10 @@ def _count(analysis: ErrorAnalysis, types: Sequence[str], parents: Mapping[str, 
     # Types of the surroundings that neither gold nor predicted tags show are of no interest.
     shown = set(scores["per_type"])
     errors, confusion = analysis.counts(types), analysis.confusion(types)
+    confused = {*map(confusion_name, shown), OUTSIDE}
     confusion = {
-        gold: {predicted: number for predicted, number in row.items() if predicted in {*shown, OUTSIDE}}
-        for gold, row in confusion.items() if gold in {*shown, OUTSIDE}
+        gold: {predicted: number for predicted, number in row.items() if predicted in confused}
+        for gold, row in confusion.items() if gold in confused
     }  # fmt: skip
     return {
         "scores": scores,

@@ -16,13 +16,14 @@ import numpy as np
 
 from crossner_cli import figures
 from crossner_cli.charts import Bar, bar_chart, heat_map
-from crossner_cli.error_analysis import CORRECT, KINDS, ErrorAnalysis
+from crossner_cli.error_analysis import CORRECT, KINDS, ErrorAnalysis, confusion_name
 from crossner_cli.fine_grained import FineGrained
 from crossner_cli.fine_grained_tables import ERROR_KINDS, KIND_MEANINGS, KIND_NAMES, fine_grained_blocks, number, share
 from crossner_cli.markup import escape
 from crossner_cli.page_style import SCRIPT, STYLE
 from crossner_cli.spans import Layout
 from crossner_cli.tables import Line, Table
+from crossner_cli.tags import OUTSIDE
 
 HEAT_MAP_TITLE = "Gold types (rows) and what they were called (columns), right ends or not; O is no entity"
 SENTENCES = 5000  # shown of each model; those with errors go first where there are more
@@ -97,7 +98,7 @@ def _charts(mean: Mapping[str, Any], types: tuple[str, ...]) -> str:
         for kind in sorted(ERROR_KINDS, key=lambda kind: -counts[kind]["mean"])
     ]  # fmt: skip
     found = [_f1_bar(name, per_type[name], "support") for name in order]
-    confused = [*order, "O"]
+    confused = [*map(confusion_name, order), OUTSIDE]
     table = [[mean["confusion"][gold][predicted]["mean"] for predicted in confused] for gold in confused]
     parts = [
         bar_chart("Errors by kind", errors),

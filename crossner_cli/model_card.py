@@ -17,6 +17,8 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from crossner_cli import __version__, figures
+from crossner_cli.calibration import METHOD as CALIBRATION_METHOD
+from crossner_cli.calibration import read_calibration
 from crossner_cli.data import Sentence
 from crossner_cli.domains import bundled_domains, known_domains
 from crossner_cli.encoders import MINILM
@@ -110,7 +112,7 @@ def tagger_card(folder: Path, method: str, tagger: Tagger, making: Making, train
         f" {listed(tagger.tag_set.domains[target])}.",
         "", "## Use", "", *_use(is_classifier),
         "", "## Data", "", *_data(tagger, making, training),
-        "", "## Scores", "", *_scores(training),
+        "", "## Scores", "", *_scores(training), *_calibration(folder),
         "", "## Lineage", "", *_lineage(making, method, training.seed),
         f"- Settings of the method: {settings(vars(tagger.hyper))}",
         f"- Start: {training.record['start']['loaded']} tensors loaded, {training.record['start']['new']} new,"
@@ -259,6 +261,18 @@ def _scores(training: Training) -> list[str]:
         "F1 is micro-averaged over entities, in percent, by the rules of conlleval (seqeval's default mode). Test"
         " sentences were not read: `crossner evaluate` scores them.",
         f"Seeds of this stage: {listed(training.seeds)}; this is seed {training.seed}.",
+    ]
+
+
+def _calibration(folder: Path) -> list[str]:
+    calibration = read_calibration(folder)
+    if calibration is None:
+        return ["", "Scores of entities are not calibrated: no entity was predicted on dev to fit them to."]
+    return [
+        "",
+        "Scores of entities, as `crossner predict` gives them, are calibrated probabilities of being right:"
+        f" {CALIBRATION_METHOD}, on {figures.count(calibration.entities)} entities predicted there,"
+        f" {figures.percent(calibration.correct, calibration.entities)} of them right.",
     ]
 
 

@@ -420,9 +420,9 @@ class Report(Command):
     )
     split: Literal["dev", "test"] = option("test", "Scores on which target sentences.")
     baseline: str | None = option(
-        None, "Model that all others on its target are compared with, as NAME or RUN/NAME; default: of two, the first."
+        None, "Model that others on its target are compared with, as [RUN/][STAGE/]NAME; default: of two, the first."
     )
-    published: bool = option(False, "Show what the papers print for these targets below.", "--published")
+    published: bool = option(False, "Show what papers print of such methods on these targets.", "--published")
     x: str | None = option(
         None, "Show F1 against train-sentences, corpus-share, label-size, epoch (dev F1), or any option or setting."
     )

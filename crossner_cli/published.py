@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 FILE = Path(__file__).parent / "published_results.csv"
 PAPERS = {
@@ -16,6 +18,19 @@ PAPERS = {
     "jiazhang2020": "Jia and Zhang (2020), multi-cell LSTM",
 }
 RELABELLED = ("politics", "science", "music", "literature", "ai")
+# Our method for what papers call theirs, and our commands for the regimes they name: the first that is found counts.
+METHODS = (
+    (r"(BERT|DAPT)[ -]tagger", "linear"), (r"(BERT|DAPT)-CRF", "crf"), ("LANER", "laner"), ("BARTNER", "bartner"),
+    (r".*MoEE", "moee"), (r".*w/ MTL", "mtl"), (r"(Bi)?LSTM-CRF|BILSTM|STM-TARGET", "bilstm-crf"), ("Coach", "coach"),
+    ("Concept Tagger", "concept-tagger"), ("Robust Sequence Tagger", "robust-tagger"),
+    (r"Multi-Cell LSTM|MULTI-CELL LSTM|OURS", "multi-cell-lstm"),
+    (r"Cross-domain LM|Ours|FINAL|Jia et al", "cross-domain-lm"), (r"MULTI-?TASK|DANN", "multi-task-lstm"),
+)  # fmt: skip
+REGIMES = (
+    (r"directly fine-tune|in-domain training only", "finetune"),
+    (r"pre-train then fine-tune", "pretrain-source > finetune"), (r"joint(ly train| training)", "joint-train"),
+)  # fmt: skip
+UNADAPTED, ADAPTED = "w/o DAPT", r"DAPT|masking"
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,41 @@ class Published:
     def row(self) -> tuple[str, ...]:
         """What numbers of one row of the printed table share."""
         return self.paper, self.table, self.method, self.variant, self.encoder, self.source
+
+
+class Way(NamedTuple):
+    """How a tagger is made, as far as printed rows tell it.
+
+    Args:
+        method: As ``crossner methods`` names it; None of one that it does not list.
+        regime: The commands that train taggers on the way; None where a row names none.
+        is_adapted: Whether its encoder was adapted to raw text.
+    """
+
+    method: str | None
+    regime: str | None
+    is_adapted: bool
+
+    def is_like(self, measured: Way) -> bool:
+        """Whether a printed row of this way can stand beside what was measured in that way; without DAPT it always can.
+
+        A row that names no regime is of any.
+        """
+        return (
+            self.method == measured.method
+            and self.regime in (None, measured.regime)
+            and (measured.is_adapted or not self.is_adapted)
+        )
+
+
+def way_of(number: Published) -> Way:
+    """How the tagger of a printed number was made."""
+    text = f"{number.method}; {number.variant}"
+    return Way(
+        next((name for pattern, name in METHODS if re.match(pattern, number.method)), None),
+        next((name for pattern, name in REGIMES if re.search(pattern, text)), None),
+        re.search(ADAPTED, text.replace(UNADAPTED, "")) is not None,
+    )
 
 
 def published_results(targets: Collection[str] | None = None, metric: str = "F1") -> list[Published]:

@@ -12,10 +12,10 @@ from crossner_cli.blocks import Block, Line
 from crossner_cli.curves import Curves
 from crossner_cli.errors import CrossNERError
 from crossner_cli.plots import plot_curves
-from crossner_cli.report_tables import report_tables
+from crossner_cli.report_tables import TEXT, report_tables
 from crossner_cli.run_directory import Manifest, flush_tree, write_json
 
-REPORT, TABLE, TEXT, CURVE_TABLE = "report.json", "report.csv", "report.md", "curve.csv"
+REPORT, TABLE, CURVE_TABLE = "report.json", "report.csv", "curve.csv"
 COLUMNS = ("run", "stage", "model", "target", "split", "mode", "decoding", "method", "encoder", "start",
            "train_sentences", "corpus_share", "seed", "f1")  # fmt: skip
 
@@ -56,7 +56,7 @@ def write_report(folder: Path, record: Manifest, curves: Curves | None) -> None:
         [seed if name == "seed" else f1 if name == "f1" else model[name] for name in COLUMNS]
         for model in result["models"] for seed, f1 in model["seeds"].items()
     ])  # fmt: skip
-    (draft / TEXT).write_text(to_markdown(report_tables(record)), encoding="utf-8")
+    (draft / TEXT).write_text(to_markdown(report_tables(record, is_short=False)), encoding="utf-8")
     write_json(draft / REPORT, record)
     flush_tree(draft)
     replaced = folder.with_name(f".{folder.name}.replaced")

@@ -12,12 +12,18 @@ from crossner_cli.comparison_tables import comparison_tables
 from crossner_cli.published import PAPERS, RELABELLED
 
 Record = Mapping[str, Any]
+TEXT = "report.md"
 USUAL = {"mode": "conll", "decoding": "trained"}
 UNREMARKABLE = ("mean of 3 runs", "number of runs not stated", "")
 
 
-def report_tables(manifest: Record) -> list[Block]:
-    """What a report found: the comparison first, where there is one."""
+def report_tables(manifest: Record, *, is_short: bool = True) -> list[Block]:
+    """What a report found: the comparison first, where there is one.
+
+    Args:
+        manifest: Of the report.
+        is_short: Of published rows show only those of the methods and regimes that were measured.
+    """
     result = manifest["result"]
     blocks: list[Block] = []
     if result["comparisons"]:
@@ -27,7 +33,7 @@ def report_tables(manifest: Record) -> list[Block]:
     if result["models"]:
         blocks += _model_tables(result["models"], result["split"], is_first=not blocks)
     if result["published"]:
-        blocks += _published_tables(result["published"])
+        blocks += _published_tables(result, is_short=is_short)
     blocks += [Line(f"Note: {note}") for note in result["notes"]]
     if result["written"]:
         blocks.append(Line(f"Written to {result['output']}: {', '.join(result['written'])}"))
@@ -125,9 +131,11 @@ def _score(average: Record) -> str:
     return figures.spread(average["mean"], average["deviation"])
 
 
-def _published_tables(published: Sequence[Record]) -> list[Block]:
+def _published_tables(result: Record, *, is_short: bool) -> list[Block]:
     """A table a paper, its rows as printed."""
     blocks: list[Block] = []
+    everything = result["published"]
+    published = [number for number in everything if number["comparable"]] if is_short else everything
     for paper, place in dict.fromkeys((number["paper"], number["table"]) for number in published):
         numbers = [number for number in published if (number["paper"], number["table"]) == (paper, place)]
         targets = list(dict.fromkeys(number["target"] for number in numbers))
@@ -144,7 +152,18 @@ def _published_tables(published: Sequence[Record]) -> list[Block]:
             "Published numbers on the CrossNER domains were measured on labels older than their correction of"
             " 2021-01-05."
         ))  # fmt: skip
+    left_out = _printed_rows(everything) - _printed_rows(published)
+    if left_out:
+        place = f"{result['output']}/{TEXT}" if result["written"] else f"{TEXT} of --output DIR"
+        blocks.append(Line(
+            f"Published rows of other methods, regimes or adaptations ({figures.count(len(left_out))}): {place}"
+        ))  # fmt: skip
     return blocks
+
+
+def _printed_rows(published: Sequence[Record]) -> set[tuple[str, ...]]:
+    names = ("paper", "table", "method", "variant", "encoder", "source")
+    return {tuple(number[name] for name in names) for number in published}
 
 
 def _remarks(numbers: Sequence[Record]) -> list[Line]:

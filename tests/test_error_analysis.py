@@ -13,7 +13,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Entities
 from test_evaluation import conlleval_chunks
 
-from crossner_cli.error_analysis import KINDS, ErrorAnalysis, analyse_errors
+from crossner_cli.error_analysis import KINDS, ErrorAnalysis, analyse_errors, confusion_name
 from crossner_cli.evaluation import score
 from crossner_cli.span_scores import score_detection, score_spans, score_typing
 from crossner_cli.spans import Layout, Spans, has_ends, read_tags, types_of
@@ -267,3 +267,14 @@ def test_types_and_the_scheme_are_read_from_tags():
     assert has_ends(read_tags(sides[0], types_of(*sides))) and not has_ends(read_tags([["B-a"]], ["a"]))
     with pytest.raises(ValueError, match="person"):
         types_of([["person"]])
+
+
+def test_a_type_that_is_called_o_is_not_taken_for_what_is_no_entity():
+    gold, predicted = [["B-O", "B-O", "O", "B-tool"]], [["B-tool", "O", "B-O", "B-O"]]
+    layout, types = Layout.of(gold), types_of(gold, predicted)
+    analysis = analyse_errors(*(read_tags(side, types, layout).spans("conll", "bio") for side in (gold, predicted)))
+    assert analysis.confusion(types) == {
+        confusion_name("O"): {"B-O": 0, "tool": 1, "O": 1},
+        "tool": {"B-O": 1, "tool": 0, "O": 0},
+        "O": {"B-O": 1, "tool": 0, "O": 0},
+    }

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from test_methods import make_tagger
 
+from crossner_cli.calibration import ENTRY, Calibration
 from crossner_cli.data import Sentence
 from crossner_cli.model_card import Making, Training, base_model, encoder_card, plain, settings, tagger_card
 from crossner_cli.options import Dapt, Finetune
@@ -116,6 +117,16 @@ def test_limits_are_told_by_what_was_read(linear: Any) -> None:
     assert "conll2003: labels as released with CrossNER: MIT; text: Reuters, research use." in shown(text)
     unscored = tagger_card(folder, "linear", tagger, making("x"), training("x", record={**RECORD, "dev_f1": None}))
     assert ModelCard(unscored).data.eval_results is None and "It was scored on nothing." in unscored
+
+
+def test_how_scores_of_entities_were_calibrated_is_told(tiny_encoder_folder: Path, tmp_path: Path) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "linear", TagSet({"x": ["person"]}))
+    told = {}
+    for name, found in (("with", {ENTRY: Calibration(0.5, -0.1, 1200, 300).to_json()}), ("without", {})):
+        save_tagger(tagger, tmp_path / name, **found)
+        told[name] = shown(tagger_card(tmp_path / name, "linear", tagger, making("x"), training("x")))
+    assert "fitted on dev, on 1,200 entities predicted there, 25.0 % of them right" in told["with"]
+    assert "not calibrated: no entity was predicted on dev" in told["without"]
 
 
 def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder: Path, tmp_path: Path) -> None:

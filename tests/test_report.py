@@ -14,12 +14,14 @@ import pytest
 from made_runs import damage, random_gold, write_evaluation, write_manifest, write_prepared, write_tagger
 from typer.testing import CliRunner
 
+from crossner_cli import published
 from crossner_cli.blocks import Block, Line, Table
 from crossner_cli.cli import app
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods import method_names
 from crossner_cli.options import Report
 from crossner_cli.progress import exhaust
-from crossner_cli.published import PAPERS, published_results
+from crossner_cli.published import PAPERS, Way, published_results, way_of
 from crossner_cli.report_files import to_markdown
 from crossner_cli.report_tables import report_tables
 from crossner_cli.stages.report import run as report
@@ -144,9 +146,25 @@ def test_two_models_are_compared_and_more_with_the_baseline_named(two_targets: l
 
 def test_a_baseline_that_stands_for_several_models_of_a_target_is_refused(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / str(number), {"linear": tags(0.3, number)}) for number in (1, 2)]
-    with pytest.raises(CrossNERError, match="stands for several models on music: .*1/evaluate/linear, .*2/evaluate"):
+    with pytest.raises(CrossNERError, match="stands for several models on music: 1/linear, 2/linear"):
         go(*runs, baseline="linear")
     assert len(go(*runs, baseline=f"{runs[0]}/linear")["comparisons"]) == 1
+
+
+def test_a_model_evaluated_in_several_stages_is_named_by_its_stage(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"linear": tags(0.3, 1)})
+    write_evaluation(run / "any", WORDS, GOLD, {"linear": tags(0.4, 1)})
+    with pytest.raises(CrossNERError, match=r"on music: any/linear, evaluate/linear\.") as error:
+        go(run, baseline="linear")
+    assert "--baseline evaluate/linear" in error.value.hint
+    for name in ("any/linear", "run/any/linear", f"{run}/any/linear"):
+        (found,) = go(run, baseline=name)["comparisons"]
+        assert found["against_place"] == str(run / "any")
+
+
+def test_targets_without_the_baseline_are_told(two_targets: list[Path]) -> None:
+    result = go(*two_targets, baseline="ai/laner")
+    assert "Not compared, since there is no ai/laner: music." in result["notes"]
 
 
 def test_runs_of_other_test_sentences_are_not_compared(tmp_path: Path) -> None:
@@ -256,6 +274,28 @@ def test_published_numbers_stand_apart_with_their_encoder(two_targets: list[Path
     assert ("bert-base-cased", "BERT tagger; directly fine-tune; w/o DAPT", "none", "66.59", "50.37") in table.rows
     assert not {"66.59", "50.37"} & {cell for row in measured.rows for cell in row}
     assert "older than their correction" in lines_of(report_tables({"result": result}))
+
+
+def test_published_rows_are_shown_where_method_regime_and_adaptation_were_measured(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"linear": tags(0.3, 1)})
+    result = go(run, published=True, output=tmp_path / "report")
+    shown = [row[1] for block in report_tables({"result": result}) if isinstance(block, Table)
+             and "Published" in block.title for row in block.rows]  # fmt: skip
+    assert shown == [
+        "BERT tagger; directly fine-tune; w/o DAPT", "BERT-tagger; w/o LB+LC",
+        "BERT tagger (w/o DAPT); in-domain training only",
+    ]  # fmt: skip
+    assert f": {tmp_path / 'report' / 'report.md'}" in lines_of(report_tables({"result": result}))
+    whole = (tmp_path / "report" / "report.md").read_text()
+    assert "Multi-Cell LSTM" in whole and "Published rows of other" not in whole
+    rows = published_results(["music"])
+    adapted = {(row.method, row.variant) for row in rows if way_of(row).is_like(Way("laner", None, True))}
+    assert ("LANER", "DAPT; LB+LC") in adapted and ("LANER", "BERT; LB+LC") in adapted
+    assert not any(way_of(row).is_adapted for row in rows if row.encoder.startswith("GloVe"))
+
+
+def test_methods_of_papers_are_methods_that_can_be_chosen() -> None:
+    assert {name for _, name in published.METHODS} <= set(method_names())
 
 
 def test_a_target_that_no_paper_has_is_told(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def _describe_scores(calibration: Calibration | None, options: Predict) -> str:
         return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
     if options.decoding != "trained":
         return "Scores are not calibrated: the tagger was not trained to decode so."
-    return "Scores are not calibrated: the tagger was saved without a calibration, which training it again makes."
+    return "Scores are not calibrated: the tagger found no entity in dev to fit them to, or is of an older version."
 
 
 def _open_output(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from crossner_cli.measured import Found, Measured, read_runs
 from crossner_cli.options import Report
 from crossner_cli.plots import check_plots
 from crossner_cli.progress import Progress, Work
-from crossner_cli.published import published_results
+from crossner_cli.published import Way, published_results, way_of
 from crossner_cli.report_files import check_output, write_report
 from crossner_cli.run_directory import Manifest
 
@@ -91,6 +92,10 @@ def _notes(found: Found, models: Sequence[Measured], options: Report) -> Iterato
 def _compare(models: Sequence[Measured], options: Report, notes: list[str]) -> Work[list[dict[str, Any]]]:
     """Compare with the baseline; without one, the second of two models with the first."""
     pairs = list(_pairs(models, options))
+    if options.baseline is not None:
+        there = {model.target for model in models if options.baseline in _names_of(model)}
+        without = sorted({model.target for model in models} - there)
+        notes += [f"Not compared, since there is no {options.baseline}: {', '.join(without)}."] * bool(without)
     if not pairs:
         return []
     from crossner_cli.comparison import CountedModel, compare_models  # loads scikit-learn, which tables do without
@@ -123,15 +128,16 @@ def _pairs(models: Sequence[Measured], options: Report) -> Iterator[Pair]:
         names = ", ".join(dict.fromkeys(model.model.label for model in models)) or "none"
         raise CrossNERError(
             f"--baseline {options.baseline!r} is none of the models (there are: {names}).",
-            hint="Give a model's name, or RUN/NAME.",
+            hint="Give a model's name, STAGE/NAME with the evaluate stage's, RUN/NAME or RUN/STAGE/NAME.",
         )
     for baseline in baselines:
         same = [other for other in baselines if _kind(other) == _kind(baseline)]
         if len(same) > 1:
-            places = ", ".join(f"{other.run}/{other.stage}/{other.model.label}" for other in same)
+            places = ", ".join(_short_name(other, models) for other in same)
             raise CrossNERError(
                 f"--baseline {options.baseline!r} stands for several models on {baseline.target}: {places}.",
-                hint="Name one of these in full.",
+                hint=f"Name one of these: --baseline {shlex.quote(_short_name(same[-1], models))}; or give the folder"
+                " of one evaluate stage in place of its run.",
             )
         yield from ((model, baseline) for model in models if model is not baseline and _kind(model) == _kind(baseline))
 
@@ -142,8 +148,19 @@ def _kind(model: Measured) -> tuple[str, str]:
 
 
 def _names_of(model: Measured) -> tuple[str, ...]:
-    label = model.model.label
-    return label, f"{model.run}/{label}", f"{model.run.name}/{label}", f"{model.run}/{model.stage}/{label}"
+    """What ``--baseline`` can call a model, from short to long."""
+    inside = f"{model.stage}/{model.model.label}"
+    runs = (model.run.name, str(model.run))
+    return (model.model.label, *(f"{run}/{model.model.label}" for run in runs), inside,
+            *(f"{run}/{inside}" for run in runs))  # fmt: skip
+
+
+def _short_name(model: Measured, models: Sequence[Measured]) -> str:
+    """The shortest name that no other model on the same target has; the longest, where all have it."""
+    others = {name for other in models if other is not model and _kind(other) == _kind(model)
+              for name in _names_of(other)}  # fmt: skip
+    names = _names_of(model)
+    return next((name for name in sorted(names, key=len) if name not in others), names[-1])
 
 
 def _published(
@@ -156,7 +173,12 @@ def _published(
     missing = sorted(targets - {number.target for number in numbers} - {""})
     if missing:
         notes.append(f"The five papers print no F1 on {', '.join(missing)}.")
-    return [dataclasses.asdict(number) for number in numbers]
+    makings = [*(model.making for model in models), *(making for _, _, making in found.taggers)]
+    ways = {Way(making.method, making.regime, making.corpus_share != 0) for making in makings if making is not None}
+    return [
+        {**dataclasses.asdict(number), "comparable": not ways or any(map(way_of(number).is_like, ways))}
+        for number in numbers
+    ]
 
 
 def _refuse_nothing(result: dict[str, Any], options: Report) -> None:
