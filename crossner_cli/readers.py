@@ -241,8 +241,16 @@ def _shown(text: str) -> str:
     return repr(text) if len(text) <= 80 else f"{text[:80]!r} …"
 
 
-def parse_records(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[tuple[int, dict[str, Any]]]:
+def parse_records(
+    stream: Iterable[bytes], name: str, repairs: Repairs, *, hint: str = JSONL_HINT
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read JSONL: one object a line, numbered from 1; empty lines are passed over.
+
+    Args:
+        stream: Lines as bytes.
+        name: File name for messages.
+        repairs: Where repairs are counted.
+        hint: What a line should be.
 
     Raises:
         CrossNERError: A line is no JSON object.
@@ -254,13 +262,13 @@ def parse_records(stream: Iterable[bytes], name: str, repairs: Repairs) -> Itera
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
-            problem = BadLine(f"{name}:{number}: found {_shown(line)}, which is no JSON ({reason}).", hint=JSONL_HINT)
+            problem = BadLine(f"{name}:{number}: found {_shown(line)}, which is no JSON ({reason}).", hint=hint)
             repairs.refuse(problem, f"{name}:{number}")
             continue
         if isinstance(record, dict):
             yield number, record
             continue
-        problem = BadLine(f"{name}:{number}: found {_shown(line)}, expected a JSON object.", hint=JSONL_HINT)
+        problem = BadLine(f"{name}:{number}: found {_shown(line)}, expected a JSON object.", hint=hint)
         repairs.refuse(problem, f"{name}:{number}")
 
 

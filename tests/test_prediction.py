@@ -166,8 +166,9 @@ def test_what_predict_wrote_can_be_predicted_again(predicted):
     ],
 )
 def test_a_broken_line_is_told_with_its_number(predicted, line, message):
-    with pytest.raises(CrossNERError, match=message):
+    with pytest.raises(CrossNERError, match=message) as caught:
         predicted(('{"text": "fine"}\n' + line + "\n").encode(), input_format="jsonl")
+    assert '"tags"' not in caught.value.hint, "a line to tag needs none"
 
 
 def test_text_that_is_no_utf8_is_told_with_its_number(predicted):
