@@ -72,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Cost]:
     table = Table("side", "sentences/s", "µs/sentence", "list, s", "memory, MiB", "mentions", box=MARKDOWN)
     for side, cost in found.items():
         row = (f"{cost.sentences / cost.seconds:,.0f}", f"{cost.seconds / cost.sentences * 1e6:.2f}")
-        table.add_row(side, *row, f"{cost.list_seconds:.1f}", f"{cost.mebibytes:,.0f}", f"{cost.mentions:,}")
+        mentions = f"{cost.mentions:,}" if cost.mentions else "-"
+        table.add_row(side, *row, f"{cost.list_seconds:.1f}", f"{cost.mebibytes:,.0f}", mentions)
     show(f"{given.sentences:,} sentences, {given.names:,} names, one core", table)
     return found
 
