@@ -195,3 +195,12 @@ def test_the_difference_its_interval_and_p_come_first(run: Path) -> None:
     both = comparison_tables([comparison, {**comparison, "against": "laner"}], "scores.json")
     overview = next(block for block in both if isinstance(block, Table))
     assert [row[1] for row in overview.rows] == ["linear", f"laner of {comparison['against_place']}"]
+
+
+def test_of_several_comparisons_the_best_model_against_its_strongest_opponent_comes_first(run: Path) -> None:
+    models = models_of(run)
+    comparison = compare_models(models["laner"], models["linear"])
+    better, clearer = {"mean": 90.0, "deviation": 1.0}, {**comparison, "p": 0.0}
+    strongest = {**comparison, "f1": better, "against_f1": better, "p": 0.9}
+    blocks = comparison_tables([clearer, {**strongest, "against_f1": comparison["f1"], "p": 0.0}, strongest], "")
+    assert isinstance(blocks[0], Line) and "p = 0.9" in blocks[0].text
