@@ -378,7 +378,9 @@ def test_a_reader_that_goes_away_is_no_reason_for_noise(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_a_terminal_ends_with_130_and_the_command_to_repeat(tmp_path: Path) -> None:
     code = (
-        "import time, crossner_cli.stages.prepare_data as stage\n"
+        "import signal, time, crossner_cli.stages.prepare_data as stage\n"
+        # A shell that starts the tests in the background has Ctrl-C ignored, here as in all that it starts.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from crossner_cli.progress import Progress\n"
         "def run(run, options):\n"
         "    try:\n"
