@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import Entity, Mode, sentence_entities
+from crossner_cli.evaluation import Entity, Mode, mean_and_deviation, sentence_entities
 from crossner_cli.evaluations import EvaluatedModel, Predictions
 from crossner_cli.significance import (
     CONFIDENCE,
@@ -147,8 +146,8 @@ def compare_models(one: CountedModel, other: CountedModel, *, seed: int = 1) -> 
         "against": other.model.label,
         "against_place": other.model.place,
         "mode": one.mode,
-        "f1": _average(scores[0][:, 0]),
-        "against_f1": _average(scores[1][:, 0]),
+        "f1": mean_and_deviation(scores[0][:, 0].tolist()),
+        "against_f1": mean_and_deviation(scores[1][:, 0].tolist()),
         "runs": [side.runs for side in counts],
         "is_paired": is_paired,
         "difference": float(found.difference[0]),
@@ -189,12 +188,3 @@ def _per_type(
 
 def _at(interval: Interval, column: int) -> dict[str, float]:
     return {"low": float(interval.low[column]), "high": float(interval.high[column]), "p": float(interval.p[column])}
-
-
-def _average(values: Any) -> dict[str, float | None]:
-    """Mean and sample standard deviation; no deviation of one value."""
-    numbers = [float(value) for value in values]
-    return {
-        "mean": statistics.fmean(numbers),
-        "deviation": statistics.stdev(numbers) if len(numbers) > 1 else None,
-    }

@@ -128,9 +128,8 @@ class _Guarded(io.RawIOBase):
         elif compression == "bzip2":
             self._stream = bz2.BZ2File(stored)
         elif compression == "zstd":
-            zstd = import_optional(
-                "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd", "Files in zstd are read"
-            )
+            name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+            zstd = import_optional(name, f"Files in zstd are read with {name}", extra="corpora")
             self._stream = zstd.ZstdFile(stored)
             self._problems = (*self._problems, zstd.ZstdError)
 

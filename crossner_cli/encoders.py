@@ -72,6 +72,27 @@ class Encoder(nn.Module, ABC):
         """Take what is fast where the weights no longer change: bf16 products read weights that are bf16 already."""
 
 
+class FixedEncoder(Encoder):
+    """An encoder of which nothing is trained, and nothing can be made faster."""
+
+    @property
+    def width(self) -> None:
+        """None is trained."""
+
+    def transformer_parameters(self) -> list[nn.Parameter]:
+        """None."""
+        return []
+
+    def choose_trained(self, *, train_embeddings: bool) -> None:
+        """Nothing to choose."""
+
+    def prepare_for_training(self, *, on_cpu: bool) -> None:
+        """Nothing to prepare."""
+
+    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+        """Nothing to prepare."""
+
+
 class TransformerEncoder(Encoder):
     """Any bidirectional Hugging Face encoder; a word's vector is that of its first subword.
 

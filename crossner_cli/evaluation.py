@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import statistics
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -86,6 +87,11 @@ class Scores:
     def to_json(self) -> dict[str, Any]:
         """Every number, with the tool and the rule that made it."""
         return {**dataclasses.asdict(self), **describe_mode(self.mode)}
+
+
+def mean_and_deviation(values: Sequence[float]) -> dict[str, float | None]:
+    """Mean and sample standard deviation; no deviation of one value."""
+    return {"mean": statistics.fmean(values), "deviation": statistics.stdev(values) if len(values) > 1 else None}
 
 
 def describe_mode(mode: Mode) -> dict[str, Any]:

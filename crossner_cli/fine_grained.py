@@ -6,7 +6,6 @@ one tagger a model: the seed that is best on dev.
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 from crossner_cli.data import Sentence
 from crossner_cli.error_analysis import ErrorAnalysis, analyse_errors, confusion_name
-from crossner_cli.evaluation import Mode
+from crossner_cli.evaluation import Mode, mean_and_deviation
 from crossner_cli.frequent_errors import frequent_errors
 from crossner_cli.progress import Work
 from crossner_cli.span_scores import score_detection, score_spans, score_typing
@@ -197,4 +196,4 @@ def over_seeds(records: Sequence[Any]) -> Any:
     if isinstance(first, str):
         return first
     values = [0.0 if record is None else float(record) for record in records]
-    return {"mean": statistics.fmean(values), "deviation": statistics.stdev(values) if len(values) > 1 else None}
+    return mean_and_deviation(values)

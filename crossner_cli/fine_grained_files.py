@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from crossner_cli.fine_grained import FineGrained
 from crossner_cli.fine_grained_tables import fine_grained_blocks
 from crossner_cli.html_report import write_page
+from crossner_cli.markdown import to_markdown
 from crossner_cli.run_directory import write_atomically
-from crossner_cli.tables import Block, Table, evaluation_tables
+from crossner_cli.tables import evaluation_tables
 
 CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")
-MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
 def with_fine_grained(result: dict[str, Any], found: FineGrained, *, has_seeds: bool = False) -> dict[str, Any]:
@@ -41,7 +40,8 @@ def write_reports(folder: Path, result: dict[str, Any], found: FineGrained) -> N
     complete = with_fine_grained(result, found)
     write_numbers(folder / "fine_grained.csv", {label: each.record for label, each in found.models.items()})
     blocks = [*evaluation_tables({"result": result}), *fine_grained_blocks(complete, is_short=False)]
-    write_markdown(folder / "fine_grained.md", "Errors", blocks)
+    text = "# Errors\n\n" + to_markdown(blocks, level=2)
+    write_atomically(folder / "fine_grained.md", text.encode("utf-8", "backslashreplace").decode())
     write_page(folder / "errors.html", complete, found)
 
 
@@ -71,26 +71,3 @@ def _leaves(record: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple
             yield (*above, name), value
         else:
             yield from _leaves(value, (*above, name))
-
-
-def write_markdown(path: Path, title: str, blocks: Sequence[Block]) -> None:
-    """Write lines and tables as Markdown."""
-    parts = [f"# {escape_markdown(title)}", *map(_to_markdown, blocks)]
-    write_atomically(path, "\n\n".join(parts).encode("utf-8", "backslashreplace").decode() + "\n")
-
-
-def _to_markdown(block: Block) -> str:
-    if not isinstance(block, Table):
-        text = escape_markdown(block.text)
-        return f"**{text}**" if block.is_headline else text
-    rows = [block.columns, tuple("---" if number in block.texts else "---:" for number in range(len(block.columns)))]
-    lines = [
-        "| " + " | ".join(cell if number == 1 else escape_markdown(cell) for cell in row) + " |"
-        for number, row in enumerate([*rows, *block.rows, *block.summary])
-    ]
-    return f"## {escape_markdown(block.title)}\n\n" + "\n".join(lines)
-
-
-def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return MARKDOWN_SIGNS.sub(r"\\\1", " ".join(text.split("\n")))

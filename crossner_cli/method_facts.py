@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from crossner_cli.encoders import Encoder
+from crossner_cli.encoders import FixedEncoder
 from crossner_cli.methods import Tagger, find_method, method_names, read_settings
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
@@ -71,7 +71,7 @@ def _paragraph(text: str, heading: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-class _Width(Encoder):
+class _Width(FixedEncoder):
     """An encoder that is a width and no more."""
 
     def __init__(self, width: int) -> None:
@@ -87,20 +87,3 @@ class _Width(Encoder):
     def forward(self, batch: Batch) -> Tensor:
         """Nothing: zeros."""
         return torch.zeros(*batch.word_mask.shape, self.output_dim)
-
-    @property
-    def width(self) -> None:
-        """None is trained."""
-
-    def transformer_parameters(self) -> list[nn.Parameter]:
-        """None."""
-        return []
-
-    def choose_trained(self, *, train_embeddings: bool) -> None:
-        """Nothing to choose."""
-
-    def prepare_for_training(self, *, on_cpu: bool) -> None:
-        """Nothing to prepare."""
-
-    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Nothing to prepare."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.calibration import Calibration, ScoredEntity, calibrated, reliability
-from crossner_cli.evaluation import Scores
+from crossner_cli.evaluation import Scores, mean_and_deviation
 from crossner_cli.spans import AnyScheme
 
 AVERAGES = ("f1", "precision", "recall", "macro_f1")
@@ -41,10 +41,10 @@ class Scored:
 def summarise(scored: dict[str, Scored]) -> dict[str, Any]:
     """Mean and sample deviation over seeds, and every seed's scores."""
     first = next(iter(scored.values()))
-    averages = {name: _mean([getattr(each.scores, name) for each in scored.values()]) for name in AVERAGES}
+    averages = {name: mean_and_deviation([getattr(each.scores, name) for each in scored.values()]) for name in AVERAGES}
     return {
         **averages,
-        "other_mode": {"mode": first.other.mode, "f1": _mean([each.other.f1 for each in scored.values()])},
+        "other_mode": {"mode": first.other.mode, "f1": mean_and_deviation([each.other.f1 for each in scored.values()])},
         "support": first.scores.support,
         "repaired": sum(each.scores.repaired for each in scored.values()),
         "illegal_in_gold": first.scores.illegal_in_gold,
@@ -80,11 +80,6 @@ def _rate(scored: Sequence[Scored]) -> int | None:
     return round(statistics.fmean(rates)) if rates else None
 
 
-def _mean(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and sample standard deviation; no deviation of one value."""
-    return {"mean": statistics.fmean(values), "deviation": statistics.stdev(values) if len(values) > 1 else None}
-
-
 def _type_rows(scored: dict[str, Scored]) -> list[dict[str, Any]]:
     """Scores by type, as means over seeds; a seed that neither has nor predicts a type counts as 0."""
     rows = []
@@ -95,7 +90,7 @@ def _type_rows(scored: dict[str, Scored]) -> list[dict[str, Any]]:
         for column in ("precision", "recall", "f1", "predicted", "correct"):
             row[column] = statistics.fmean([each.get(column, 0) for each in found])
         row["support"] = max(each.get("support", 0) for each in found)
-        row["f1_deviation"] = _mean([each.get("f1", 0.0) for each in found])["deviation"]
+        row["f1_deviation"] = mean_and_deviation([each.get("f1", 0.0) for each in found])["deviation"]
         rows.append(row)
     return rows
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.encoders import Encoder, TransformerEncoder
+from crossner_cli.encoders import FixedEncoder, TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.methods.linear import LinearTagger
@@ -120,7 +120,7 @@ def quietly() -> Iterator[None]:
         logging.disable(before)
 
 
-class OnnxScores(Encoder):
+class OnnxScores(FixedEncoder):
     """Stands where a tagger has its encoder and gives the scores of each word instead of its vector.
 
     Args:
@@ -145,23 +145,6 @@ class OnnxScores(Encoder):
         read = {"input_ids": batch.input_ids.numpy(), "attention_mask": mask.numpy()}
         scores = torch.from_numpy(self.session.run([OUTPUT], read)[0])  # (R, T, K)
         return scores.flatten(0, 1)[batch.word_places.flatten()].view(*batch.word_places.shape, -1)
-
-    @property
-    def width(self) -> None:
-        """None is trained."""
-
-    def transformer_parameters(self) -> list[nn.Parameter]:
-        """None."""
-        return []
-
-    def choose_trained(self, *, train_embeddings: bool) -> None:
-        """Nothing to choose."""
-
-    def prepare_for_training(self, *, on_cpu: bool) -> None:
-        """Nothing to prepare."""
-
-    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Nothing to prepare."""
 
 
 def read_onnx(path: Path, tagger: LinearTagger, threads: int) -> LinearTagger:

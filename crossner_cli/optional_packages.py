@@ -1,4 +1,4 @@
-"""Packages that only some inputs need: imported when such an input is met."""
+"""Packages that only some inputs and outputs need: imported when one of these is met."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 from crossner_cli.errors import CrossNERError
 
 
-def import_optional(module: str, purpose: str) -> Any:
-    """Import a module of the pip extra ``corpora``.
+def import_optional(module: str, purpose: str, *, extra: str) -> Any:
+    """Import a module of a pip extra.
 
     Args:
         module: Its name.
-        purpose: What it is needed for, as the beginning of a sentence: ``Parquet files are read``.
+        purpose: What it is needed for, as the beginning of a sentence: ``Parquet is read with pyarrow``.
+        extra: The pip extra that installs it.
 
     Raises:
         CrossNERError: It cannot be imported.
@@ -21,5 +22,5 @@ def import_optional(module: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ImportError as problem:
-        raise CrossNERError(f"{purpose} with {module}, which cannot be imported: {problem}.",
-                            hint='pip install "crossner[corpora]"') from None  # fmt: skip
+        raise CrossNERError(f"{purpose}, which cannot be imported: {problem}.",
+                            hint=f'pip install "crossner[{extra}]"') from None  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.optional_packages import import_optional
 from crossner_cli.readers import Repairs
 
 TEXT, WORDS = "text", ("words", "tokens")
@@ -24,11 +24,7 @@ def pyarrow_module(name: str = "pyarrow") -> Any:
     Raises:
         CrossNERError: It is not installed.
     """
-    try:
-        return import_module(name)
-    except ImportError as problem:
-        raise CrossNERError(f"Parquet is read and written with pyarrow, which cannot be imported: {problem}.",
-                            hint='pip install "crossner[parquet]"') from None  # fmt: skip
+    return import_optional(name, "Parquet is read and written with pyarrow", extra="parquet")
 
 
 def read_schema(path: Path) -> Any:

@@ -185,8 +185,8 @@ def _listed(names: Any) -> str:
 
 def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
     """The texts of a table, read by pages of its column alone."""
-    parquet = import_optional("pyarrow.parquet", "Parquet files are read")
-    arrow = import_optional("pyarrow", "Parquet files are read")
+    parquet = import_optional("pyarrow.parquet", "Parquet files are read with pyarrow.parquet", extra="corpora")
+    arrow = import_optional("pyarrow", "Parquet files are read with pyarrow", extra="corpora")
     with open_decompressed(path) as opened:  # says what is wrong with the path
         if opened.compression:
             raise CrossNERError(f"{path} is Parquet inside {opened.compression}, and Parquet is read from its end.",

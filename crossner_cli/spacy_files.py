@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli.optional_packages import import_optional
 from crossner_cli.prediction import TaggedDocument, Totals
 from crossner_cli.text import Word
 
@@ -21,11 +20,7 @@ def spacy_module(name: str) -> Any:
     Raises:
         CrossNERError: It is not installed.
     """
-    try:
-        return import_module(name)
-    except ImportError as problem:
-        raise CrossNERError(f"DocBin files are written with spaCy, which cannot be imported: {problem}.",
-                            hint='pip install "crossner[spacy]"') from None  # fmt: skip
+    return import_optional(name, "DocBin files are written with spaCy", extra="spacy")
 
 
 class _Piece(NamedTuple):

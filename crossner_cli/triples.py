@@ -53,7 +53,7 @@ def read_triples(path: Path) -> Iterator[tuple[int, Triple | None]]:
     Raises:
         CrossNERError: A triple is malformed (its line is told), the file is cut off, or XML declares entities.
     """
-    oxigraph = import_optional("pyoxigraph", "RDF is read")
+    oxigraph = import_optional("pyoxigraph", "RDF is read with pyoxigraph", extra="corpora")
     with open_decompressed(path) as file:
         name = FORMATS[_ending(path)]
         if _ending(path) == ".owl" and _looks_like_xml(file):

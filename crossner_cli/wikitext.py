@@ -65,7 +65,7 @@ def find_paragraphs(site: Site) -> Callable[[str], list[str] | None]:
     Raises:
         CrossNERError: mwparserfromhell is not installed.
     """
-    parse: Any = import_optional("mwparserfromhell", "Wikitext is read").parse
+    parse: Any = import_optional("mwparserfromhell", "Wikitext is read with mwparserfromhell", extra="corpora").parse
     dropped = site.names[FILE] | site.names[CATEGORY]
 
     def find(text: str) -> list[str] | None:

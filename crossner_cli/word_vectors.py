@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from gzip import GzipFile
-from importlib import import_module
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossner_cli.errors import CrossNERError
+from crossner_cli.optional_packages import import_optional
 from crossner_cli.readers import BYTE_ORDER_MARK, open_binary
 
 Form = Literal["exact", "lower_cased", "digits", "n_grams"]
@@ -358,11 +358,7 @@ def train_vectors(
     Raises:
         CrossNERError: gensim is not installed, or no word occurs ``minimum_count`` times.
     """
-    try:
-        gensim_models: Any = import_module("gensim.models")
-    except ImportError as problem:
-        raise CrossNERError(f"Word vectors are trained with gensim, which cannot be imported: {problem}.",
-                            hint='pip install "crossner[vectors]"') from None  # fmt: skip
+    gensim_models = import_optional("gensim.models", "Word vectors are trained with gensim", extra="vectors")
     pieces = _Pieces(sentences)
     model = gensim_models.FastText(
         vector_size=size, sg=1, min_count=minimum_count, bucket=BUCKETS, seed=seed, workers=workers, epochs=epochs

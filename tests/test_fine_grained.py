@@ -17,9 +17,10 @@ from crossner_cli.charts import Bar, bar_chart, heat_map
 from crossner_cli.data import Sentence
 from crossner_cli.evaluation import describe_mode, score
 from crossner_cli.fine_grained import FineGrained, Tagging, analyse, over_seeds
-from crossner_cli.fine_grained_files import escape_markdown, with_fine_grained, write_reports
+from crossner_cli.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.fine_grained_tables import fine_grained_blocks
 from crossner_cli.html_report import page
+from crossner_cli.markdown import escape_markdown
 from crossner_cli.markup import escape, printable
 from crossner_cli.page_style import SCRIPT, STYLE
 from crossner_cli.progress import exhaust

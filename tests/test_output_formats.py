@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli import parquet_files, spacy_files
+from crossner_cli import optional_packages, parquet_files, spacy_files
 from crossner_cli.documents import Document, document_of_words, read_documents, read_parquet_documents
 from crossner_cli.errors import CrossNERError
 from crossner_cli.output_formats import OutputFormat, brat_type, choose_format, is_folder, to_brat, to_html, to_jsonl
@@ -295,8 +295,7 @@ def test_a_package_that_is_not_installed_is_told_with_the_command(
     def missing(name: str) -> None:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(spacy_files, "import_module", missing)
-    monkeypatch.setattr(parquet_files, "import_module", missing)
+    monkeypatch.setattr(optional_packages, "import_module", missing)
     with pytest.raises(CrossNERError) as caught:
         choose_format(name, Path("x"))
     assert caught.value.hint == f'pip install "crossner[{extra}]"'

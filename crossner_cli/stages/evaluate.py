@@ -68,20 +68,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             yield Notice(warning)
         # Before any work, so that a slip in --type-parents costs none.
         parents = _parents(options, prepared, taggers, sentences)
-        runs = [(tagger.label, _seed_of(tagger)) for tagger in taggers]
-        names = prediction_file_names(runs)
-        models: dict[str, Any] = {}
-        taggings: list[Tagging] = []
-        for label in dict.fromkeys(tagger.label for tagger in taggers):
-            scored: dict[str, Scored] = {}
-            for number, trained in enumerate(taggers):
-                if trained.label == label:
-                    path = stage.draft / names[number] if engine.is_main else None
-                    scored[_seed_of(trained)] = yield from _score_tagger(trained, sentences, options, engine, path)
-            types = yield from _compare_types(taggers, label, target, sentences)
-            models[label] = {**summarise(scored), **types}
-            if options.fine_grained:
-                taggings += _taggings(label, scored, [tagger for tagger in taggers if tagger.label == label])
+        models, taggings = yield from _score_models(taggers, target, sentences, options, engine, stage)
         result = {"domain": target.name, "split": options.split, **_describe(options.mode, sentences),
                   "decoding": options.decoding, "warnings": warnings, "models": models}  # fmt: skip
         found = None
@@ -94,6 +81,27 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         if options.fine_grained:
             yield where(stage)
         return manifest
+
+
+def _score_models(
+    taggers: Sequence[TrainedTagger], target: PreparedDomain, sentences: Sequence[Sentence], options: Evaluate,
+    engine: Engine, stage: Stage,
+) -> Work[tuple[dict[str, Any], list[Tagging]]]:  # fmt: skip
+    """The scores of each model over its seeds, and with ``--fine-grained`` what every tagger said."""
+    names = prediction_file_names([(tagger.label, _seed_of(tagger)) for tagger in taggers])
+    models: dict[str, Any] = {}
+    taggings: list[Tagging] = []
+    for label in dict.fromkeys(tagger.label for tagger in taggers):
+        scored: dict[str, Scored] = {}
+        for number, trained in enumerate(taggers):
+            if trained.label == label:
+                path = stage.draft / names[number] if engine.is_main else None
+                scored[_seed_of(trained)] = yield from _score_tagger(trained, sentences, options, engine, path)
+        types = yield from _compare_types(taggers, label, target, sentences)
+        models[label] = {**summarise(scored), **types}
+        if options.fine_grained:
+            taggings += _taggings(label, scored, [tagger for tagger in taggers if tagger.label == label])
+    return models, taggings
 
 
 def _seed_of(tagger: TrainedTagger) -> str:
