@@ -366,9 +366,10 @@ def export(options: Export) -> None:
 @takes(Report)
 def report(options: Report) -> None:
     """Put many runs into one table, curve or comparison."""
+    engine = start(options) if options.sentence or options.states != "none" else None
     from crossner_cli.stages import report as stage
 
-    present(stage.run(options), options)
+    present(stage.run(options, engine), options, engine)
 
 
 @app.command("methods")

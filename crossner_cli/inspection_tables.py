@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossner_cli import figures
+from crossner_cli.blocks import Block, Line, Table
 from crossner_cli.run_directory import Manifest
-from crossner_cli.tables import Block, Line, Table
 
 MOST, LEAST = 3, 0.005
 

@@ -97,11 +97,20 @@ def read_runs(paths: Sequence[Path]) -> Found:
         CrossNERError: A path is none of these, or a manifest is broken.
     """
     found = Found()
-    places = list(dict.fromkeys(place for path in paths for place in _expand(path)))
+    places = places_of(paths)
     stages = _Stages([place.parent if (place / MANIFEST).is_file() else place for place in places])
     for place in places:
         _read_run(place, stages, found)
     return found
+
+
+def places_of(paths: Sequence[Path]) -> list[Path]:
+    """The run directories and evaluate stages that paths stand for.
+
+    Raises:
+        CrossNERError: A path is neither, and no folder of run directories.
+    """
+    return list(dict.fromkeys(place for path in paths for place in _expand(path)))
 
 
 def _expand(path: Path) -> list[Path]:

@@ -385,16 +385,22 @@ class Predict(Compute):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspect(Compute):
-    """Look inside a tagger: the weights it computes for a sentence, and the states of words on a plane."""
+class LooksInside(Compute):
+    """What commands take that look inside taggers."""
 
-    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
     sentence: list[str] = option([], "Text whose weights to show; repeat the flag.")
     states: Literal["none", "hidden", "cells"] = option(
         "none", "Draw the states of the words inside entities by t-SNE; cells: those of multi-cell-lstm's types."
     )
-    split: Literal["train", "dev", "test"] = option("dev", "With --states: which sentences of the run's domains.")
     points: int = option(1000, "With --states: most words to draw, of all domains together.", minimum=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(LooksInside):
+    """Look inside a tagger: the weights it computes for a sentence, and the states of words on a plane."""
+
+    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
+    split: Literal["train", "dev", "test"] = option("dev", "With --states: which sentences of the run's domains.")
     output: Path | None = option(None, "Folder to make, for figures and numbers; default: a table only.")
     format: Literal["svg", "png"] = option("svg", "Format of the figures.")
 
@@ -412,13 +418,13 @@ class Export(Compute):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Command):
-    """Put many runs into one table or curve, and compare their models; makes no stage."""
+class Report(LooksInside):
+    """Put many runs into one table or curve, compare their models, look inside them; makes no stage."""
 
     runs: list[Path] = option(
         [], "Run directories, folders of them, or evaluate stages; default: the run directory.", argument=True
     )
-    split: Literal["dev", "test"] = option("test", "Scores on which target sentences.")
+    split: Literal["dev", "test"] = option("test", "Scores, and with --states words, of which sentences.")
     baseline: str | None = option(
         None, "Model that others on its target are compared with, as [RUN/][STAGE/]NAME; default: of two, the first."
     )
@@ -429,4 +435,4 @@ class Report(Command):
     series: str = option(
         "method", "What makes a curve: method, model, regime, encoder, start, run, or an option or setting."
     )
-    output: Path | None = option(None, "Folder to write report.json, .csv, .md and the curves to, PNG and SVG.")
+    output: Path | None = option(None, "Folder to write report.json, .csv, .md and the figures to, PNG and SVG.")

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.blocks import Block, Line
 from crossner_cli.curves import Curves
 from crossner_cli.errors import CrossNERError
+from crossner_cli.markdown import to_markdown
+from crossner_cli.output_folder import output_folder
 from crossner_cli.plots import plot_curves
-from crossner_cli.report_tables import TEXT, report_tables
-from crossner_cli.run_directory import Manifest, flush_tree, write_json
+from crossner_cli.report_tables import INSIDE, TEXT, report_tables
+from crossner_cli.run_directory import Manifest, write_json
 
 REPORT, TABLE, CURVE_TABLE = "report.json", "report.csv", "curve.csv"
 COLUMNS = ("run", "stage", "model", "target", "split", "mode", "decoding", "method", "encoder", "start",
@@ -36,35 +37,38 @@ def check_output(folder: Path, *, force: bool) -> None:
         raise CrossNERError(f"--output {folder} holds a report already.", hint="--force writes it anew.")
 
 
-def write_report(folder: Path, record: Manifest, curves: Curves | None) -> None:
+def write_report(folder: Path, record: Manifest, curves: Curves | None, inside: Path | None = None) -> None:
     """Write a report beside its place, then put it there; the record is told which files it has.
+
+    Args:
+        folder: Of the report.
+        record: Of the report.
+        curves: To draw.
+        inside: Folder of figures drawn of the inside of taggers, to take along.
 
     Raises:
         CrossNERError: A picture is asked for and matplotlib is not installed.
     """
-    draft = folder.with_name(f".{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    result = record["result"]
-    result["written"] = [REPORT, TABLE, TEXT]
-    if curves is not None:
-        targets = ", ".join(dict.fromkeys(model["target"] for model in result["models"]))
-        pictures = plot_curves(curves, targets, draft, f"curve-{curves.x}")
-        result["written"] += [CURVE_TABLE, *pictures]
-        _write_rows(draft / CURVE_TABLE, ("series", curves.x, "f1"), _curve_rows(curves))
-    _write_rows(draft / TABLE, COLUMNS, [
-        [seed if name == "seed" else f1 if name == "f1" else model[name] for name in COLUMNS]
-        for model in result["models"] for seed, f1 in model["seeds"].items()
-    ])  # fmt: skip
-    (draft / TEXT).write_text(to_markdown(report_tables(record, is_short=False)), encoding="utf-8")
-    write_json(draft / REPORT, record)
-    flush_tree(draft)
-    replaced = folder.with_name(f".{folder.name}.replaced")
-    shutil.rmtree(replaced, ignore_errors=True)
-    if folder.exists():
-        folder.replace(replaced)
-    draft.replace(folder)
-    shutil.rmtree(replaced, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with output_folder(folder, REPORT, force=True) as draft:
+        result = record["result"]
+        result["written"] = [REPORT, TABLE, TEXT]
+        if curves is not None:
+            targets = ", ".join(dict.fromkeys(model["target"] for model in result["models"]))
+            pictures = plot_curves(curves, targets, draft, f"curve-{curves.x}")
+            result["written"] += [CURVE_TABLE, *pictures]
+            _write_rows(draft / CURVE_TABLE, ("series", curves.x, "f1"), _curve_rows(curves))
+        if inside is not None and result["inside"]:
+            shutil.copytree(inside, draft / INSIDE)
+            result["written"] += [
+                f"{INSIDE}/{each['folder']}/{name}" for each in result["inside"] for name in each["files"]
+            ]
+        _write_rows(draft / TABLE, COLUMNS, [
+            [seed if name == "seed" else f1 if name == "f1" else model[name] for name in COLUMNS]
+            for model in result["models"] for seed, f1 in model["seeds"].items()
+        ])  # fmt: skip
+        (draft / TEXT).write_text(to_markdown(report_tables(record, is_short=False), level=3), encoding="utf-8")
+        write_json(draft / REPORT, record)
 
 
 def _curve_rows(curves: Curves) -> list[list[Any]]:
@@ -76,22 +80,3 @@ def _write_rows(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerows([columns, *rows])
-
-
-def to_markdown(blocks: Sequence[Block]) -> str:
-    """Lines and tables as Markdown; numbers to the right."""
-    parts = []
-    for block in blocks:
-        if isinstance(block, Line):
-            parts.append(f"**{_cell(block.text)}**" if block.is_headline else _cell(block.text))
-            continue
-        border = ["---" if number in block.texts else "---:" for number in range(len(block.columns))]
-        rows = [block.columns, border, *block.rows, *block.summary]
-        parts.append(f"### {_cell(block.title)}\n\n" + "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows))
-    return "\n\n".join(parts) + "\n"
-
-
-def _cell(text: str) -> str:
-    for sign in "\\|*_<>`[]":
-        text = text.replace(sign, f"\\{sign}") if sign in text else text
-    return text.replace("\n", " ")

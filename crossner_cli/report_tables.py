@@ -9,10 +9,11 @@ from typing import Any
 from crossner_cli import figures
 from crossner_cli.blocks import Block, Line, Row, Table, heading
 from crossner_cli.comparison_tables import comparison_tables
+from crossner_cli.inspection_tables import inspection_tables
 from crossner_cli.published import PAPERS, RELABELLED
 
 Record = Mapping[str, Any]
-TEXT = "report.md"
+TEXT, INSIDE = "report.md", "inside"
 USUAL = {"mode": "conll", "decoding": "trained"}
 UNREMARKABLE = ("mean of 3 runs", "number of runs not stated", "")
 
@@ -34,9 +35,13 @@ def report_tables(manifest: Record, *, is_short: bool = True) -> list[Block]:
         blocks += _model_tables(result["models"], result["split"], is_first=not blocks)
     if result["published"]:
         blocks += _published_tables(result, is_short=is_short)
+    for seen in result["inside"]:
+        place = f"{result['output']}/{INSIDE}/{seen['folder']}"
+        blocks += inspection_tables({"result": {**seen, "output": place}})
     blocks += [Line(f"Note: {note}") for note in result["notes"]]
     if result["written"]:
-        blocks.append(Line(f"Written to {result['output']}: {', '.join(result['written'])}"))
+        files = [name for name in result["written"] if not name.startswith(f"{INSIDE}/")]  # told with their taggers
+        blocks.append(Line(f"Written to {result['output']}: {', '.join(files)}"))
     return blocks
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import make_encoder
+from made_runs import write_manifest
 from test_methods import TAG_SET, batch_of, make_tagger, some_sentences
 from test_pipeline import QUICK, crossner
 from typer.testing import CliRunner
@@ -26,6 +28,7 @@ from crossner_cli.methods.moee import MoEETagger
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
 from crossner_cli.multi_cell import take
 from crossner_cli.options import Inspect
+from crossner_cli.run_directory import RunDirectory
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet, split_tag
 
@@ -241,3 +244,46 @@ def test_a_folder_of_figures_is_replaced_with_force_only(folders: dict[str, Path
     again = inspect(*given)
     assert again.exit_code == 1 and "--force replaces it" in again.stderr
     assert inspect(*given, "--force").exit_code == 0 and not (tmp_path / "out" / "old").exists()
+
+
+def test_a_report_looks_inside_the_taggers_of_its_runs_that_have_what_is_asked_for(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("sklearn")
+    run = tmp_path / "run"
+    shutil.copytree(folders["run"], run)
+    for method in ("moee", "linear"):
+        options = {"method": method, "encoder": "tiny", "start_from": "base", "settings": []}
+        result = {"seeds": {"3": {"folder": "tagger", "history": [{"score": 10.0}], "dev_f1": 10.0}}}
+        prepared = {"prepare-data": RunDirectory(run).digest("prepare-data")}
+        write_manifest(run / method, "finetune", options=options, inputs=prepared, result=result)
+        shutil.copytree(folders[method], run / method / "tagger")
+    table = CliRunner().invoke(app, ["report", str(run), "--sentence", HOSTILE, *QUICK])
+    assert table.exit_code == 0 and "Sentence 1: experts" in table.stdout, table.stderr
+    assert "left out: run/linear (linear)" in " ".join(table.output.split())
+    output = tmp_path / "report"
+    record = crossner(
+        "report", run, "--states", "hidden", "--split", "dev", "--points", "40", "--output", output, *QUICK
+    )
+    inside = {each["model"]: each for each in record["result"]["inside"]}
+    assert set(inside) == {"moee", "linear"} and inside["linear"]["seed"] == 3
+    for name in ("svg", "png"):
+        for each in inside.values():
+            assert (output / "inside" / each["folder"] / f"states-hidden.{name}").stat().st_size > 1000
+    alone = crossner("inspect", "--run", run, "--model", "linear", "--states", "hidden", "--points", "40",
+                     "--output", tmp_path / "alone", *QUICK)["result"]  # fmt: skip
+    assert alone["states"]["plane"] == inside["linear"]["states"]["plane"]
+    assert "states-hidden.svg" in (output / "report.md").read_text()
+
+
+def test_a_report_that_can_look_into_no_tagger_says_why_and_leaves_nothing(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    for arguments, problem in (
+        (("--sentence", "a b"), "There is no tagger to look into"),
+        (("--states", "hidden"), "has no place for it"),
+    ):
+        done = CliRunner().invoke(app, ["report", str(folders["run"]), *arguments, *QUICK])
+        assert done.exit_code == 1 and problem in " ".join(done.stderr.split()), done.stderr
+    assert not list(tmp_path.iterdir())

@@ -18,11 +18,11 @@ from crossner_cli import published
 from crossner_cli.blocks import Block, Line, Table
 from crossner_cli.cli import app
 from crossner_cli.errors import CrossNERError
+from crossner_cli.markdown import to_markdown
 from crossner_cli.methods import method_names
 from crossner_cli.options import Report
 from crossner_cli.progress import exhaust
 from crossner_cli.published import PAPERS, Way, published_results, way_of
-from crossner_cli.report_files import to_markdown
 from crossner_cli.report_tables import report_tables
 from crossner_cli.stages.report import run as report
 
@@ -322,7 +322,7 @@ def test_every_published_number_names_its_encoder_and_means_are_those_of_the_fiv
 
 def test_markdown_keeps_tables_whole_whatever_names_hold() -> None:
     table = Table("a_b", ("model", "F1"), [("x|y\nz", "1.00")])
-    assert to_markdown([Line("<b>", True), table]) == (
+    assert to_markdown([Line("<b>", True), table], level=3) == (
         "**\\<b\\>**\n\n### a\\_b\n\n| model | F1 |\n| --- | ---: |\n| x\\|y z | 1.00 |\n"
     )
 

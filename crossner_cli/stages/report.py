@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from crossner_cli.curves import draw_curves
 from crossner_cli.errors import CrossNERError
-from crossner_cli.measured import Found, Measured, read_runs
+from crossner_cli.measured import Found, Measured, places_of, read_runs
 from crossner_cli.options import Report
 from crossner_cli.plots import check_plots
 from crossner_cli.progress import Progress, Work
@@ -18,12 +20,19 @@ from crossner_cli.published import Way, published_results, way_of
 from crossner_cli.report_files import check_output, write_report
 from crossner_cli.run_directory import Manifest
 
+if TYPE_CHECKING:
+    from crossner_cli.engine import Engine
+
 COMMAND = "report"
 Pair = tuple[Measured, Measured]
 
 
-def run(options: Report) -> Work[Manifest]:
+def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
     """Read runs and put together what they measured.
+
+    Args:
+        options: Of the command.
+        engine: Where taggers are looked into, if that was asked for.
 
     Returns:
         A record of the form of a manifest, stored nowhere but in ``--output``.
@@ -37,9 +46,10 @@ def run(options: Report) -> Work[Manifest]:
         raise CrossNERError("--name names a stage's folder, and a report makes none.", hint="Use --output DIR.")
     if options.output is not None:
         check_output(options.output, force=options.force)
-        if options.x is not None:
+        if options.x is not None or engine is not None:
             check_plots()
-    found = read_runs(options.runs or [options.run])
+    paths = options.runs or [options.run]
+    found = read_runs(paths)
     models = [model for model in found.models if model.split == options.split]
     notes = [*found.notes, *_notes(found, models, options)]
     curves = draw_curves(found, models, x=options.x, series=options.series) if options.x is not None else None
@@ -50,17 +60,25 @@ def run(options: Report) -> Work[Manifest]:
         "comparisons": comparisons,
         "curves": curves.to_json() if curves is not None else None,
         "published": _published(models, found, options, notes),
+        "inside": [],
         "notes": notes,
         "output": str(options.output) if options.output is not None else None,
         "written": [],
     }
-    _refuse_nothing(result, options)
+    if engine is None:
+        _refuse_nothing(result, options)
     record: Manifest = {
         "stage": COMMAND, "name": COMMAND, "options": options.record(), "inputs": {}, "result": result,
-        "seconds": round(time.perf_counter() - began, 1),
     }  # fmt: skip
-    if options.output is not None:
-        write_report(options.output, record, curves)
+    with tempfile.TemporaryDirectory() as drawn:
+        figures = Path(drawn) if options.output is not None else None
+        if engine is not None:
+            from crossner_cli.stages.report_inside import look_inside_runs  # loads PyTorch, which tables do without
+
+            result["inside"] = yield from look_inside_runs(places_of(paths), options, engine, figures)
+        record["seconds"] = round(time.perf_counter() - began, 1)
+        if options.output is not None:
+            write_report(options.output, record, curves, figures)
     return record
 
 
