@@ -293,8 +293,9 @@ class Optimisation(Compute):
         paper=5e-5, panel=OPTIMISATION,
     )  # fmt: skip
     head_learning_rate: float | None = option(
-        1e-3, "Peak learning rate of the layers above the encoder.", minimum=0.0, paper=5e-5, panel=OPTIMISATION
-    )
+        None, "Peak learning rate of all other layers; default: 1e-3 above a transformer that is trained, else 3e-3.",
+        minimum=0.0, paper=5e-5, panel=OPTIMISATION,
+    )  # fmt: skip
     schedule: Literal["linear", "constant"] = option(
         "linear", "Learning rate after the warm-up.", paper="constant", panel=OPTIMISATION
     )

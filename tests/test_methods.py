@@ -21,6 +21,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
 from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
 from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.options import Finetune
+from crossner_cli.stages.tagger_training import parameter_groups
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet, illegal_positions
 from crossner_cli.word_encoder import WordEncoder
@@ -420,3 +422,23 @@ def test_mixed_precision_gives_nearly_the_same_tags(tiny_encoder_folder):
         pairs = [pair for rows in zip(plain.tags, mixed.tags, strict=True) for pair in zip(*rows, strict=True)]
         assert sum(first == second for first, second in pairs) / len(pairs) > 0.9
         assert all(math.isfinite(value) and value <= 1 for row in mixed.probabilities for value in row)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "rate"),
+    [
+        ("linear", (), 1e-3),
+        ("bilstm-crf", ("transformer=trained",), 1e-3),
+        ("bilstm-crf", ("transformer=frozen",), 3e-3),
+        ("cross-domain-lm", (), 3e-3),
+    ],
+)
+def test_layers_learn_faster_where_no_transformer_learns_with_them(
+    tiny_encoder_folder: Path, method: str, settings: tuple[str, ...], rate: float
+) -> None:
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
+    for given, expected in ((None, rate), (2e-4, 2e-4)):
+        groups = parameter_groups(tagger, Finetune(learning_rate=1e-5, head_learning_rate=given))
+        rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
+        slow = {id(value) for value in tagger.encoder.transformer_parameters()}
+        assert {learnt for value, learnt in rates.items() if value not in slow} == {expected}
