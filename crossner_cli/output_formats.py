@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from crossner_cli.readers import NO_WORD
 
 # Name and bytes of a file; where the output is one file, what is next in it.
 Piece = tuple[str, bytes]
-BRAT_CONFIGURATION = "annotation.conf"
+BRAT_CONFIGURATION, BRAT_NAME = "annotation.conf", r"[A-Za-z0-9_-]+"
 ENDINGS = {
     ".jsonl": "jsonl", ".conll": "conll", ".html": "html", ".htm": "html", ".spacy": "spacy", ".parquet": "parquet",
     ".pq": "parquet",
@@ -46,6 +47,13 @@ class OutputFormat:
         """Whether the output is drafted as a folder of files."""
         return self.name in ("brat", "spacy", "parquet")
 
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know before the output is read."""
+        renamed = brat_names(self.types).items() if self.name == "brat" else ()
+        told = ", ".join(f"{name} for {entity_type!r}" for entity_type, name in renamed if name != entity_type)
+        return [f"brat names types with letters, digits, - and _ only; written: {told}."] if told else []
+
     def begin(self) -> list[Piece]:
         """What stands before all documents."""
         if self.name == "brat":
@@ -65,7 +73,11 @@ class OutputFormat:
             totals: Where what is rewritten is counted.
         """
         if self.name == "brat":
-            return [piece for number, each in enumerate(tagged, start=first) for piece in to_brat(each, number, totals)]
+            names = brat_names(self.types)
+            return [
+                piece for number, each in enumerate(tagged, start=first)
+                for piece in to_brat(each, number, totals, names)
+            ]  # fmt: skip
         if self.name == "spacy":
             from crossner_cli.spacy_files import to_doc_bin
 
@@ -182,12 +194,12 @@ def to_conll(tagged: TaggedDocument, totals: Totals) -> str:
     return "".join(lines)
 
 
-def to_brat(tagged: TaggedDocument, number: int, totals: Totals) -> list[Piece]:
+def to_brat(tagged: TaggedDocument, number: int, totals: Totals, names: Mapping[str, str]) -> list[Piece]:
     """A text file and its standoff annotations, ``000000001.txt`` and ``.ann``.
 
     An entity that goes on in the next line is given piece by piece, as ``T1<TAB>person 0 4;5 10<TAB>Anna Smith``. The
     score is a note on it, ``#1<TAB>AnnotatorNotes T1<TAB>score 0.9``. Line ends in texts stay as they are. An entity
-    without a character to show is left out and counted among the words rewritten.
+    without a character to show is left out and counted among the words rewritten. ``names`` is of ``brat_names``.
     """
     lines: list[str] = []
     for count, entity in enumerate(tagged.entities, start=1):
@@ -197,7 +209,7 @@ def to_brat(tagged: TaggedDocument, number: int, totals: Totals) -> list[Piece]:
             continue
         places = ";".join(f"{entity['start'] + start} {entity['start'] + end}" for start, end in parts)
         text = " ".join(entity["text"][start:end] for start, end in parts)
-        lines.append(f"T{count}\t{brat_type(entity['type'])} {places}\t{text}\n")
+        lines.append(f"T{count}\t{names[entity['type']]} {places}\t{text}\n")
         lines.append(f"#{count}\tAnnotatorNotes T{count}\tscore {entity['score']}\n")
     name = f"{number:09}"
     return [(f"{name}.txt", tagged.document.text.encode()), (f"{name}.ann", "".join(lines).encode())]
@@ -208,15 +220,26 @@ def _one_line_parts(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.finditer(r"[^\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+", text)]
 
 
-def brat_type(entity_type: str) -> str:
-    """An entity type as brat can name it: letters, digits, hyphens and underscores."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", entity_type)
+def brat_names(types: Iterable[str]) -> dict[str, str]:
+    """Entity types as brat can name them, of letters, digits, hyphens and underscores, each by a name of its own."""
+    names: dict[str, str] = {}
+    taken = {entity_type for entity_type in types if re.fullmatch(BRAT_NAME, entity_type)}
+    for entity_type in types:
+        name = entity_type
+        if entity_type not in taken:
+            plain = re.sub(r"[^A-Za-z0-9_-]", "_", entity_type)
+            numbered = (f"{plain}_{number}" for number in itertools.count(2))
+            name = next(each for each in itertools.chain([plain], numbered) if each not in taken)
+            taken.add(name)
+        names[entity_type] = name
+    return names
 
 
 def _brat_configuration(types: Sequence[str]) -> bytes:
     """What brat reads the types of a folder from."""
-    names = dict.fromkeys(map(brat_type, types))
-    return "\n".join(["[entities]", *names, "[relations]", "[events]", "[attributes]", ""]).encode()
+    return "\n".join(
+        ["[entities]", *brat_names(types).values(), "[relations]", "[events]", "[attributes]", ""]
+    ).encode()
 
 
 def to_html(tagged: TaggedDocument, types: Sequence[str]) -> str:

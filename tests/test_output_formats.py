@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crossner_cli import optional_packages, parquet_files, spacy_files
 from crossner_cli.documents import Document, document_of_words, read_documents, read_parquet_documents
 from crossner_cli.errors import CrossNERError
-from crossner_cli.output_formats import OutputFormat, brat_type, choose_format, is_folder, to_brat, to_html, to_jsonl
+from crossner_cli.output_formats import OutputFormat, brat_names, choose_format, is_folder, to_brat, to_html, to_jsonl
 from crossner_cli.prediction import TaggedDocument, Totals
 from crossner_cli.readers import Repairs
 from crossner_cli.text import segment
@@ -72,23 +72,35 @@ def read_brat(text: str, annotations: str) -> list[tuple[str, list[tuple[int, in
 @given(tagged_documents())
 def test_brat_finds_every_entity_at_its_characters(tagged: TaggedDocument) -> None:
     totals = Totals()
-    (text_name, text), (name, annotations) = to_brat(tagged, 7, totals)
+    (text_name, text), (name, annotations) = to_brat(tagged, 7, totals, brat_names(TYPES))
     assert (text_name, name) == ("000000007.txt", "000000007.ann")
     assert text.decode() == tagged.document.text
     found = read_brat(text.decode(), annotations.decode())
     assert len(found) + totals.rewritten_words == len(tagged.entities)
     seen = [entity for entity in tagged.entities if entity["text"].strip("\r\n\t\v\f\x1c\x1d\x1e\x85\u2028\u2029")]
     for (kind, fragments, _), entity in zip(found, seen, strict=True):
-        assert kind == brat_type(entity["type"])
+        assert kind == brat_names(TYPES)[entity["type"]]
         assert entity["start"] <= fragments[0][0] and fragments[-1][1] <= entity["end"]
         inside = "".join(tagged.document.text[start:end] for start, end in fragments)
         assert inside == re.sub(r"[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]", "", entity["text"])
 
 
+def test_brat_gives_every_type_a_name_of_its_own_and_tells_those_it_changed() -> None:
+    types = ("人物", "場所", "a b", "a_b", "a/b", "place")
+    names = brat_names(types)
+    assert names == {"人物": "__", "場所": "___2", "a b": "a_b_2", "a_b": "a_b", "a/b": "a_b_3", "place": "place"}
+    output_format = OutputFormat("brat", types)
+    ((_, configuration),) = output_format.begin()
+    assert configuration.decode().split("\n")[1:7] == list(names.values())
+    (note,) = output_format.notes
+    assert "___2 for '場所'" in note and "place" not in note
+    assert OutputFormat("jsonl", types).notes == OutputFormat("brat", ("place",)).notes == []
+
+
 def test_brat_cuts_an_entity_at_the_end_of_a_line() -> None:
     document = Document("see New\nYork now", segment("see New\nYork now"))
     entity = {"start": 4, "end": 12, "type": "place", "text": "New\nYork", "score": 0.5}
-    (_, _), (_, annotations) = to_brat(TaggedDocument(document, [], [entity], 0), 1, Totals())
+    (_, _), (_, annotations) = to_brat(TaggedDocument(document, [], [entity], 0), 1, Totals(), {"place": "place"})
     assert annotations == b"T1\tplace 4 7;8 12\tNew York\n#1\tAnnotatorNotes T1\tscore 0.5\n"
 
 

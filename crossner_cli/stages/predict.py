@@ -118,7 +118,7 @@ def run(
     counted = Counted()
     started = time.perf_counter()
     with contextlib.closing(output), _imported_objects_left_alone():
-        for note in output.notes:
+        for note in [*output_format.notes, *output.notes]:
             yield Notice(note)
         counted.take_up(output.record)
         pending = read_chunks(options, repairs, stdin, counted.totals.documents)
