@@ -293,7 +293,7 @@ class Optimisation(Compute):
         paper=5e-5, panel=OPTIMISATION,
     )  # fmt: skip
     head_learning_rate: float | None = option(
-        None, "Peak learning rate of all other layers; default: 1e-3 above a transformer that is trained, else 3e-3.",
+        None, "Peak learning rate of all other layers; default: 1e-3 above a transformer that is trained, else 5e-3.",
         minimum=0.0, paper=5e-5, panel=OPTIMISATION,
     )  # fmt: skip
     schedule: Literal["linear", "constant"] = option(

@@ -17,8 +17,9 @@ EMBEDDINGS=${EMBEDDINGS:-}
 INPUTS=${INPUTS:-words} # or transformer
 ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
-EPOCHS=${EPOCHS:-20}
+EPOCHS=${EPOCHS:-12}
 BATCH_SIZE=${BATCH_SIZE:-10}
+RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-10}
@@ -32,7 +33,7 @@ if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level domain); fi
 if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data "${data[@]}"
 
-all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --seeds "$SEEDS")
+all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
 if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 both=(joint-train --upsample 1)

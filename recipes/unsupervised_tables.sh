@@ -18,6 +18,7 @@ ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
 EPOCHS=${EPOCHS:-10}
 BATCH_SIZE=${BATCH_SIZE:-10}
+RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
@@ -29,7 +30,7 @@ if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
 if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data --source "$SOURCE" "${data[@]}"
 
-all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --seeds "$SEEDS" --select-on source)
+all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS" --select-on source)
 if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)

@@ -429,8 +429,8 @@ def test_mixed_precision_gives_nearly_the_same_tags(tiny_encoder_folder):
     [
         ("linear", (), 1e-3),
         ("bilstm-crf", ("transformer=trained",), 1e-3),
-        ("bilstm-crf", ("transformer=frozen",), 3e-3),
-        ("cross-domain-lm", (), 3e-3),
+        ("bilstm-crf", ("transformer=frozen",), 5e-3),
+        ("cross-domain-lm", (), 5e-3),
     ],
 )
 def test_layers_learn_faster_where_no_transformer_learns_with_them(
