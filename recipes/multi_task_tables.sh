@@ -9,6 +9,7 @@
 set -euo pipefail
 SOURCE=${SOURCE:-bionlp13pc}
 TARGET=${TARGET:-bionlp13cg}
+MAP_TYPES=${MAP_TYPES:-} # of CoNLL-2003 to Broad Twitter: person=PER,organisation=ORG,location=LOC
 DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-}
 TRAIN_LIMIT=${TRAIN_LIMIT:-} # target sentences; figure 6 of the first paper takes fewer and fewer
 CORPUS=${CORPUS:-}
@@ -27,6 +28,7 @@ SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm c
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
 
 data=(--source "$SOURCE" --target "$TARGET")
+if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
 if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
 if [ -n "$TRAIN_LIMIT" ]; then data+=(--train-limit "$TRAIN_LIMIT"); fi
 if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level domain); fi
