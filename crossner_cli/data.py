@@ -78,11 +78,21 @@ class PreparedDomain:
             CrossNERError: The domain does not have it.
         """
         if not self.has(split):
-            hint = "Give prepare-data --dev-from-train 0.1 to take dev from train." if split == "dev" else (
-                f"Add a {split} file to the data set and prepare the data again."
-            )  # fmt: skip
-            raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=hint)
+            raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
         return list(read_sentences(self.folder / f"{split}.jsonl", self.name))
+
+    def _way_out(self, split: str) -> str:
+        """What helps where a split is missing: only what is there can stand in for it."""
+        add = f"Add a {split} file to the data set and prepare the data again"
+        other = "source" if self.role == "target" else "target"
+        if split == "dev" and self.has("train"):
+            return f"Give prepare-data --dev-from-train 0.1 to take dev from train, or choose on the {other}'s dev: " \
+                   f"--select-on {other}."  # fmt: skip
+        if split == "dev":
+            return f"{add}, or choose on the {other}'s dev: --select-on {other}."
+        if split == "train" and self.role == "target":
+            return f"{add}; crossner pretrain-source trains without the target."
+        return f"{add}."
 
     def words(self) -> list[str]:
         """Distinct words of all splits, sorted: what static vectors are looked up for. Tells nothing of any tag.

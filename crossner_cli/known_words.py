@@ -13,13 +13,13 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import find_method, read_settings
 from crossner_cli.options import Optimisation
 from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_path, read_manifest
-from crossner_cli.starting import KnownWords, Start
+from crossner_cli.starting import VECTORS_WANTED, KnownWords, Start
 from crossner_cli.string_encoder import CHARACTERS, TENSORS
 from crossner_cli.tags import TagSet
 from crossner_cli.text import segment
 from crossner_cli.text_files import open_lines
 from crossner_cli.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import ngram_keys, read_vectors, train_vectors
+from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors, train_vectors
 
 # Of vectors that are trained on the run's raw text.
 RAW_EPOCHS, RAW_MINIMUM = 10, 3
@@ -51,6 +51,8 @@ def check_word_inputs(options: Optimisation) -> None:
                 hint=f"Leave {flag} out, or {way_out}.",
             )
     _check_files(options)
+    if inputs and inputs.words == "frozen" and options.embeddings is None and options.start_from == "base":
+        raise CrossNERError("words=frozen: there are no vectors to keep as they are.", hint=VECTORS_WANTED)
     if inputs and inputs.strings != "none" and options.string_embeddings is None and options.start_from == "base":
         raise CrossNERError(
             "strings=frozen: there are no language models of characters to read.",
@@ -138,6 +140,22 @@ def _words_of_raw_text(prepared: PreparedData) -> list[str]:
     return [word for word, count in counts.most_common(MOST_RAW_WORDS) if count >= RAW_MINIMUM]
 
 
+def _found(vectors: WordVectors, flag: str, what: str) -> WordVectors:
+    """The vectors, unless there are none at all: then the file is of another language, or of another form.
+
+    Raises:
+        CrossNERError: No word has a vector.
+    """
+    if not vectors.words:
+        raise CrossNERError(
+            f"{flag} {vectors.source}: none of {vectors.asked:,} {what} of the data has one of its {vectors.entries:,} "
+            f"vectors of {vectors.size:,} values.",
+            hint="Give a file of the language of the data, a word or n-gram and its values on each line, one space "
+            "between them.",
+        )
+    return vectors
+
+
 def known_words(
     prepared: PreparedData,
     options: Optimisation,
@@ -166,7 +184,7 @@ def known_words(
     if method.reads != "words":
         return None, []
     inputs = read_settings(method, options.settings)
-    vectors, notes = None, []
+    vectors, notes = None, method.unused_settings(inputs, tag_set.types)
     described = [inputs.spelled(word) for word in method.described_words(inputs, tag_set.types)]
     raw_words = [inputs.spelled(word) for word in raw_words]
     has_vectors = options.embeddings is not None or start.has_words
@@ -183,13 +201,14 @@ def known_words(
             minimum_count=RAW_MINIMUM, workers=1, words=wanted,
         )  # fmt: skip
     elif options.embeddings is not None:
-        vectors = read_vectors(Path(options.embeddings), wanted)
+        vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words")
     if vectors is not None:
         notes.append(vectors.describe())
     ngram_vectors = None
     if options.ngram_embeddings is not None:
         keys = dict.fromkeys(key for word in wanted for key in ngram_keys(word[:LONGEST_WORD]))
         ngram_vectors = read_vectors(Path(options.ngram_embeddings), keys, exact_only=True)
+        ngram_vectors = _found(ngram_vectors, "--ngram-embeddings", "character n-grams")
         notes.append(ngram_vectors.describe())
     vocabulary = collect_vocabulary(
         sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words

@@ -30,6 +30,11 @@ from crossner_cli.word_encoder import (
 from crossner_cli.word_reader import Vocabulary, WordInputs
 from crossner_cli.word_vectors import WordVectors
 
+VECTORS_WANTED = (
+    "Give --embeddings FILE, or --embeddings corpus to train them on the raw text of the run; or learn them: "
+    "--set words=trained."
+)
+
 
 @dataclass(frozen=True)
 class Start:
@@ -63,6 +68,12 @@ class Start:
     def has_words(self) -> bool:
         """Whether it holds an encoder of words."""
         return self._holds(VOCABULARY)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether its encoder of words has vectors of whole words."""
+        folders = [*self.seeds.values()] or ([] if self.folder is None else [self.folder])
+        return any(read_vocabulary(folder).words for folder in folders if (folder / VOCABULARY).is_file())
 
     @property
     def has_strings(self) -> bool:
@@ -154,8 +165,20 @@ def check_start(start: Start, options: Optimisation) -> None:
         CrossNERError: As above.
     """
     inputs = read_settings(find_method(options.method), options.settings)
-    if start.folder is None or not isinstance(inputs, WordInputs):
+    if start.folder is None:
         return
+    if not isinstance(inputs, WordInputs):
+        if not start.has_transformer:
+            raise CrossNERError(
+                f"The start {start.name!r} holds no transformer, which the method {options.method!r} reads.",
+                hint="Start from base, from a dapt stage, or from a tagger that has one.",
+            )
+        return
+    if inputs.words == "frozen" and options.embeddings is None and not start.has_vectors:
+        raise CrossNERError(
+            f"words=frozen: the start {start.name!r} holds no vectors of words to keep as they are.",
+            hint=VECTORS_WANTED,
+        )
     if not start.has_words and inputs.transformer == "none":
         raise CrossNERError(
             f"The start {start.name!r} holds a transformer, and this tagger reads none: nothing would carry over.",

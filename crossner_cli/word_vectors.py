@@ -33,6 +33,7 @@ LABELS: dict[Form, str] = {
 }  # fmt: skip
 BLOCK = 2**20
 LONGEST_LINE, LONGEST_WORD, LARGEST_SIZE = 2**24, 2**16, 2**15
+LARGEST_VALUE = 1e6  # in binary: larger ones are letters, read as a number behind a word that holds a space
 LONGEST_SENTENCE = 10_000  # words; gensim drops what follows
 # Hash values of the character n-grams; the usual 2,000,000 take 800 MB at 100 values, for any corpus.
 BUCKETS = 2**18
@@ -40,8 +41,10 @@ BEGIN, END = "#BEGIN#", "#END#"
 
 _DIGIT, _WHOLE = re.compile(r"\d"), re.compile(rb"\d{1,18}")
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:[nN][aA][nN]|[iI][nN][fF])")
+_OTHER_SEPARATORS = re.compile(rb"[\t,;]")
 _FORMATS = "GloVe text, word2vec text or fastText .vec, and word2vec binary are read, plain or as gzip."
 _MEND = "Mend or take out the entry. If it is a word that holds a number behind a space, write _ for the space."
+_SPACED = "Write _ for the spaces of words, at which word2vec binary takes them to end; else the file is damaged."
 _OTHER_FORMATS = (
     (b"PK\x03\x04", "a zip archive", "Unpack it, and name the file in it."),
     (b"BZh9", "a bzip2 file", "Unpack it: bunzip2 FILE"),
@@ -211,7 +214,11 @@ def _recognise(path: Path, head: bytes) -> _Layout:
     first, _, following = head[start:].partition(b"\n")
     header = first.split()
     if len(header) == 2 and all(map(_WHOLE.fullmatch, header)) and 1 <= int(header[1]) <= LARGEST_SIZE:
-        fields = _fields(following.partition(b"\n")[0])
+        line = following.lstrip(b"\r\n").partition(b"\n")[0]
+        if b" " not in line and len(_OTHER_SEPARATORS.split(line)) == int(header[1]) + 1:
+            shown = line[:60].decode("utf-8", "replace")
+            raise _not_vectors(path, f"separates values by something else than spaces: {shown!r}")
+        fields = _fields(line)
         is_text = not following or 0 < len(fields) <= 2 * sum(map(bool, map(_NUMBER.fullmatch, fields)))
         return _Layout(int(header[1]), int(header[0]), not is_text, len(head) - len(following))
     size = len(list(takewhile(_NUMBER.fullmatch, reversed(_fields(first)))))
@@ -320,7 +327,11 @@ def _take_entries(data: bytes, base: int, width: int, path: Path, scan: _Scan) -
         word = data[begin:space]
         if word in forms:
             row = np.frombuffer(data, dtype="<f4", count=scan.size, offset=space + 1).astype(np.float32)
-            scan.keep(word, row, f"{path}: byte {base + begin:,}")
+            place = f"{path}: byte {base + begin:,}"
+            if (odd := row[np.isfinite(row) & (np.abs(row) > LARGEST_VALUE)]).size:
+                raise CrossNERError(f"{place}: {word.decode()!r} has the value {odd[0]:.3g}, which no vector has.",
+                                    hint=_SPACED)  # fmt: skip
+            scan.keep(word, row, place)
         elif not _is_utf8(word):
             scan.undecodable += 1
         scan.entries += 1
@@ -366,7 +377,7 @@ def train_vectors(
     model.build_vocab(pieces)
     if not len(model.wv):
         raise CrossNERError(f"No word of the text occurs {minimum_count:,} times; it has {model.corpus_total_words:,} "
-                            "words.", hint="Give more text, or lower the minimum count.")  # fmt: skip
+                            "words.", hint="Give more text, or a file of word vectors.")  # fmt: skip
     model.train(pieces, total_examples=model.corpus_count, epochs=epochs)
     known = model.wv.key_to_index
     asked = list(known if words is None else dict.fromkeys(words))

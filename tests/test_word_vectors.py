@@ -144,7 +144,10 @@ def test_odd_words_of_text_come_back(write, table) -> None:
         assert as_table(read_vectors(path, table)) == table
 
 
-@given(st.dictionaries(words.filter(lambda word: " " not in word), values), st.booleans())
+usual_values = st.lists(st.floats(-(2**19), 2**19, width=32), min_size=4, max_size=4)
+
+
+@given(st.dictionaries(words.filter(lambda word: " " not in word), usual_values), st.booleans())
 def test_odd_words_of_binary_come_back(table, line_ends) -> None:
     table = {"first": [1.0, 2.0, 3.0, 4.0], **table}
     with tempfile.TemporaryDirectory() as folder:
@@ -257,6 +260,12 @@ def test_a_wrong_first_line_behind_a_header_is_told_as_text(refusal) -> None:
 def test_binary_values_that_are_not_finite_are_refused(refusal) -> None:
     content = binary({"the": [1.0, 2.0], "of": [1.0, float("nan")]})
     assert "byte 16: 'of' has the value nan" in refusal(content, "of")
+
+
+def test_letters_of_a_word_behind_its_space_are_not_taken_for_values_in_binary(refusal, read) -> None:
+    content = binary({"New York": [1.0, 2.0], "of": [3.0, 4.0], "the": [5.0, 6.0]})
+    assert "byte 4: 'New' has the value 2.93e+26, which no vector has" in refusal(content, "New")
+    assert as_table(read(content, "the")) == {"the": [5, 6]}
 
 
 def test_a_binary_file_cut_off_anywhere_is_refused_or_told(refusal, read) -> None:
@@ -424,3 +433,17 @@ def test_long_sentences_are_learnt_to_their_end() -> None:
 def test_text_without_a_frequent_word_is_refused(sentences) -> None:
     with pytest.raises(CrossNERError, match="No word of the text occurs 2 times"):
         train(sentences)
+
+
+@pytest.mark.parametrize("separator", [b"\t", b",", b";"])
+def test_values_behind_a_header_that_no_spaces_separate_are_told_as_such_and_not_as_a_damaged_file(
+    refusal, separator
+) -> None:
+    content = b"2 3\n" + b"the 1 2 3\nof 1 2 3\n".replace(b" ", separator)
+    assert "separates values by something else than spaces: 'the" in refusal(content, "the")
+
+
+def test_blank_lines_behind_a_header_do_not_make_text_binary(read) -> None:
+    for end in (b"\n", b"\r\n"):
+        lines = [b"2 3", b"", b"the 1 2 3", b"of 4 5 6", b""]
+        assert as_table(read(end.join(lines), "the", "of")) == {"the": [1, 2, 3], "of": [4, 5, 6]}

@@ -110,6 +110,11 @@ class Tagger(nn.Module, ABC):
         """Words beside those of the sentences that the method wants vectors of: what it compares types with."""
         return []
 
+    @classmethod
+    def unused_settings(cls, hyper: Any, types: Sequence[str]) -> list[str]:
+        """What of the settings a tagger of these types does not read, a line each: a slip, or for another stage."""
+        return []
+
     @abstractmethod
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Named loss terms, each summed over its units; the training loop divides by ``units`` over all processes."""

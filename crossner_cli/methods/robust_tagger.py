@@ -74,6 +74,12 @@ class RobustTagger(ConceptTagger):
         given = read_examples(hyper.examples)
         return [*description_words(types), *(word for name in types for word in example_words(name, given))]
 
+    @classmethod
+    def unused_settings(cls, hyper: Any, types: Sequence[str]) -> list[str]:
+        """Examples of types that there are none of."""
+        unknown = [name for name in read_examples(hyper.examples) if name not in types]
+        return [f"examples of {', '.join(unknown)} are not read: the types are {', '.join(types)}."] if unknown else []
+
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         size = encoder.description_size
         if size % 2:

@@ -47,7 +47,7 @@ from crossner_cli.run_directory import (
 from crossner_cli.starting import KnownWords, Start, check_start, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
-from crossner_cli.tags import TagSet
+from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, Stream, fit
 
 
@@ -139,7 +139,7 @@ def train_stage(
         data = read_data(prepared, options, command, roles, tasks)
         raw_words = data.raw.words() if data.raw else []
         known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, strings)
-        for note in [*notes, *(data.raw.describe() if data.raw else [])]:
+        for note in [*notes, *(data.raw.describe() if data.raw else []), *_chooser_note(data, options)]:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
         for seed in seeds:
@@ -167,6 +167,18 @@ def read_data(
     first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
     tag_set, manifest = prepared.tag_set(*first, *roles), read_manifest(prepared.folder)
     return TaggerData(tag_set, labelled, chooser.sentences("dev"), manifest, tasks, raw)
+
+
+def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
+    """Tell of dev sentences none of whose entities the tagger can find: they choose nothing."""
+    gold = {split_tag(tag)[1] for sentence in data.dev for tag in sentence.tags or ()} - {""}
+    if not gold or gold & set(data.tag_set.types) or options.keep == "last":
+        return []
+    return [
+        f"No type of the {options.select_on}'s dev sentences ({', '.join(sorted(gold))}) is one of this tagger's "
+        f"({', '.join(data.tag_set.types) or 'it has none'}): every epoch scores 0 there, and the first one is kept. "
+        "--select-on the other domain, call types alike with prepare-data --map-types, or give --keep last."
+    ]
 
 
 def check_encoder(options: Optimisation) -> None:

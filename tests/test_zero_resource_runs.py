@@ -1,0 +1,131 @@
+"""Runs without a labelled target, and inputs of words that cannot help: through the real command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from crossner_cli.cli import app
+
+QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32", "--max-steps", "2")
+SMALL = ("--set", "lstm_size=4", "--set", "word_size=6", "--set", "characters=none")
+SOURCE = "Anna\tB-PER\nmet\tO\nParis\tB-LOC\n\nthe\tO\nAcme\tB-ORG\n\nAnna\tB-PER\n"
+TARGET = "Bach\tB-artist\nplayed\tO\nin\tO\nParis\tB-LOC\n\nBach\tB-artist\n"
+
+
+def crossner(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def done(*arguments: str | Path) -> dict[str, Any]:
+    result = crossner(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    record: dict[str, Any] = json.loads(result.stdout)["result"]
+    return record
+
+
+def refused(*arguments: str | Path) -> str:
+    result = crossner(*arguments)
+    assert result.exit_code == 1 and "Traceback" not in result.stderr
+    return " ".join(result.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made-up data of both domains, and a run prepared from them, with raw text."""
+    folder = tmp_path_factory.mktemp("prepared")
+    for name, text in (("news", SOURCE), ("songs", TARGET)):
+        (folder / name).mkdir()
+        for split in ("train", "dev", "test"):
+            (folder / name / f"{split}.conll").write_text(text)
+    (folder / "raw.txt").write_text("Bach went to Paris and played .\n" * 5)
+    data = ("--source", folder / "news", "--target", folder / "songs", "--corpus", folder / "raw.txt")
+    done("prepare-data", "--run", folder / "run", *data)
+    return folder
+
+
+@pytest.fixture
+def run(prepared: Path, tmp_path: Path) -> Path:
+    """A copy of the run."""
+    return Path(shutil.copytree(prepared / "run", tmp_path / "run"))
+
+
+@pytest.mark.parametrize("method", ["mtl", "moee", "concept-tagger", "robust-tagger", "coach"])
+def test_a_zero_resource_run_opens_nothing_of_the_target_but_the_test_sentences(run, method):
+    target = run / "prepare-data" / "target"
+    for path in (target / "train.jsonl", target / "dev.jsonl", target / "words.json"):
+        path.unlink()
+    shutil.rmtree(run / "prepare-data" / "corpus")
+    done("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", method, "--select-on", "source")
+    (scored,) = done("evaluate", "--run", run, *QUICK[:-2])["models"].values()
+    assert scored["unknown_types"] == ["artist"], "only types that map are found"
+
+
+def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing(run):
+    dev = run / "prepare-data" / "target" / "dev.jsonl"
+    dev.write_text(dev.read_text().replace("B-LOC", "B-city"))
+    train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
+    said = " ".join(crossner(*train, "--select-on", "target", "--name", "target").stderr.split())
+    assert "No type of the target's dev sentences (artist, city) is one of this tagger's (" in said
+    assert "every epoch scores 0 there, and the first one is kept" in said and "--map-types" in said
+    for name, more in (("source", ()), ("last", ("--select-on", "target", "--keep", "last"))):
+        assert "every epoch scores 0" not in crossner(*train, *more, "--name", name).stderr
+
+
+def test_vectors_that_are_to_stay_as_they_are_must_be_there(run):
+    train = ("--run", run, *QUICK, *SMALL)
+    for method in ("bilstm-crf", "coach", "mtl", "concept-tagger"):
+        said = refused("pretrain-source", *train, "--method", method, "--set", "words=frozen")
+        assert "words=frozen: there are no vectors to keep as they are" in said
+        assert "--embeddings FILE" in said and "--set words=trained" in said
+    letters = ("--method", "bilstm-crf", "--set", "lstm_size=4", "--set", "words=none")
+    done("pretrain-source", "--run", run, *QUICK, *letters, "--name", "letters")
+    said = refused("finetune", *train, "--method", "bilstm-crf", "--set", "words=frozen", "--start-from", "letters")
+    assert "the start 'letters' holds no vectors of words" in said
+    done("pretrain-source", *train, "--method", "bilstm-crf", "--name", "learnt")
+    done("finetune", *train, "--method", "bilstm-crf", "--set", "words=frozen", "--start-from", "learnt")
+
+
+def test_a_file_that_has_no_word_of_the_data_is_refused(run, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna  1  2 3\nParis  4  5 6\n")  # two spaces: words that end with a number
+    train = ("--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4")
+    said = refused("finetune", *train, "--embeddings", vectors)
+    assert "--embeddings vectors.txt: none of 8 words of the data has one of its 2 vectors of 2 values" in said
+    assert "one space between them" in said
+    said = refused("finetune", *train, "--set", "characters=ngrams", "--ngram-embeddings", vectors)
+    assert "--ngram-embeddings vectors.txt: none of" in said
+    vectors.write_text("Anna 1 2 3\n")
+    done("finetune", *train, "--embeddings", vectors)
+
+
+def test_examples_of_types_that_the_run_lacks_are_told(run):
+    train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "robust-tagger")
+    said = crossner(*train, "--set", "examples=PER=Anna;person=Bach;song=Fugue").stderr
+    assert "examples of person, song are not read: the types are PER, LOC, ORG." in " ".join(said.split())
+    said = crossner(*train, "--set", "examples=PER=Anna", "--name", "known").stderr
+    assert "are not read" not in said
+
+
+def test_a_start_without_a_transformer_is_refused_by_methods_that_read_one(run):
+    done("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "coach")
+    said = refused("finetune", "--run", run, *QUICK, "--method", "laner", "--start-from", "pretrain-source")
+    assert "The start 'pretrain-source' holds no transformer, which the method 'laner' reads" in said
+    assert "Start from base" in said
+
+
+def test_what_a_target_lacks_is_answered_with_what_it_has(run):
+    train = ("--run", run, *QUICK, *SMALL, "--method", "mtl")
+    target = run / "prepare-data" / "target"
+    (target / "dev.jsonl").unlink()
+    said = refused("pretrain-source", *train, "--select-on", "target")
+    assert "--dev-from-train 0.1" in said and "--select-on source" in said
+    (target / "train.jsonl").unlink()
+    said = refused("pretrain-source", *train, "--select-on", "target")
+    assert "--dev-from-train" not in said and "--select-on source" in said, "there is no train to take it from"
+    assert "crossner pretrain-source trains without the target" in refused("finetune", *train)
