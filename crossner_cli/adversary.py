@@ -82,7 +82,9 @@ def focal_loss(logits: Tensor, is_source: Tensor, alpha: float, gamma: float) ->
     """
     right = torch.where(is_source, logits, -logits)  # its sigmoid is the probability of the right domain
     share = torch.where(is_source, alpha, 1 - alpha)
-    return -(share * torch.sigmoid(-right) ** gamma * functional.logsigmoid(right)).sum()
+    # As an exponential: the slope of x ** gamma at 0 is no number where gamma is below 1.
+    weight = share * (gamma * functional.logsigmoid(-right)).exp()
+    return -(weight * functional.logsigmoid(right)).sum()
 
 
 def reversal_factor(progress: Tensor) -> Tensor:

@@ -14,9 +14,11 @@ from torch import Tensor
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
-from crossner_cli.names import Names, read_names
+from crossner_cli.multi_task import ROLES, MultiTaskTagger
+from crossner_cli.names import Name, Names, read_names
 from crossner_cli.options import JointTrain, Optimisation
-from crossner_cli.raw_text import RawFile, RawSentences, RawStream, RawText, frequent_words
+from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, RawText, frequent_words
+from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, Stream
 
 
@@ -56,7 +58,8 @@ class RawInputs:
         for role, text in self.texts.items():
             where = "its training sentences" if isinstance(text, RawSentences) else text.path.name
             total = sum(text.counts.values())
-            notes.append(f"raw text of the {role}: {len(text):,} sentences, {total:,} words, from {where}")
+            cut = f"; {text.shortened:,} cut behind {LONGEST} words" if text.shortened else ""
+            notes.append(f"raw text of the {role}: {len(text):,} sentences, {total:,} words, from {where}{cut}")
         return [*notes, self.named] if self.named else notes
 
 
@@ -77,6 +80,19 @@ def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[
     return kept
 
 
+def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet) -> list[str]:
+    """What a person may not expect of the tasks that a stage trains: CRFs that none of them teaches."""
+    method = find_method(options.method)
+    settings = read_settings(method, options.settings)
+    if not issubclass(method, MultiTaskTagger) or settings.shares_crf(tag_set) or len(tag_set.domains) < len(ROLES):
+        return []
+    return [
+        f"no task of this stage learns tags of the {role}, which has a CRF of its own: it stays as it starts, and tags"
+        f" given to the {role} mean nothing yet (--set crf=shared lets one serve both domains)"
+        for role in ROLES if f"{role}-ner" not in tasks
+    ]  # fmt: skip
+
+
 def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
     """Refuse a dictionary that nobody would read or that is not there.
 
@@ -90,6 +106,10 @@ def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
             f"--dictionary labels raw text of the target, and {options.method} as set learns from no such labels.",
             hint="Leave it out, or choose a method, tasks and weights that do, as --method multi-cell-lstm --set "
             "tasks=source-ner,target-lm --set entity_weight=0.1 --set attention_weight=0.5.",
+        )
+    if options.dictionary_phrases and not options.dictionary:
+        raise CrossNERError(
+            "--dictionary-phrases tells how names are read, and there are none.", hint="Give --dictionary FILE, too."
         )
     missing = next((path for path in options.dictionary if not path.is_file()), None)
     if missing is not None:
@@ -120,17 +140,39 @@ def read_raw(
             )  # fmt: skip
     if not texts:
         return None
-    names = read_names(options.dictionary) if options.dictionary else None
     domains = {role: prepared.domains[role].name for role in texts}
-    named = describe_names(names, prepared.domains["target"].types, options.dictionary_phrases) if names else ""
+    names, named = read_dictionary(options, prepared.domains["target"].types) if options.dictionary else (None, "")
     return RawInputs(texts, domains, names, options.raw_minimum, named)
+
+
+def read_dictionary(options: Optimisation, types: Sequence[str]) -> tuple[Names, str]:
+    """The dictionary, and what there is to tell of it.
+
+    Raises:
+        CrossNERError: It is broken, or none of its names can label a word of a target of these types.
+    """
+    names = read_names(options.dictionary)
+    described = describe_names(names, types, options.dictionary_phrases)
+    usable = usable_names(names, types)
+    if not (usable if options.dictionary_phrases else [name for name in usable if len(name) == 1]):
+        raise CrossNERError(
+            f"--dictionary labels nothing. {described}.",
+            hint=f"Write the types as the target does: {', '.join(types)}."
+            + (" --dictionary-phrases reads names of several words." if usable else ""),
+        )
+    return names, described
+
+
+def usable_names(names: Names, types: Sequence[str]) -> list[Name]:
+    """The names of one type, which the target has."""
+    return [name for name, of_name in names.types.items() if len(of_name) == 1 and of_name[0] in types]
 
 
 def describe_names(names: Names, types: Sequence[str], phrases: bool) -> str:
     """How many names of a dictionary can label a word, and why others cannot."""
     several = [name for name, of_name in names.types.items() if len(of_name) > 1]
     foreign = [name for name, of_name in names.types.items() if len(of_name) == 1 and of_name[0] not in types]
-    usable = set(names.types) - set(several) - set(foreign)
+    usable = usable_names(names, types)
     left = 0 if phrases else sum(len(name) > 1 for name in usable)
     reasons = (
         (len(several), "have several types"), (len(foreign), "have a type that the target lacks"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -213,4 +213,6 @@ def known_words(
     vocabulary = collect_vocabulary(
         sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words
     )
+    # A word that raw text has often is met often, and hiding half of its places there would teach nothing.
+    vocabulary = replace(vocabulary, rare=vocabulary.rare.difference(raw_words))
     return KnownWords(vocabulary, vectors, ngram_vectors, strings), notes

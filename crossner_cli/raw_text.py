@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,11 +31,13 @@ class RawFile:
         path: The file.
         starts: Where each line that is not blank begins, in bytes, (N,).
         counts: How often each word occurs.
+        shortened: Lines that hold more words than are read.
     """
 
     path: Path
     starts: NDArray[np.int64]
     counts: Counter[str]
+    shortened: int = 0
 
     @classmethod
     def read(cls, path: Path) -> RawFile:
@@ -43,17 +46,18 @@ class RawFile:
         Raises:
             CrossNERError: It holds no word.
         """
-        starts, counts, start = [], Counter[str](), 0
+        starts, counts, start, shortened = array("q"), Counter[str](), 0, 0
         with path.open("rb") as stream:
             for line in stream:
                 words = _words(line.decode("utf-8"))
                 if words:
                     starts.append(start)
-                    counts.update(words)
+                    counts.update(words[:LONGEST])
+                    shortened += len(words) > LONGEST
                 start += len(line)
         if not starts:
             raise CrossNERError(f"{path} holds no word.", hint="Prepare the data with another --corpus.")
-        return cls(path, np.asarray(starts, np.int64), counts)
+        return cls(path, np.asarray(starts, np.int64), counts, shortened)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -65,11 +69,11 @@ class RawFile:
 
     def _sentence(self, stream: BinaryIO, start: int) -> tuple[str, ...]:
         stream.seek(start)
-        return _words(stream.readline().decode("utf-8"))
+        return _words(stream.readline().decode("utf-8"))[:LONGEST]
 
 
 def _words(line: str) -> tuple[str, ...]:
-    return tuple(word.text for word in find_words(line)[:LONGEST])
+    return tuple(word.text for word in find_words(line))
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class RawSentences:
     """The words of labelled sentences as raw text, where a domain has none beside them."""
 
     words: Sequence[tuple[str, ...]]
+    shortened = 0
 
     @cached_property
     def counts(self) -> Counter[str]:

@@ -158,11 +158,13 @@ def test_one_crf_serves_domains_of_the_same_types_and_those_without_labels(tag_s
 # Losses
 
 
-def test_each_term_is_what_the_bilstm_of_its_domain_and_task_says():
-    tagger = given("source_weight=3", "target_weight=0.5", "lm_weight=2")
+@pytest.mark.parametrize("generator", ["full", "domain", "task", "none"])
+def test_each_term_is_what_the_bilstm_of_its_domain_and_task_says(generator):
+    tagger = given("source_weight=3", "target_weight=0.5", "lm_weight=2", f"generator={generator}")
     for domain, labelled, raw in ((TARGET, TARGET_NER, TARGET_LM), (SOURCE, SOURCE_NER, SOURCE_LM)):
         mask, words = labelled.word_mask, tagger.encoder.vectors
-        tag_states, word_states = (tagger.lstm(words, mask, domain, task) for task in (NER, LM))
+        pairs = [() if generator == "none" else (domain, task) for task in (NER, LM)]
+        tag_states, word_states = (tagger.lstm(words, mask, *pair) for pair in pairs)
         tags = (0.5, 3)[domain] * tagger.tag_layers[domain].loss(tag_states, labelled.tags, mask)
         language = 2 * language_model_loss(tagger.language_model, word_states, labelled.word_ids, mask)
         of_tags, of_language = f"tags {ROLES[domain]}", f"language {ROLES[domain]}"
@@ -170,6 +172,28 @@ def test_each_term_is_what_the_bilstm_of_its_domain_and_task_says():
         torch.testing.assert_close(tagger.loss(raw), {of_language: language})
         assert tagger.units(labelled) == {of_tags: 15, of_language: 30}
         assert tagger.units(raw) == {of_language: 30}
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [("cross-domain-lm", ()), ("cross-domain-lm", ("generator=none",)), ("multi-task-lstm", ("adversary=grad",))],
+)
+def test_every_loss_reads_what_the_dropout_leaves_of_the_bilstm(method, settings):
+    tagger = given("dropout=0.5", *settings, method=method)
+    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
+    whole = tagger.tag_states(words, mask, TARGET)
+    dropped = tagger.train().tag_states(words, mask, TARGET)
+    kept = dropped != 0
+    assert 0.2 < float(kept[mask].float().mean()) < 0.8
+    torch.testing.assert_close(dropped[kept], 2 * whole[kept])
+    tagger.eval().dropout = torch.nn.Threshold(torch.inf, 0.0)  # drops everything
+    zeros = torch.zeros_like(whole)
+    found, expected = tagger.loss(TARGET_NER), {"tags target": tagger.tag_loss(zeros, TARGET_NER.tags, mask, TARGET)}
+    if method == "cross-domain-lm":
+        expected["language target"] = language_model_loss(tagger.language_model, zeros, TARGET_NER.word_ids, mask)
+    else:
+        expected["adversary"] = tagger._adversary_loss(zeros, mask, TARGET)
+    torch.testing.assert_close(found, expected)
 
 
 def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_a_task_and_it_is_wanted():

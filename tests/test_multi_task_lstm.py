@@ -72,6 +72,8 @@ def test_an_update_reads_a_batch_of_each_task():
         (["tasks=target-lm", "adversary=grad"], "no tags are learnt"), (["domain_size=0"], "domain_size=0"),
         (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=0"], "adversary_warmup"),
         (["focal_alpha=1.5"], "focal_alpha"), (["focal_gamma=-1"], "focal_gamma"),
+        (["tasks=target-ner,target-lm", "adversary=dann"], "of one domain alone there is nothing to tell apart"),
+        (["tasks=source-ner", "adversary=grad"], "of one domain alone"),
         (["adversary=gan"], "none or grad or dann"), (["generator=full"], "none or domain"),
     ],
 )  # fmt: skip
@@ -127,6 +129,19 @@ def test_weights_scale_the_terms_of_their_domain():
     for batch, name, factor in ((TARGET_NER, "tags target", 1), (SOURCE_NER, "tags source", 3)):
         before, after = plain.loss(batch), weighted.loss(batch)
         torch.testing.assert_close(after, {name: factor * before[name], "adversary": 2 * before["adversary"]})
+
+
+@every_adversary
+def test_an_adversary_of_weight_zero_changes_no_gradient_of_the_tagger(adversary):
+    off, none = made(f"adversary={adversary}", "adversary_weight=0"), made()
+    off.load_state_dict(none.state_dict(), strict=False)
+    found, expected = step(off, TARGET_NER, SOURCE_NER), step(none, TARGET_NER, SOURCE_NER)
+    for name, gradient in found.items():
+        assert gradient is not None
+        if name.startswith("discriminator"):
+            assert not gradient.any()
+        else:
+            torch.testing.assert_close(gradient, expected[name])
 
 
 @every_adversary
@@ -209,9 +224,10 @@ def test_focal_loss_is_the_formula():
     assert halved == pytest.approx(cross_entropy.item() / 2, rel=1e-5)
 
 
-def test_focal_loss_stays_finite_however_sure_the_discriminator_is():
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_focal_loss_stays_finite_however_sure_the_discriminator_is(gamma):
     logits = torch.tensor([500.0, -500.0, 500.0, -500.0], requires_grad=True)
-    loss = focal_loss(logits, torch.tensor([True, True, False, False]), 0.25, 2.0)
+    loss = focal_loss(logits, torch.tensor([True, True, False, False]), 0.25, gamma)
     loss.backward()
     assert loss.isfinite() and bool(logits.grad.isfinite().all())
     assert loss.item() == pytest.approx(0.25 * 500 + 0.75 * 500)

@@ -16,12 +16,16 @@ from typer.testing import CliRunner
 from crossner_cli.calibration import fit_calibration, read_calibration, scored_entities
 from crossner_cli.cli import app
 from crossner_cli.corpora import LEVELS
-from crossner_cli.data import read_sentences
+from crossner_cli.data import PreparedData, Sentence, read_sentences
 from crossner_cli.engine import start_engine
-from crossner_cli.options import Predict
+from crossner_cli.known_words import known_words
+from crossner_cli.options import JointTrain, Predict
+from crossner_cli.run_directory import RunDirectory
+from crossner_cli.starting import Start
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.tagging import tag
-from crossner_cli.text import segment
+from crossner_cli.tags import TagSet
+from crossner_cli.text import find_words, segment
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
@@ -349,6 +353,43 @@ def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_
     joint = crossner("joint-train", "--run", run, *quick, "--start-from", "pretrain-source")
     start = joint["result"]["start"]
     assert start["loaded"] > 10 and start["left"] == 2, "but for the ranks of the words, which are counted anew"
+
+
+@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"])
+def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(
+    chain: Path, tmp_path: Path, method: str
+) -> None:
+    data = tmp_path / "run" / "prepare-data"
+    shutil.copytree(chain / "prepare-data", data)
+    quick = ("--run", tmp_path / "run", *QUICK, "--method", method, "--set", "lstm_size=4", "--max-steps", "2")
+    lines = (data / "target" / "test.jsonl").read_text().splitlines()
+    tested = {word for line in lines for word in json.loads(line)["words"]}
+    for split in data.glob("*/test.jsonl"):
+        split.unlink()
+    crossner("joint-train", *quick)
+    read = {word for path in data.glob("*/*.jsonl") for line in path.open() for word in json.loads(line)["words"]}
+    read |= {word.text for line in (data / "corpus" / "domain.txt").open() for word in find_words(line)}
+    words = set(json.loads((tmp_path / "run" / "joint-train" / "tagger" / "words.json").read_text())["words"])
+    assert words <= read and tested - words
+    shutil.rmtree(data / "corpus")
+    (data / "target" / "train.jsonl").unlink()
+    crossner("pretrain-source", *quick, "--set", "tasks=source-ner")
+    shutil.rmtree(data / "target")
+    shutil.copytree(chain / "prepare-data" / "target", data / "target")
+    (data / "target" / "test.jsonl").unlink()
+    shutil.rmtree(data / "source")
+    crossner("finetune", *quick, "--set", "tasks=target-ner")
+
+
+def test_a_word_that_raw_text_has_often_is_not_hidden_though_labelled_sentences_have_it_once(chain: Path) -> None:
+    prepared = PreparedData.load(RunDirectory(chain), wanted_by="joint-train")
+    sentences = [Sentence(("Zorblax", "met", "Snark"), ("O", "O", "O"), "sample-target")]
+    options, tag_set = JointTrain(method="multi-cell-lstm"), TagSet({"sample-target": ("person",)})
+    known, _ = known_words(prepared, options, sentences, tag_set, Start("base", None, ""), ["Zorblax", "often"])
+    assert known is not None and known.vocabulary.rare == {"met", "Snark"}
+    lower = JointTrain(method="multi-cell-lstm", settings=["lower_case=true"])
+    known, _ = known_words(prepared, lower, sentences, tag_set, Start("base", None, ""), ["Zorblax"])
+    assert known is not None and known.vocabulary.rare == {"met", "snark"}
 
 
 def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_are_unknown(

@@ -16,7 +16,15 @@ from torch import Tensor
 
 from crossner_cli import domain_streams as module
 from crossner_cli.data import Sentence
-from crossner_cli.domain_streams import RawInputs, check_dictionary, describe_names, domain_streams, tasks_of
+from crossner_cli.domain_streams import (
+    RawInputs,
+    check_dictionary,
+    describe_names,
+    domain_streams,
+    notes_on_tasks,
+    read_dictionary,
+    tasks_of,
+)
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.names import read_names
@@ -53,6 +61,14 @@ def test_every_line_with_a_word_is_found_again_by_its_place(tmp_path_factory, li
 def test_a_line_of_thousands_of_words_is_read_from_its_beginning(tmp_path):
     (words,) = file_of(tmp_path, "so " * 5000).sentences([0])
     assert words == ("so",) * LONGEST
+
+
+def test_lines_of_which_not_all_is_read_are_counted_and_told(tmp_path):
+    text = file_of(tmp_path, "so " * (LONGEST + 1), "so " * LONGEST, "so " * 5000)
+    assert text.shortened == 2 and sum(text.counts.values()) == 3 * LONGEST
+    assert RawInputs({"target": text}, {"target": "songs"}, None, 1).describe() == [
+        "raw text of the target: 3 sentences, 600 words, from raw.txt; 2 cut behind 200 words"
+    ]
 
 
 def test_a_text_without_a_word_is_refused(tmp_path):
@@ -103,6 +119,42 @@ def test_a_dictionary_of_a_run_in_bioes_ends_its_phrases(tmp_path):
     bioes = TagSet({"songs": ("artist", "song")}, "bioes")
     found = label(("Abba", "Dancing", "Queen"), names, bioes, "songs", phrases=True)
     assert bioes.from_ids(list(found.values())) == ["S-artist", "B-song", "E-song"]
+
+
+def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path):
+    path = tmp_path / "names.tsv"
+    for line, phrases, hint in (
+        ("Paris\tcity", False, "as the target does: artist, song."),
+        ("Dancing Queen\tsong", False, "--dictionary-phrases reads names of several words"),
+        ("Dancing Queen\tcity", True, "as the target does"),
+    ):
+        path.write_text(f"{line}\n")
+        options = JointTrain(dictionary=[path], dictionary_phrases=phrases)
+        with pytest.raises(CrossNERError, match="labels nothing") as caught:
+            read_dictionary(options, ("artist", "song"))
+        assert hint in caught.value.hint
+    path.write_text("Dancing Queen\tsong\n")
+    names, told = read_dictionary(JointTrain(dictionary=[path], dictionary_phrases=True), ("artist", "song"))
+    assert names.types and told == "dictionary: 1 of 1 names label words of raw text"
+    with pytest.raises(CrossNERError, match="--dictionary-phrases tells how names are read"):
+        check_dictionary(JointTrain(dictionary_phrases=True), [])
+
+
+def test_a_domain_whose_crf_no_task_teaches_is_told():
+    def told(method: str, tasks: tuple[str, ...], *settings: str, tag_set: TagSet = TAG_SET) -> list[str]:
+        return notes_on_tasks(JointTrain(method=method, settings=list(settings)), tasks, tag_set)
+
+    for method in ("cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"):
+        (note,) = told(method, ("source-ner",))
+        assert "no task of this stage learns tags of the target" in note and "--set crf=shared" in note
+        assert told(method, ("target-ner", "source-ner")) == []
+        assert told(method, ("source-ner",), "crf=shared") == told(method, ("source-ner",), "tasks=source-ner") == []
+        assert told(method, ("target-ner",), tag_set=TagSet({"songs": ("artist",)})) == []
+        same = TagSet({"songs": ("person",), "news": ("person",)})
+        assert told(method, ("source-ner",), tag_set=same) == []
+        (note,) = told(method, ("target-ner",), "crf=domain", "tasks=target-ner")
+        assert "tags of the source" in note
+    assert told("bilstm-crf", ()) == []
 
 
 class Several(Tagger):

@@ -3,8 +3,9 @@
 Paper: Jia, Liang and Zhang (2019), Cross-Domain NER using Cross-Domain Language Modeling. The parts it is compared with
 are settings: STM-TARGET tasks=target-ner generator=none, STM-SOURCE likewise with source-ner, MULTITASK(NER)
 tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO-NER tasks=target-ner,source-ner
-generator=domain, CO-LM tasks=target-ner,target-lm generator=task. Without labels of the target:
-tasks=source-ner,target-lm,source-lm.
+generator=domain, CO-LM tasks=target-ner,target-lm generator=task, FINETUNE STM-TARGET --start-from STM-SOURCE (types
+that both have keep their rows of the CRF, too), MIX-DATA lm_text=raw where prepare-data was given the same files for
+--corpus and --source-corpus. Without labels of the target: tasks=source-ner,target-lm,source-lm.
 Differs: a domain's loss is divided by its words, not by its sentences; the weights are those of the
 authors' first code, as the paper prints none. As in that code, the labelled sentences of a domain are read by its
 language model too, beside raw text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw

@@ -74,6 +74,13 @@ class MultiTaskLSTM(MultiTaskTagger):
             check_range("adversary_warmup", self.adversary_warmup, 1)
             check_range("focal_alpha", self.focal_alpha, 0, 1)
             check_range("focal_gamma", self.focal_gamma, 0)
+            if self.adversary != "none" and len({task.partition("-")[0] for task in self.task_names}) == 1:
+                raise CrossNERError(
+                    f"tasks={self.tasks}, adversary={self.adversary}: of one domain alone there is nothing to tell"
+                    " apart.",
+                    hint="Name a task of the other domain too (target-lm and source-lm read raw text), or set"
+                    " adversary=none.",
+                )
             if self.learns("lm") and self.adversary == "none":
                 raise CrossNERError(
                     f"tasks={self.tasks}, adversary=none: nothing reads raw text.",

@@ -20,6 +20,7 @@ from crossner_cli.domain_streams import (
     check_dictionary,
     dictionary_paths,
     domain_streams,
+    notes_on_tasks,
     read_raw,
     tasks_of,
     times_read,
@@ -139,7 +140,8 @@ def train_stage(
         data = read_data(prepared, options, command, roles, tasks)
         raw_words = data.raw.words() if data.raw else []
         known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, strings)
-        for note in [*notes, *(data.raw.describe() if data.raw else []), *_chooser_note(data, options)]:
+        notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
+        for note in [*notes, *_chooser_note(data, options)]:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
         for seed in seeds:
