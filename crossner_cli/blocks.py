@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 LONGEST_HEADING = 20
 Row = tuple[str, ...]
@@ -43,3 +44,17 @@ Block = Line | Table
 def heading(label: str) -> str:
     """The label of a model, in lines short enough for a column of numbers."""
     return "\n".join(line.replace("/ ", "/") for line in textwrap.wrap(label.replace("/", "/ "), LONGEST_HEADING))
+
+
+def short_names(labels: Iterable[str]) -> dict[str, str]:
+    """What a table calls models: a path by as much of its end as no other label has."""
+    parts = {label: PurePath(label).parts for label in labels}
+
+    def is_alone(label: str, length: int) -> bool:
+        end = parts[label][-length:]
+        return all(others[-length:] != end for other, others in parts.items() if other != label)
+
+    return {
+        label: next(("/".join(own[-length:]) for length in range(1, len(own)) if is_alone(label, length)), label)
+        for label, own in parts.items()
+    }  # fmt: skip

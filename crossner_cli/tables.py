@@ -10,7 +10,7 @@ from crossner_cli.blocks import Block as Block
 from crossner_cli.blocks import Line as Line
 from crossner_cli.blocks import Row as Row
 from crossner_cli.blocks import Table as Table
-from crossner_cli.blocks import heading
+from crossner_cli.blocks import heading, short_names
 from crossner_cli.comparison_tables import comparison_tables
 from crossner_cli.report_tables import report_tables
 from crossner_cli.run_directory import Manifest
@@ -266,14 +266,16 @@ def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
 
 def evaluation_tables(manifest: Manifest) -> list[Block]:
     """Scores of models side by side, over all entities and by type."""
-    result = manifest["result"]
-    models = result["models"]
+    shown = short_names(manifest["result"]["models"])
+    models = {shown[label]: model for label, model in manifest["result"]["models"].items()}
+    result = {**manifest["result"], "models": models}
     place = " ".join(part for part in (result["domain"], result["split"]) if part)
     best = max(models, key=lambda label: models[label]["f1"]["mean"])
     is_best = f" (best of {len(models)}: {best})" if len(models) > 1 else ""
     lines = [f"Read as {result['mode']}, {result['tool']}: {result['repair']}"]
     if result.get("decoding", "trained") != "trained":
         lines.append(f"Decoded to {DECODINGS[result['decoding']]}, whatever the taggers were trained to give")
+    lines += [f"{name} is {label}" for label, name in shown.items() if name != label]
     for label, model in models.items():
         for name, words in (("unknown_types", "types it does not know"), ("extra_types", "types these sentences lack")):
             if model[name]:

@@ -362,9 +362,13 @@ def test_several_models_are_shown_side_by_side(capsys: pytest.CaptureFixture[str
     assert re.search(r"star +3,456 +4\.25 +4\.25\n", text)
 
 
-def test_a_long_path_of_a_model_is_wrapped_between_folders(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_path_of_a_model_is_called_by_its_end_and_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(scored(**{"some/long/path/to/predictions.jsonl": [61.0]}), capsys)
-    assert re.search(r" some/long/path/ *\n +to/ *\nscore +predictions\.jsonl\n", text)
+    assert re.search(r"\nscore +predictions\.jsonl\n", text)
+    assert "\npredictions.jsonl is some/long/path/to/predictions.jsonl\n" in text
+    several = {f"a/long/{name}/path/to/predictions.jsonl": [61.0] for name in ("one", "two")}
+    text = shown(scored(**several), capsys)
+    assert re.search(r" one/path/to/ +two/path/to/ *\nscore +predictions\.jsonl +predictions\.jsonl\n", text)
 
 
 def test_tagging_tells_what_it_found_and_what_it_could_not_read(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from crossner_cli.blocks import short_names
 from crossner_cli.calibration import Calibration
 from crossner_cli.data import Sentence, read_sentences
 from crossner_cli.encoders import load_encoder
@@ -153,6 +154,19 @@ def test_the_other_mode_and_the_other_split_can_be_had(run, engine, add_stage):
     assert conll["result"]["sentences"] == 1 and strict["result"]["mode"] == "strict"
     assert one["other_mode"] == {"mode": "strict", "f1": other["f1"]}
     assert other["other_mode"] == {"mode": "conll", "f1": one["f1"]}
+
+
+def test_tables_call_models_given_by_path_by_as_much_of_the_end_as_tells_them_apart(run, engine, add_stage):
+    labels = ["direct", "/long/way/one/direct", "/long/way/two/other", "two/other"]
+    assert list(short_names(labels).values()) == ["direct", "one/direct", "way/two/other", "two/other"]
+    add_stage()
+    path = str(run.folder("finetune"))
+    manifest, _ = go(run, engine, model=["finetune", path])
+    assert list(model_of(manifest)) == ["finetune", path], "files keep the whole path"
+    (table, *_) = (block for block in evaluation_tables(manifest) if isinstance(block, Table))
+    name = f"{run.path.name}/finetune"
+    assert [column.replace("\n", "") for column in table.columns] == ["score", "finetune", name]
+    assert f"{name} is {path}" in [block.text for block in evaluation_tables(manifest) if isinstance(block, Line)]
 
 
 def test_decoding_can_be_that_of_the_papers(run, engine, add_stage):
