@@ -36,4 +36,4 @@ for method in $METHODS; do
     models+=(--model "$method-$reading")
   done
 done
-crossner evaluate "${models[@]}"
+crossner evaluate "${models[@]}" --force # again where METHODS or READINGS are other ones than last time

@@ -11,10 +11,11 @@ METHOD=${METHOD:-linear}
 SEEDS=${SEEDS:-1,2,3}
 COUNTS=${COUNTS:-10 20 40 60 80 100}
 REGIMES=${REGIMES:-direct transfer}
+START=${START:-} # a tagger of the source that is there already, as RUN/source-none of crossner_table2.sh
 RUNS=${RUNS:-runs/few-shot-$TARGET}
 
 train=(--method "$METHOD" --encoder "$ENCODER" --seeds "$SEEDS")
-if [[ $REGIMES == *transfer* ]]; then
+if [[ $REGIMES == *transfer* && -z $START ]]; then
   crossner prepare-data --run "$RUNS/source" --source "$SOURCE" --target "$TARGET"
   crossner pretrain-source --run "$RUNS/source" "${train[@]}"
 fi
@@ -25,7 +26,7 @@ for count in $COUNTS; do
   models=()
   for regime in $REGIMES; do
     start=base
-    if [ "$regime" = transfer ]; then start=$RUNS/source/pretrain-source; fi
+    if [ "$regime" = transfer ]; then start=${START:-$RUNS/source/pretrain-source}; fi
     crossner finetune "${train[@]}" --name "$regime" --start-from "$start"
     models+=(--model "$regime")
   done

@@ -57,4 +57,4 @@ for reading in $READINGS; do
     models+=(--model "$system-$reading")
   done
 done
-crossner evaluate "${models[@]}"
+crossner evaluate "${models[@]}" --force # again where SYSTEMS are other ones than last time
