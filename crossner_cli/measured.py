@@ -98,7 +98,7 @@ def read_runs(paths: Sequence[Path]) -> Found:
     """
     found = Found()
     places = places_of(paths)
-    stages = _Stages([place.parent if (place / MANIFEST).is_file() else place for place in places])
+    stages = _Stages([run_of(place) for place in places])
     for place in places:
         _read_run(place, stages, found)
     return found
@@ -111,6 +111,11 @@ def places_of(paths: Sequence[Path]) -> list[Path]:
         CrossNERError: A path is neither, and no folder of run directories.
     """
     return list(dict.fromkeys(place for path in paths for place in _expand(path)))
+
+
+def run_of(place: Path) -> Path:
+    """The run directory that a run directory or a stage of one stands for."""
+    return place.parent if (place / MANIFEST).is_file() else place
 
 
 def _expand(path: Path) -> list[Path]:

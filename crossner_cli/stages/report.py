@@ -44,6 +44,10 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
     began = time.perf_counter()
     if options.name is not None:
         raise CrossNERError("--name names a stage's folder, and a report makes none.", hint="Use --output DIR.")
+    if engine is not None:
+        from crossner_cli.inspection_record import check_inside  # loads PyTorch, which tables do without
+
+        check_inside(options, engine, COMMAND)
     if options.output is not None:
         check_output(options.output, force=options.force)
         if options.x is not None or engine is not None:
@@ -73,7 +77,7 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
     with tempfile.TemporaryDirectory() as drawn:
         figures = Path(drawn) if options.output is not None else None
         if engine is not None:
-            from crossner_cli.stages.report_inside import look_inside_runs  # loads PyTorch, which tables do without
+            from crossner_cli.stages.report_inside import look_inside_runs  # loads PyTorch too
 
             result["inside"] = yield from look_inside_runs(places_of(paths), options, engine, figures)
         record["seconds"] = round(time.perf_counter() - began, 1)

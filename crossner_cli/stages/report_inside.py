@@ -9,10 +9,11 @@ from typing import Any
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.inspection import methods_with_weights
-from crossner_cli.inspection_record import Drawing, check_inside, look_inside
+from crossner_cli.inspection_record import Drawing, look_inside
+from crossner_cli.measured import run_of
 from crossner_cli.options import Report
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import MANIFEST, RunDirectory
+from crossner_cli.run_directory import RunDirectory
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers, tagger_stages
 
@@ -36,13 +37,12 @@ def look_inside_runs(
     Raises:
         CrossNERError: No tagger of the runs has what was asked for.
     """
-    check_inside(options, engine, COMMAND)
     found: list[dict[str, Any]] = []
     left_out: list[str] = []
-    for number, (run, trained) in enumerate(_taggers(places), start=1):
+    weighing = methods_with_weights()
+    for number, (run, trained, method) in enumerate(_taggers(places), start=1):
         name = f"{run.path.name}/{trained.label}"
-        method = (trained.manifest or {})["options"]["method"]
-        if options.sentence and method not in methods_with_weights():
+        if options.sentence and method not in weighing:
             left_out.append(f"{name} ({method})")
             continue
         yield Notice(f"Looking inside {name}" + ("" if trained.seed is None else f", seed {trained.seed}"))
@@ -59,16 +59,16 @@ def look_inside_runs(
     if not found:
         raise CrossNERError(
             f"--sentence shows weights, and none of the taggers computes any: {', '.join(left_out)}.",
-            hint=f"Methods that do: {', '.join(methods_with_weights())}. --states alone shows those of any tagger.",
+            hint=f"Methods that do: {', '.join(weighing)}. --states alone shows those of any tagger.",
         )
     if left_out:
         yield Notice(f"No weights to look at, left out: {', '.join(left_out)}")
     return found
 
 
-def _taggers(places: Sequence[Path]) -> Iterator[tuple[RunDirectory, TrainedTagger]]:
-    """The best tagger of each stage of the runs that the places belong to."""
-    for path in dict.fromkeys(place.parent if (place / MANIFEST).is_file() else place for place in places):
+def _taggers(places: Sequence[Path]) -> Iterator[tuple[RunDirectory, TrainedTagger, str]]:
+    """The best tagger of each stage of the runs that the places belong to, with its method."""
+    for path in dict.fromkeys(map(run_of, places)):
         run = RunDirectory(path)
-        for name in tagger_stages(run):
-            yield run, best_on_dev(find_taggers(run, [name], wanted_by=COMMAND))
+        for name, manifest in tagger_stages(run).items():
+            yield run, best_on_dev(find_taggers(run, [name], wanted_by=COMMAND)), manifest["options"]["method"]
