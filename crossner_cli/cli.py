@@ -373,8 +373,12 @@ def report(options: Report) -> None:
 
 
 @app.command("methods")
-def methods(json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False) -> None:
-    """List the tagging methods: paper, inputs, size, settings."""
+def methods(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Methods to explain.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> None:
+    """List the tagging methods, or explain some: paper, inputs, size, settings."""
     from crossner_cli import console
 
-    console.show_methods(json=json)
+    with known_problems(Command(json=json)):
+        console.show_methods(names or (), json=json)

@@ -8,7 +8,7 @@ import json as json_format
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -16,7 +16,7 @@ from crossner_cli import figures
 from crossner_cli.blocks import Line, Table
 from crossner_cli.progress import Event, Notice, Progress, Work
 from crossner_cli.run_directory import Manifest
-from crossner_cli.tables import known_domain_tables, manifest_tables, method_tables
+from crossner_cli.tables import known_domain_tables, manifest_tables, method_details, method_tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -282,13 +282,17 @@ def show_known_domains(*, json: bool = False) -> None:
         print_blocks(known_domain_tables(known, bundled_domains()), sys.stdout)
 
 
-def show_methods(*, json: bool = False) -> None:
-    """Show the tagging methods."""
+def show_methods(names: Sequence[str] = (), *, json: bool = False) -> None:
+    """Show the methods named in full, or all in brief."""
     from crossner_cli.method_facts import describe_methods
 
-    methods = describe_methods()
+    methods = describe_methods(names)
     if json:
         print_json({"methods": [dataclasses.asdict(facts) for facts in methods]}, sys.stdout)
+    elif names:
+        for number, facts in enumerate(methods):
+            print("\n" * bool(number), end="")
+            print_blocks(method_details(facts), sys.stdout)
     else:
         print_blocks(method_tables(methods), sys.stdout)
 

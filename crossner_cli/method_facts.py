@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,8 @@ class MethodFacts:
             subwords of an ``encoder-decoder``.
         parameters: Above an encoder of width 384, for 14 entity types.
         settings: Name and default of each ``--set``.
-        meaning: What the settings mean.
+        values: What each setting takes, as ``shared | domain``.
+        meaning: What each setting means.
     """
 
     name: str
@@ -45,12 +47,17 @@ class MethodFacts:
     reads: str
     parameters: int
     settings: dict[str, Any]
-    meaning: str
+    values: dict[str, str]
+    meaning: dict[str, str]
 
 
-def describe_methods() -> list[MethodFacts]:
-    """Every method, by name."""
-    return [_describe(name, find_method(name)) for name in method_names()]
+def describe_methods(names: Sequence[str] = ()) -> list[MethodFacts]:
+    """The methods named, or every method, by name.
+
+    Raises:
+        CrossNERError: There is no such method.
+    """
+    return [_describe(name, find_method(name)) for name in names or method_names()]
 
 
 def _describe(name: str, method: type[Tagger]) -> MethodFacts:
@@ -61,9 +68,34 @@ def _describe(name: str, method: type[Tagger]) -> MethodFacts:
     parameters = sum(value.numel() for value in tagger.parameters())
     return MethodFacts(
         name, " ".join(text.partition("\n\n")[0].split()), _paragraph(text, "Paper"), _paragraph(text, "Differs"),
-        method.reads, parameters, dataclasses.asdict(hyper),
-        " ".join((method.Hyperparameters.__doc__ or "").split()),
+        method.reads, parameters, dataclasses.asdict(hyper), _values(type(hyper)), _meanings(type(hyper)),
     )  # fmt: skip
+
+
+def _values(hyperparameters: type) -> dict[str, str]:
+    """What each setting takes: its choices, or the kind of value."""
+    hints = typing.get_type_hints(hyperparameters)
+    kinds = {int: "whole number", float: "number", str: "text", bool: "true | false"}
+    return {
+        field.name: kinds.get(hints[field.name]) or " | ".join(typing.get_args(hints[field.name]))
+        for field in dataclasses.fields(hyperparameters)
+    }
+
+
+def _meanings(hyperparameters: type) -> dict[str, str]:
+    """What each setting means, from the docstrings of the dataclass and of those that it extends.
+
+    A docstring explains settings as ``a: text. b, c: text.``; what a dataclass explains anew takes the place of what
+    those below it say.
+    """
+    names = "|".join(field.name for field in dataclasses.fields(hyperparameters))
+    found: dict[str, str] = {}
+    for base in reversed(hyperparameters.__mro__[:-1]):
+        text = " ".join((base.__dict__.get("__doc__") or "").split()).partition(" The others are ")[0]
+        _, *parts = re.split(rf"\b((?:{names})(?:, (?:{names}))*): ", text)
+        for group, meaning in zip(parts[::2], parts[1::2], strict=True):
+            found |= dict.fromkeys(group.split(", "), meaning.rstrip(" .;"))
+    return {field.name: found.get(field.name, "") for field in dataclasses.fields(hyperparameters)}
 
 
 def _paragraph(text: str, heading: str) -> str:

@@ -260,7 +260,32 @@ def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
               ("method", "reads", "parameters", "what it is"), facts, texts=(0, 1, 3)),
         Table("Papers", ("method", "paper"), papers, texts=(0, 1)),
         Table("Settings and their defaults, for --set", ("method", "settings"), settings, texts=(0, 1)),
-        Line("crossner methods --json tells what each setting means and what differs from the paper."),
+        Line("crossner methods NAME tells what the settings of a method mean and what differs from its paper."),
+    ]  # fmt: skip
+
+
+def method_details(facts: MethodFacts) -> list[Block]:
+    """All that is told of one method."""
+    rows = [
+        (
+            name,
+            str(value).lower() if isinstance(value, bool) else str(value).replace(",", ",\n"),
+            facts.values[name],
+            facts.meaning[name],
+        )
+        for name, value in facts.settings.items()
+    ]
+    reads = {"words": "words: static vectors, characters and, if set, a transformer"}.get(facts.reads, facts.reads)
+    return [
+        Line(f"{facts.name}: {facts.title}", True),
+        Line(f"Paper: {facts.paper}"),
+        Line(f"Reads {reads}"),
+        Line(f"{figures.count(facts.parameters)} parameters above an encoder of width 384 for 14 types"),
+        Line(f"Differs: {facts.differs}"),
+        Table(
+            f"Settings of {facts.name}, for --set", ("setting", "default", "values", "meaning"), rows,
+            texts=(0, 1, 2, 3),
+        ),
     ]  # fmt: skip
 
 

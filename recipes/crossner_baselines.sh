@@ -5,7 +5,7 @@
 # Needs: CROSSNER_MIRROR or a network for the data sets; EMBEDDINGS, a file of static vectors (GloVe 6B, 300 values, is
 # the paper's), or corpus together with CORPUS, raw text to train them on. NGRAM_EMBEDDINGS: charNgram.txt, if there is
 # one; without, the vectors of n-grams are learnt.
-# Differs: the rate of Coach is that of all methods here, 1e-3 falling to 0 in EPOCHS; the paper's is 1e-4, constant.
+# Differs: the rate of Coach is that of all methods here, 5e-3 falling to 0 in EPOCHS; the paper's is 1e-4, constant.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}

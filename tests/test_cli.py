@@ -178,11 +178,34 @@ def test_the_list_of_methods_tells_paper_inputs_size_and_settings_of_each() -> N
     assert list(methods) == method_names()
     for record in methods.values():
         assert record["paper"] and record["differs"] and record["title"].endswith(".")
-        assert record["meaning"] and record["settings"]
+        assert list(record["meaning"]) == list(record["values"]) == list(record["settings"])
+        assert all(record["meaning"].values()) and all(record["values"].values())
     assert methods["linear"]["parameters"] == (384 + 1) * 29
     assert methods["linear"]["reads"] == "subwords" and methods["bilstm-crf"]["reads"] == "words"
     shown = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
     assert all(name in shown.stdout for name in methods)
+
+
+def test_methods_named_are_explained_with_every_setting_its_values_and_what_it_means() -> None:
+    record = json.loads(CliRunner().invoke(app, ["methods", "cross-domain-lm", "robust-tagger", "--json"]).stdout)
+    assert [method["name"] for method in record["methods"]] == ["cross-domain-lm", "robust-tagger"]
+    generated, robust = record["methods"]
+    assert generated["values"]["generator"] == "full | domain | task | none"
+    assert generated["values"]["crf"] == "auto | shared | domain", "of a dataclass that it extends"
+    assert generated["meaning"]["task_size"] == generated["meaning"]["domain_size"], "explained together"
+    assert robust["meaning"]["lstm_layers"] == "of the first BiLSTM, at least one", "explained anew"
+    shown = CliRunner().invoke(app, ["methods", "laner"], env={"COLUMNS": "200"}).stdout
+    assert (
+        "Hu et al. (2022)" in shown
+        and "Differs: " in shown
+        and "label_size" in shown
+        and "linear" not in shown.split()[0]
+    )
+
+
+def test_a_method_that_is_not_there_is_told_without_a_traceback() -> None:
+    result = CliRunner().invoke(app, ["methods", "lanner"])
+    assert result.exit_code == 1 and "There is no method 'lanner'." in result.stderr and "laner" in result.stderr
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

@@ -48,8 +48,8 @@ class CoachTagger(Tagger):
     class Hyperparameters(WordInputs):
         """What is read, as in ``WordInputs``. lstm_layers: one above the other. lstm_size: units of one direction.
         dropout: share of the values dropped between the layers and behind the last. templates: train with template
-        regularisation. template_weight: of its loss. template_margin: mean squared difference up to which a sentence
-        and its wrong templates are pushed apart. legal: detect only what B, I and O allow.
+        regularisation. template_weight: weight of its loss. template_margin: mean squared difference up to which a
+        sentence and its wrong templates are pushed apart. legal: detect only what B, I and O allow.
         """
 
         lstm_layers: int = 2

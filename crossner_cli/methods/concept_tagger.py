@@ -65,11 +65,11 @@ class ConceptTagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(WordInputs):
-        """What is read, as in ``WordInputs``; its static vectors describe the types too, so that types alike are read
-        alike where --embeddings give them a meaning. lstm_layers: of the BiLSTM that all types share; no layers leave
-        the encoder's vectors. lstm_size: units of one direction, also of the BiLSTM above it. dropout: share of
-        values dropped between the layers of the first BiLSTM; input_dropout before them. legal: give only sequences
-        that the tag scheme allows.
+        """words: how static word vectors are used: trained, frozen or none; they describe the types too, so that types
+        alike are read alike where --embeddings give them a meaning. lstm_layers: of the BiLSTM that all types share; no
+        layers leave the encoder's vectors. lstm_size: units of one direction, also of the BiLSTM above it. dropout:
+        share of values dropped between the layers of the first BiLSTM; input_dropout before them. legal: give only
+        sequences that the tag scheme allows.
         """
 
         lstm_layers: int = 2

@@ -30,8 +30,8 @@ class MoEETagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(MTLTagger.Hyperparameters):
-        """multi_task: with Task1. expert_size: width of the experts' outputs. gate_weight: of the gate's loss. The
-        others are those of ``mtl``.
+        """multi_task: learn Task1 too, as ``mtl``. expert_size: width of the experts' outputs. gate_weight: weight of
+        the gate's loss. The others are those of ``mtl``.
         """
 
         multi_task: bool = True

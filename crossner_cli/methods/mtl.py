@@ -29,10 +29,11 @@ class MTLTagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(WordInputs):
-        """What is read, as in ``WordInputs``. lstm_layers, lstm_size: of the BiLSTM, units of one direction; no layers
-        leave the encoder's vectors. decoder: crf, or softmax of each word. entity_classes: of Task1, 3 for O, B and I,
-        or 2 for outside and inside. entity_weight: of Task1's loss. dropout: share of values dropped between the
-        BiLSTM's layers; input_dropout before the first. legal: give only sequences that the tag scheme allows.
+        """What is read, as in ``WordInputs``. lstm_layers: of the BiLSTM; none leave the encoder's vectors. lstm_size:
+        units of one direction. decoder: crf, or softmax of each word. entity_classes: of Task1 (is this word part of an
+        entity), 3 for O, B and I, or 2 for outside and inside. entity_weight: weight of Task1's loss. dropout: share of
+        values dropped between the BiLSTM's layers; input_dropout before the first. legal: give only sequences that the
+        tag scheme allows.
         """
 
         lstm_layers: int = 2

@@ -39,12 +39,11 @@ class MultiCellTagger(MultiTaskTagger):
     class Hyperparameters(MultiTaskInputs):
         """What is read, as in ``WordInputs``. tasks: what is learnt, of target-ner, source-ner, and of target-lm,
         source-lm, whose raw text is predicted word by word. lstm_size: units of one direction. dropout: share of the
-        values dropped of states and cells where losses read them. crf: domain gives each domain a linear map and a CRF
-        of its own, shared gives all one, auto shares where all domains have the same types or tags are learnt in one
-        domain only. source_weight, target_weight: of the loss of a domain's tags. lm_weight: of that of raw text.
-        entity_weight: of telling a word's type from its cells; attention_weight: from the attention; 0 leaves the term
-        out. attention: shared, or one set of weights a domain. cells: begin apart, or alike. negatives: words that a
-        word of raw text is told from. legal: give only sequences that the tag scheme allows.
+        values dropped of states and cells where losses read them. lm_weight: weight of the loss of raw text.
+        entity_weight: weight of telling a word's type from its cells, 0 leaves it out; attention_weight: weight of
+        telling it from the attention, 0 leaves it out. attention: its weights are shared by the domains, or each
+        has a set. cells: whether they begin apart or alike. negatives: words that a word of raw text is told from. The
+        others are those of ``multi-task-lstm``.
         """
 
         entity_weight: float = 1.0

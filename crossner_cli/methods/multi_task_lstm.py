@@ -49,14 +49,11 @@ class MultiTaskLSTM(MultiTaskTagger):
     @dataclass(frozen=True)
     class Hyperparameters(MultiTaskInputs):
         """What is read, as in ``WordInputs``. tasks: what is learnt, of target-ner, source-ner, and of target-lm,
-        source-lm, whose raw text the adversary reads. lstm_size: units of one direction of the BiLSTM, which has one
-        layer. dropout: share of its outputs dropped. crf: domain gives each domain a linear map and a CRF of its own,
-        shared gives all one, auto shares where all domains have the same types or tags are learnt in one domain only.
-        source_weight, target_weight: of the loss of a domain's tags. legal: give only sequences that the tag scheme
-        allows. generator: domain generates the BiLSTM's parameters from a vector of the domain, of domain_size values.
-        adversary: what tells the domains apart while the BiLSTM learns that it cannot: grad, dann or none.
-        adversary_weight: of its loss. adversary_warmup: updates until dann has its full effect. focal_alpha: weight of
-        the source in grad's loss, the target has the rest; focal_gamma: how much less sentences weigh that are easy.
+        source-lm, whose raw text the adversary reads. generator: domain generates the BiLSTM's parameters from a vector
+        of the domain. domain_size: values of that vector. adversary: what tells the domains apart while the BiLSTM
+        learns that it cannot: grad, dann or none. adversary_weight: weight of its loss. adversary_warmup: updates until
+        dann has its full effect. focal_alpha: weight of the source in grad's loss, the target has the rest;
+        focal_gamma: how much less sentences weigh that are easy. The others are as in ``MultiTaskInputs``.
         """
 
         generator: Literal["none", "domain"] = "none"

@@ -48,8 +48,8 @@ class RobustTagger(ConceptTagger):
         run lacks are left aside. They are static vectors, so --embeddings make them meaningful: all words that are
         unknown look alike. Without, person, location, organisation and misc have the published ones, other types
         their description. Types that carry over from a start keep its examples, unless the longest list has another
-        length. lstm_size: of the second BiLSTM only; the first has half the width of a word's static vector. The
-        others are those of ``concept-tagger``, with at least one of lstm_layers.
+        length. lstm_layers: of the first BiLSTM, at least one. lstm_size: of the second BiLSTM only; the first has
+        half the width of a word's static vector. The others are those of ``concept-tagger``.
         """
 
         lstm_size: int = 150
