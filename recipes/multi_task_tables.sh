@@ -24,7 +24,7 @@ RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-10}
-SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm co-ner full pgn grad multi-cell-target multi-cell multi-cell-no-losses}
+SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm co-ner mix-data full pgn grad multi-cell-target multi-cell multi-cell-no-losses}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
 
 data=(--source "$SOURCE" --target "$TARGET")
@@ -40,6 +40,11 @@ if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 both=(joint-train --upsample 1)
 lm=(--method cross-domain-lm --set generator=none)
+generated=(--method cross-domain-lm)
+if [ -z "$CORPUS$SOURCE_CORPUS" ]; then # without raw text, as the paper: what is read for its tags is read for its words
+  lm+=(--set lm_text=labelled)
+  generated+=(--set lm_text=labelled)
+fi
 models=()
 for system in $SYSTEMS; do
   train=("${both[@]}")
@@ -56,9 +61,10 @@ for system in $SYSTEMS; do
       ;;
     multi-task) train+=(--method multi-task-lstm) ;;
     multi-task-lm) train+=("${lm[@]}") ;;
-    co-lm) train=(finetune --method cross-domain-lm --set generator=task --set tasks=target-ner,target-lm) ;;
-    co-ner) train+=(--method cross-domain-lm --set generator=domain --set tasks=target-ner,source-ner) ;;
-    full) train+=(--method cross-domain-lm) ;;
+    co-lm) train=(finetune "${generated[@]}" --set generator=task --set tasks=target-ner,target-lm) ;;
+    co-ner) train+=("${generated[@]}" --set generator=domain --set tasks=target-ner,source-ner) ;;
+    mix-data) train+=("${generated[@]}" --set lm_mixed=true) ;;
+    full) train+=("${generated[@]}") ;;
     pgn) train+=(--method multi-task-lstm --set generator=domain) ;;
     grad) train+=(--method multi-task-lstm --set adversary=grad) ;;
     multi-cell-target) train=(finetune --method multi-cell-lstm --set tasks=target-ner) ;;

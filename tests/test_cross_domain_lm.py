@@ -86,6 +86,7 @@ SOURCE_LM, TARGET_LM = a_batch("songs", raw=True), a_batch("news", raw=True)
         (("lm_text=labelled",), ("target-ner", "source-ner")),
         (("tasks=source-lm, target-lm,source-ner",), ("source-ner", "target-lm", "source-lm")),
         (("tasks=source-ner,source-lm,target-lm", "lm_text=labelled"), ("source-ner", "target-lm")),
+        (("lm_text=labelled", "lm_mixed=true"), ("target-ner", "source-ner")),
         (("tasks=target-ner",), ("target-ner",)),
         (("tasks=target-ner,target-lm",), ("target-ner", "target-lm")),
     ],
@@ -110,6 +111,13 @@ def test_a_setting_that_makes_no_sense_is_refused(setting, told):
         read_settings(CrossDomainLM, [setting])
     assert told in caught.value.problem
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("tasks", ["target-ner,source-ner", "target-ner,source-ner,target-lm"])
+def test_text_is_mixed_of_two_language_models_only(tasks):
+    with pytest.raises(CrossNERError) as caught:
+        read_settings(CrossDomainLM, [f"tasks={tasks}", "lm_mixed=true"])
+    assert "lm_mixed=true" in caught.value.problem and "source-lm" in caught.value.hint
 
 
 def test_the_valid_tasks_are_named():
@@ -172,6 +180,29 @@ def test_each_term_is_what_the_bilstm_of_its_domain_and_task_says(generator):
         torch.testing.assert_close(tagger.loss(raw), {of_language: language})
         assert tagger.units(labelled) == {of_tags: 15, of_language: 30}
         assert tagger.units(raw) == {of_language: 30}
+
+
+@pytest.mark.parametrize("generator", ["full", "domain", "task", "none"])
+def test_language_models_of_mixed_text_each_read_the_sentences_of_both_domains(generator):
+    """MIX-DATA: otherwise as the full model."""
+    tagger = given("lm_mixed=true", "lm_weight=2", f"generator={generator}")
+    own = given("lm_weight=2", f"generator={generator}")
+    own.load_state_dict(tagger.state_dict())
+    for domain, labelled, raw in ((TARGET, TARGET_NER, TARGET_LM), (SOURCE, SOURCE_NER, SOURCE_LM)):
+        mask, words = labelled.word_mask, tagger.encoder.vectors
+        read = {}
+        for reader in (TARGET, SOURCE):
+            states = tagger.lstm(words, mask, *(() if generator == "none" else (reader, LM)))
+            loss = language_model_loss(tagger.language_model, states, labelled.word_ids, mask)
+            read[f"language {ROLES[reader]}"] = 2 * loss
+        of_tags = f"tags {ROLES[domain]}"
+        torch.testing.assert_close(tagger.loss(raw), read)
+        torch.testing.assert_close(tagger.loss(labelled), {of_tags: own.loss(labelled)[of_tags]} | read)
+        assert tagger.units(raw) == {"language target": 30, "language source": 30}
+        assert tagger.units(labelled) == {of_tags: 15} | tagger.units(raw)
+    both = a_batch("news", "songs", "news")
+    assert tagger.units(both) == {"tags target": 12, "tags source": 3, "language target": 30, "language source": 30}
+    assert set(tagger.loss(both)) == set(tagger.units(both))
 
 
 @pytest.mark.parametrize(

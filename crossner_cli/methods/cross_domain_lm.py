@@ -4,8 +4,8 @@ Paper: Jia, Liang and Zhang (2019), Cross-Domain NER using Cross-Domain Language
 are settings: STM-TARGET tasks=target-ner generator=none, STM-SOURCE likewise with source-ner, MULTITASK(NER)
 tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO-NER tasks=target-ner,source-ner
 generator=domain, CO-LM tasks=target-ner,target-lm generator=task, FINETUNE STM-TARGET --start-from STM-SOURCE (types
-that both have keep their rows of the CRF, too), MIX-DATA lm_text=raw where prepare-data was given the same files for
---corpus and --source-corpus. Without labels of the target: tasks=source-ner,target-lm,source-lm.
+that both have keep their rows of the CRF, too), MIX-DATA lm_mixed=true. Without labels of the target:
+tasks=source-ner,target-lm,source-lm.
 Differs: a domain's loss is divided by its words, not by its sentences; the weights are those of the
 authors' first code, as the paper prints none. As in that code, the labelled sentences of a domain are read by its
 language model too, beside raw text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw
@@ -17,6 +17,8 @@ ones are never gold; one is shared where tags are learnt in one domain only or a
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,7 +28,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers import BiLSTM, Dropout, check_range
-from crossner_cli.multi_task import TASKS, MultiTaskInputs, MultiTaskTagger
+from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder
@@ -41,9 +43,10 @@ class CrossDomainLM(MultiTaskTagger):
     class Hyperparameters(MultiTaskInputs):
         """tasks: what is learnt, of target-ner, source-ner, target-lm, source-lm. generator: which BiLSTMs there are:
         full, one for each domain and task; domain, one for each domain; task, one for each task; none, one.
-        domain_size, task_size: of the vectors that they are generated from. negatives: words that the right one is
-        told from. lm_weight: of the language models. lm_text: what they read: raw text, the labelled sentences of their
-        domain (raw text where these are no task), or both. The others are those of ``multi-task-lstm``.
+        domain_size, task_size: values of the vectors that they are generated from. negatives: words that the right one
+        is told from. lm_weight: weight of the loss of the language models. lm_text: what they read: raw text, the
+        labelled sentences of their domain (raw text where these are no task), or both. lm_mixed: the language models of
+        both domains read the text of both. The others are those of ``multi-task-lstm``.
         """
 
         tasks: str = ",".join(TASKS)
@@ -54,6 +57,7 @@ class CrossDomainLM(MultiTaskTagger):
         target_weight: float = 2.0
         lm_weight: float = 1.0
         lm_text: Literal["both", "labelled", "raw"] = "both"
+        lm_mixed: bool = False
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -64,6 +68,11 @@ class CrossDomainLM(MultiTaskTagger):
                 raise CrossNERError(
                     f"words=none, tasks={self.tasks}: without words there are none to predict.",
                     hint="Set words=trained, or tasks=target-ner,source-ner.",
+                )
+            if self.lm_mixed and self.learns("lm") < 2:
+                raise CrossNERError(
+                    f"lm_mixed=true, tasks={self.tasks}: no two language models could read each other's text.",
+                    hint="Name target-lm and source-lm, or leave lm_mixed out.",
                 )
 
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
@@ -98,42 +107,50 @@ class CrossDomainLM(MultiTaskTagger):
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Of each domain the CRF's and that of both language models, where they read the batch; weighted sums."""
         words = self.encoder(batch)  # v, (B, W, D)
-        tasks = self._tasks(batch)
         terms: dict[str, Tensor] = {}
         for domain, rows in self.rows_by_domain(batch):
             mask = batch.word_mask[rows]
-            states = self._states(words[rows], mask, domain, tasks[0])  # (B, W, 2 H)
-            if NER in tasks:
-                assert batch.tags is not None
-                terms[self.term("tags", domain)] = self.tag_loss(states, batch.tags[rows], mask, domain)
-            if LM in tasks:
+            states: dict[Hashable, Tensor] = {}  # (B, W, 2 H) of each BiLSTM that reads the sentences
+            for reader, task in self._readers(batch, domain):
+                key = self._bilstm(reader, task)
+                if key not in states:
+                    states[key] = self._states(words[rows], mask, reader, task)
+                if task == NER:
+                    assert batch.tags is not None
+                    terms[self.term("tags", reader)] = self.tag_loss(states[key], batch.tags[rows], mask, reader)
+                    continue
                 assert self.language_model is not None and batch.word_ids is not None
-                if self.hyper.generator in ("full", "task") and tasks[0] != LM:
-                    states = self._states(words[rows], mask, domain, LM)
-                loss = language_model_loss(self.language_model, states, batch.word_ids[rows], mask)
-                terms[self.term("language", domain)] = self.hyper.lm_weight * loss
+                loss = language_model_loss(self.language_model, states[key], batch.word_ids[rows], mask)
+                name = self.term("language", reader)
+                terms[name] = terms.get(name, 0) + self.hyper.lm_weight * loss
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
         """Words of the domain; for the language models two predictions a word."""
-        tasks = self._tasks(batch)
-        return {
-            self.term(kind, domain): predictions * words
-            for domain, words in self.words_by_domain(batch).items()
-            for task, kind, predictions in ((NER, "tags", 1), (LM, "language", 2)) if task in tasks
-        }  # fmt: skip
+        units: Counter[str] = Counter()
+        for domain, words in self.words_by_domain(batch).items():
+            for reader, task in self._readers(batch, domain):
+                kind, predictions = (("tags", 1), ("language", 2))[task]
+                units[self.term(kind, reader)] += predictions * words
+        return dict(units)
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Those of theta^{d,ner}, whether or not it was ever trained as a whole."""
         return self._states(words, mask, domain, NER)
 
-    def _tasks(self, batch: Batch) -> tuple[int, ...]:
-        """The tasks that a batch is read for."""
-        if batch.is_raw:
-            return (LM,)
-        models = {("target-lm", "source-lm")[self.role_of(domain)] for domain, _ in self.rows_by_domain(batch)}
-        reads = self.hyper.lm_text != "raw" and models & set(self.hyper.task_names)
-        return (NER, LM) if reads else (NER,)
+    def _readers(self, batch: Batch, domain: int) -> list[tuple[int, int]]:
+        """Domain and task of what reads a domain's sentences of a batch: its tags, and language models."""
+        readers = [] if batch.is_raw else [(domain, NER)]
+        if batch.is_raw or self.hyper.lm_text != "raw":
+            models = (TARGET, SOURCE) if self.hyper.lm_mixed else (domain,)
+            names = self.hyper.task_names
+            readers += [(model, LM) for model in models if f"{ROLES[self.role_of(model)]}-lm" in names]
+        return readers
+
+    def _bilstm(self, domain: int, task: int) -> Hashable:
+        """What tells apart the BiLSTMs that there are."""
+        of = self.hyper.generator
+        return (domain if of in ("full", "domain") else None, task if of in ("full", "task") else None)
 
     def _states(self, words: Tensor, mask: Tensor, domain: int, task: int) -> Tensor:
         """The BiLSTM of a domain and a task, (B, W, 2 H), over its input, (B, W, D)."""
