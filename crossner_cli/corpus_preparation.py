@@ -19,10 +19,9 @@ Labelled = Mapping[str, LabelledDomain]
 
 
 def write_corpus(
-    folder: Path, options: PrepareData, labelled: Labelled, corpus: Sequence[Path], entities: Sequence[Path],
-    roles: tuple[str, ...] = ("target",),
-) -> Work[dict[str, Any]]:  # fmt: skip
-    """Write the corpus levels, without the sentences that taggers of these roles are selected and scored on.
+    folder: Path, options: PrepareData, labelled: Labelled, corpus: Sequence[Path], entities: Sequence[Path]
+) -> Work[dict[str, Any]]:
+    """Write the corpus levels, without the sentences that taggers of either domain are selected and scored on.
 
     An interrupted call leaves in ``folder/.selection`` what it has done, the text of a dump and the parts selected;
     the same call goes on from there.
@@ -30,10 +29,9 @@ def write_corpus(
     Args:
         folder: Where to write; weak labels go beside it.
         options: The options of ``prepare-data``.
-        labelled: The labelled domains by role.
+        labelled: The labelled domains by role; the sentences of their dev and test are left out.
         corpus: Files, folders and dumps.
         entities: Lists of names, RDF, or ``train``.
-        roles: Domains whose dev and test sentences are left out.
 
     Returns:
         What was read, dropped and selected.
@@ -47,7 +45,7 @@ def write_corpus(
         types = yield from choose_types(
             specialised_types(options, labelled), lists, are_asked=options.specialised_types is not None
         )
-        selection = _selection(folder, options, labelled, types, roles)
+        selection = _selection(folder, options, labelled, types)
         # What is wrong is told before hours of reading a dump, not after.
         if any(map(is_dump, corpus)):
             check_selection(lists.paths, selection)
@@ -59,10 +57,8 @@ def write_corpus(
     return found | {name: record for name, record in read.items() if record}
 
 
-def _selection(
-    folder: Path, options: PrepareData, labelled: Labelled, types: set[str] | None, roles: tuple[str, ...]
-) -> Selection:
-    held_out = [labelled[role].splits.get(split, []) for role in roles if role in labelled for split in ("dev", "test")]
+def _selection(folder: Path, options: PrepareData, labelled: Labelled, types: set[str] | None) -> Selection:
+    held_out = [domain.splits.get(split, []) for domain in labelled.values() for split in ("dev", "test")]
     return Selection(
         level=options.corpus_level,
         specialised_types=None if types is None else frozenset(types),

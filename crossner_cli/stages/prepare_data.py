@@ -167,9 +167,7 @@ def _prepare(
     source_levels: dict[str, Any] = {}
     if source_corpus:
         plain = dataclasses.replace(options, corpus_level="domain", wikipedia_category=[], weak_labels=False)
-        source_levels = yield from write_corpus(
-            folder / "source-corpus", plain, labelled, source_corpus, [], tuple(labelled)
-        )
+        source_levels = yield from write_corpus(folder / "source-corpus", plain, labelled, source_corpus, [])
     statistics = _statistics(labelled, folder / "corpus")
     warnings = data_warnings(domains, labelled, statistics, options)
     for warning in warnings:
