@@ -33,7 +33,7 @@ SHORTER = {
                       "READINGS": "frozen transformer"},
     "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune full"},
     "unsupervised_tables": {"SYSTEMS": "source self-train dann multi-cell-dictionary", "MAP_TYPES": ""},
-    "crossner_baselines": {"METHODS": "coach", "WORD_SIZE": "6"},
+    "crossner_baselines": {"METHODS": "coach multi-cell-lstm", "READINGS": "word", "WORD_SIZE": "6"},
 }  # fmt: skip
 
 
