@@ -12,8 +12,9 @@ from crossner_cli.tables import Block, Line, Table
 def export_tables(manifest: Manifest) -> list[Block]:
     """F1, speed and size of the tagger and of its graphs side by side."""
     result = manifest["result"]
-    seed = "" if result["seed"] is None else f", seed {result['seed']}"
-    headline = Line(f"{result['model']}{seed} as ONNX in {result['output']}", is_headline=True)
+    headline = Line(
+        f"{figures.with_seed(result['model'], result['seed'])} as ONNX in {result['output']}", is_headline=True
+    )
     if not result["sentences"]:
         sizes = [(each["name"], _megabytes(each)) for each in result["models"]]
         return [headline, Table("Nothing was measured (--split none)", ("model", "weights"), sizes)]

@@ -29,6 +29,11 @@ def p_value(number: float) -> str:
     return "< 0.001" if number < 0.001 else f"{number:.3f}"
 
 
+def with_seed(name: str, seed: object) -> str:
+    """A tagger's name with the seed that it was trained with, where it has one."""
+    return name if seed in (None, "-") else f"{name}, seed {seed}"
+
+
 def count(number: float | None) -> str:
     """A whole number with thousands separators."""
     return NOTHING if number is None else f"{number:,.0f}"

@@ -228,9 +228,8 @@ def frequent_table(record: Mapping[str, Any], of: str = "", limit: int | None = 
          str(error["sentence"]))
         for error in errors
     ]  # fmt: skip
-    seed = "" if record["shown_seed"] == "-" else f", seed {record['shown_seed']}"
     columns = ("times", "kind", "gold", "predicted", "first in sentence")
-    return Table(f"Most frequent errors{of}{seed}", columns, rows, texts=(1, 2, 3))
+    return Table(figures.with_seed(f"Most frequent errors{of}", record["shown_seed"]), columns, rows, texts=(1, 2, 3))
 
 
 def mention(entity: Mapping[str, str] | None) -> str:

@@ -15,8 +15,7 @@ MOST, LEAST = 3, 0.005
 def inspection_tables(manifest: Manifest) -> list[Block]:
     """A table for each sentence and kind of weights."""
     result = manifest["result"]
-    seed = "" if result["seed"] is None else f", seed {result['seed']}"
-    blocks: list[Block] = [Line(f"Inside {result['model']}{seed}", is_headline=True)]
+    blocks: list[Block] = [Line(f"Inside {figures.with_seed(result['model'], result['seed'])}", is_headline=True)]
     for number, sentence in enumerate(result["sentences"], start=1):
         for name, weights in sentence["weights"].items():
             blocks.append(_weights_table(f"Sentence {number}: {name}", sentence, weights))

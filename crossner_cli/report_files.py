@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.curves import Curves
-from crossner_cli.errors import CrossNERError
 from crossner_cli.markdown import to_markdown
 from crossner_cli.output_folder import output_folder
 from crossner_cli.plots import plot_curves
@@ -19,22 +18,6 @@ from crossner_cli.run_directory import Manifest, write_json
 REPORT, TABLE, CURVE_TABLE = "report.json", "report.csv", "curve.csv"
 COLUMNS = ("run", "stage", "model", "target", "split", "mode", "decoding", "method", "encoder", "start",
            "train_sentences", "corpus_share", "seed", "f1")  # fmt: skip
-
-
-def check_output(folder: Path, *, force: bool) -> None:
-    """Refuse, before any work, a folder that is not to be replaced.
-
-    Raises:
-        CrossNERError: It holds something else than a report, or a report and ``force`` is not given.
-    """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    if not (folder / REPORT).is_file():
-        raise CrossNERError(
-            f"--output {folder} exists and is no report (it has no {REPORT}).", hint="Give a folder of another name."
-        )
-    if not force:
-        raise CrossNERError(f"--output {folder} holds a report already.", hint="--force writes it anew.")
 
 
 def write_report(folder: Path, record: Manifest, curves: Curves | None, inside: Path | None = None) -> None:
@@ -49,7 +32,6 @@ def write_report(folder: Path, record: Manifest, curves: Curves | None, inside: 
     Raises:
         CrossNERError: A picture is asked for and matplotlib is not installed.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with output_folder(folder, REPORT, force=True) as draft:
         result = record["result"]
         result["written"] = [REPORT, TABLE, TEXT]

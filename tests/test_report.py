@@ -230,6 +230,9 @@ def test_dev_f1_of_each_epoch_needs_no_evaluation(tmp_path: Path) -> None:
 def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, two_targets: list[Path]) -> None:
     pytest.importorskip("matplotlib")
     output = tmp_path / "out" / "report"
+    with pytest.raises(CrossNERError, match="There is no folder"):
+        go(*two_targets, output=output)
+    output.parent.mkdir()
     result = go(*two_targets, x="epoch", baseline="linear", published=True, output=output)
     names = {"report.json", "report.csv", "report.md", "curve.csv", "curve-epoch.png", "curve-epoch.svg"}
     assert {path.name for path in output.iterdir()} == names == set(result["written"])
@@ -241,7 +244,7 @@ def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, 
     assert (output / "curve-epoch.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (output / "curve-epoch.svg").read_text()
     before = {path.name: path.read_bytes() for path in output.iterdir() if path.name != "report.json"}
-    with pytest.raises(CrossNERError, match="holds a report already"):
+    with pytest.raises(CrossNERError, match="report exists."):
         go(*two_targets, output=output)
     go(*two_targets, x="epoch", baseline="linear", published=True, output=output, force=True)
     assert before == {path.name: path.read_bytes() for path in output.iterdir() if path.name != "report.json"}
@@ -251,9 +254,9 @@ def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path, two_target
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     for force in (False, True):
-        with pytest.raises(CrossNERError, match=r"exists and is no report"):
+        with pytest.raises(CrossNERError, match=r"is none that this command made \(it has no report\.json\)"):
             go(*two_targets, output=tmp_path / "mine", force=force)
-    with pytest.raises(CrossNERError, match=r"exists and is no report"):
+    with pytest.raises(CrossNERError, match=r"is none that this command made \(it has no report\.json\)"):
         go(*two_targets, output=tmp_path / "mine" / "thesis.tex")
 
 

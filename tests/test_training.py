@@ -321,7 +321,7 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
     (draft / "checkpoint-1" / "step-15" / "model.safetensors").touch()
     resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
     assert resumed.returncode == 0, resumed.stderr
-    assert "killed seed 2: continues behind update " in resumed.stderr
+    assert "killed, seed 2: continues behind update " in resumed.stderr
     for folder in ("tagger-seed-1", "tagger-seed-2"):
         expected = tagger_weights(prepared_run, "whole", folder)
         found = tagger_weights(prepared_run, "killed", folder)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crossner_cli import figures
 from crossner_cli.calibration import (
     read_calibration,
     scored_entities,
@@ -162,7 +163,7 @@ def _score_tagger(
 ) -> Work[Scored]:
     """Tag, score in both modes, and write the predictions where this process is the one to write."""
     tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
-    task = f"{COMMAND} {trained.label}" + ("" if trained.seed is None else f" seed {trained.seed}")
+    task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
     began = time.perf_counter()
     tagged: list[Tagged] = yield from tag_with_progress(
         tagger, sentences, engine, batch_subwords=options.batch_subwords, task=task

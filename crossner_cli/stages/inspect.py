@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from crossner_cli import figures
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.inspection_record import Drawing, check_inside, look_inside
@@ -34,7 +35,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     _check(options, engine)
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     tagger = load_tagger(trained.folder, engine)
-    yield Notice(f"Inspecting {trained.label}" + ("" if trained.seed is None else f", seed {trained.seed}"))
+    yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
     with _open_output(options) as drawing:
         seen = yield from look_inside(tagger, run, options, engine, drawing)
         record = {

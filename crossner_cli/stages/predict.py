@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crossner_cli import __version__
+from crossner_cli import __version__, figures
 from crossner_cli.calibration import Calibration, read_calibration
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -76,6 +76,16 @@ class Counted:
             "reading": dict(self.reading),
         }
 
+    def to_record(self, seconds: float) -> dict[str, Any]:
+        """What the record of the command tells, given the seconds that tagging took."""
+        return {
+            **self.totals.to_json(),
+            **{name: self.reading[name] for name in READING},
+            "words_before": self.words_before,
+            "seconds": round(seconds, 2),
+            "words_per_second": round(self.new_words / max(seconds, 1e-9)),
+        }
+
 
 def run(
     run: RunDirectory,
@@ -129,28 +139,23 @@ def run(
     seconds = time.perf_counter() - started
     for kind, count in repairs.counts.items():
         yield Notice(f"{kind}: {count} (first: {', '.join(repairs.examples[kind])})")
-    result = {
-        "model": trained.label,
-        "folder": str(trained.folder),
-        "seed": trained.seed,
-        "domain": domain,
-        "output": None if options.output is None else str(options.output),
-        "format": name,
-        "calibrated": calibration is not None,
-        **counted.totals.to_json(),
-        "repairs": dict(repairs.counts),
-        **{name: counted.reading[name] for name in READING},
-        "is_complete": not output.is_closed,
-        "words_before": counted.words_before,
-        "seconds": round(seconds, 2),
-        "words_per_second": round(counted.new_words / max(seconds, 1e-9)),
-    }
     return {
         "stage": COMMAND,
         "name": options.name or COMMAND,
         "options": options.record(),
         "inputs": {trained.label: trained.digest},
-        "result": result,
+        "result": {
+            "model": trained.label,
+            "folder": str(trained.folder),
+            "seed": trained.seed,
+            "domain": domain,
+            "output": None if options.output is None else str(options.output),
+            "format": name,
+            "calibrated": calibration is not None,
+            **counted.to_record(seconds),
+            "repairs": dict(repairs.counts),
+            "is_complete": not output.is_closed,
+        },
         "versions": versions(),
         "seconds": round(time.perf_counter() - began, 1),
     }
@@ -230,10 +235,9 @@ def _check_output(output: Path, options: Predict, *, wants_folder: bool) -> None
 
 
 def _describe(trained: TrainedTagger, domain: str, tag_set: TagSet) -> str:
-    seed = "" if trained.seed is None else f", seed {trained.seed}"
     dev = "" if trained.dev_f1 is None else f", dev F1 {trained.dev_f1:.2f}"
     types = ", ".join(tag_set.domains[domain])
-    return f"Tagging with {trained.label}{seed}{dev}: the types of {domain} ({types})."
+    return f"Tagging with {figures.with_seed(trained.label, trained.seed)}{dev}: the types of {domain} ({types})."
 
 
 def _describe_scores(calibration: Calibration | None, options: Predict) -> str:

@@ -14,10 +14,11 @@ from crossner_cli.curves import draw_curves
 from crossner_cli.errors import CrossNERError
 from crossner_cli.measured import Found, Measured, places_of, read_runs
 from crossner_cli.options import Report
+from crossner_cli.output_folder import check_output
 from crossner_cli.plots import check_plots
 from crossner_cli.progress import Progress, Work
 from crossner_cli.published import Way, published_results, way_of
-from crossner_cli.report_files import check_output, write_report
+from crossner_cli.report_files import REPORT, write_report
 from crossner_cli.run_directory import Manifest
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
 
         check_inside(options, engine, COMMAND)
     if options.output is not None:
-        check_output(options.output, force=options.force)
+        check_output(options.output, REPORT, force=options.force)
         if options.x is not None or engine is not None:
             check_plots()
     paths = options.runs or [options.run]

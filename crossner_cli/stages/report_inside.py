@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from crossner_cli import figures
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.inspection import methods_with_weights
@@ -45,7 +46,7 @@ def look_inside_runs(
         if options.sentence and method not in weighing:
             left_out.append(f"{name} ({method})")
             continue
-        yield Notice(f"Looking inside {name}" + ("" if trained.seed is None else f", seed {trained.seed}"))
+        yield Notice(f"Looking inside {figures.with_seed(name, trained.seed)}")
         drawing = None if folder is None else Drawing(folder / f"{number}-{trained.label}", FORMATS)
         if drawing is not None:
             drawing.folder.mkdir(parents=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_cli import figures
 from crossner_cli.allocator import keep_freed_memory
 from crossner_cli.calibration import ENTRY as CALIBRATION
 from crossner_cli.calibration import fit_calibration, scored_entities
@@ -198,7 +199,7 @@ def _train_seed(
     seed: int, folder: Path,
 ) -> Work[dict[str, Any]]:  # fmt: skip
     """Train one tagger, or take up one that an interrupted command had finished."""
-    task = f"{stage.name} seed {seed}"
+    task = figures.with_seed(stage.name, seed)
     done, checkpoints = folder / "training.json", Checkpoints(stage.draft / f"checkpoint-{seed}")
     if done.is_file():
         if engine.is_main:
