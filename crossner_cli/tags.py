@@ -136,6 +136,11 @@ class TagSet:
     def __len__(self) -> int:
         return len(self.tags)
 
+    def type_numbers(self) -> list[int]:
+        """The type of each tag, (K,): 0 for O, k for the k-th of ``types``."""
+        numbers = {entity_type: number for number, entity_type in enumerate(self.types, start=1)}
+        return [0 if tag == OUTSIDE else numbers[split_tag(tag)[1]] for tag in self.tags]
+
     def of(self, domain: str) -> list[bool]:
         """Tell for each tag, (K,), whether the domain uses it. A domain unknown to the set uses all."""
         types = self.domains.get(domain, self.types)

@@ -24,7 +24,11 @@ RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-10}
-SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm co-ner mix-data full pgn grad multi-cell-target multi-cell multi-cell-no-losses}
+# Sizes of the table's larger BiLSTMs are not told: these have the parameters of the multi-cell LSTM on BioNLP.
+STACKED=${STACKED:-8}
+EXPANDED=${EXPANDED:-420}
+SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm co-ner mix-data full pgn grad multi-cell-target multi-cell \
+  multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses stacked expanded}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
 
 data=(--source "$SOURCE" --target "$TARGET")
@@ -69,7 +73,11 @@ for system in $SYSTEMS; do
     grad) train+=(--method multi-task-lstm --set adversary=grad) ;;
     multi-cell-target) train=(finetune --method multi-cell-lstm --set tasks=target-ner) ;;
     multi-cell) train+=(--method multi-cell-lstm) ;;
+    multi-cell-no-entity) train+=(--method multi-cell-lstm --set entity_weight=0) ;;
+    multi-cell-no-attention) train+=(--method multi-cell-lstm --set attention_weight=0) ;;
     multi-cell-no-losses) train+=(--method multi-cell-lstm --set entity_weight=0 --set attention_weight=0) ;;
+    stacked) train+=(--method multi-task-lstm --set lstm_layers="$STACKED") ;;
+    expanded) train+=(--method multi-task-lstm --set lstm_size="$EXPANDED") ;;
     *) echo "There is no system $system." >&2 && exit 2 ;;
   esac
   crossner "${train[@]}" "${all[@]}" --name "$system"

@@ -2,7 +2,7 @@
 # News labels, raw text of the target, no target label: self-training, DANN, cross-domain language models, multi-cell LSTM.
 # Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), table 3. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
-# (without, the news sentences themselves); DICTIONARY, names with types of the target, for multi-cell-dictionary.
+# (without, the news sentences themselves); DICTIONARY, names with types of the target, for the last systems and lm-dictionary.
 # Differs: crossner's optimiser and epochs. The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo
 # (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told.
 set -euo pipefail
@@ -22,7 +22,8 @@ RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
-SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full multi-cell multi-cell-dictionary}
+SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full lm lm-dictionary multi-cell-source multi-cell \
+  multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
 
 data=(--target "$TARGET" --corpus "$CORPUS" --corpus-level domain)
@@ -35,6 +36,11 @@ if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)
 cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm)
+weights=(--set entity_weight=0.1 --set attention_weight=0.5)
+lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source-ner,target-lm --set lm_text=raw)
+names=()
+if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
+needs_names() { : "${DICTIONARY:?names no list of names}"; }
 
 # The first tagger labels the target's raw text, which is then learnt together with the news.
 self_train() {
@@ -67,11 +73,13 @@ for system in $SYSTEMS; do
       ;;
     dann) train+=(--method multi-task-lstm --set tasks=source-ner,target-lm --set adversary=dann) ;;
     full) train+=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm) ;;
-    multi-cell) train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0.5) ;;
-    multi-cell-dictionary)
-      train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0.5)
-      train+=(--dictionary "${DICTIONARY:?names no list of names}")
-      ;;
+    lm) train=("${lm[@]}") ;;
+    lm-dictionary) needs_names && train=("${lm[@]}" --set entity_weight=0.1 "${names[@]}") ;;
+    multi-cell-source) train=(pretrain-source --method multi-cell-lstm --set tasks=source-ner "${weights[@]}") ;;
+    multi-cell) train=("${cells[@]}" "${weights[@]}") ;;
+    multi-cell-dictionary) needs_names && train=("${cells[@]}" "${weights[@]}" "${names[@]}") ;;
+    multi-cell-no-entity) needs_names && train=("${cells[@]}" "${weights[@]}" --set entity_weight=0 "${names[@]}") ;;
+    multi-cell-no-attention) needs_names && train=("${cells[@]}" "${weights[@]}" --set attention_weight=0 "${names[@]}") ;;
     *) echo "There is no system $system." >&2 && exit 2 ;;
   esac
   crossner "${train[@]}" "${all[@]}" --name "$system"

@@ -102,7 +102,8 @@ def test_an_update_reads_a_batch_of_each_task(settings, streams):
         ("tasks=target-ner,target-ner", "'target-ner', more than once"), ("tasks=target-lm", "no tags are learnt"),
         ("words=none", "without words there are none to predict"), ("lstm_size=0", "lstm_size=0"),
         ("domain_size=0", "domain_size=0"), ("task_size=-1", "task_size=-1"), ("negatives=0", "negatives=0"),
-        ("lm_weight=-1", "lm_weight"), ("source_weight=nan", "source_weight"), ("target_weight=inf", "target_weight"),
+        ("lm_weight=-1", "lm_weight"), ("entity_weight=-1", "entity_weight"),
+        ("source_weight=nan", "source_weight"), ("target_weight=inf", "target_weight"),
         ("generator=both", "full or domain or task or none"), ("lm_text=none", "both or labelled or raw"),
     ],
 )  # fmt: skip
@@ -241,8 +242,26 @@ def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_
             assert set(tagger.loss(batch)) == set(tagger.units(batch)) == {f"{kind} {role}" for kind in kinds}
 
 
+def test_words_that_have_a_label_are_told_their_types_where_it_is_wanted():
+    """BILSTM+LM+DICT: a linear map of what the tags are told from; words without a label teach nothing."""
+    tagger = given("entity_weight=0.5", "generator=none", "tasks=source-ner,target-lm")
+    assert CrossDomainLM.learns_from_dictionary(tagger.hyper)
+    tags = torch.full_like(TARGET_LM.word_ids, UNLABELLED)
+    labelled = dataclasses.replace(TARGET_LM, tags=tags)
+    assert not tagger.loss(labelled)["entity target"].detach().any()
+    tags[0, 0], tags[2, 0] = TAG_SET.to_ids([TAG_SET.tags[1], "O"])
+    states = tagger.tag_states(tagger.encoder.vectors, TARGET_LM.word_mask, TARGET)
+    chances = tagger.entity_score(states).log_softmax(dim=-1)
+    expected = -0.5 * (chances[0, 0, 1] + chances[2, 0, 0])
+    torch.testing.assert_close(tagger.loss(labelled)["entity target"], expected)
+    assert tagger.units(labelled) == {"entity target": 15, "language target": 30}, "as multi-cell-lstm divides"
+    assert set(tagger.loss(TARGET_LM)) == {"language target"}, "raw text without a dictionary"
+    assert set(tagger.loss(SOURCE_NER)) == set(tagger.units(SOURCE_NER)) == {"tags source", "entity source"}
+
+
 def test_labels_of_a_dictionary_on_raw_text_are_not_read():
     tagger = given()
+    assert not CrossDomainLM.learns_from_dictionary(tagger.hyper)
     labelled = dataclasses.replace(TARGET_LM, tags=torch.full_like(TARGET_LM.word_ids, UNLABELLED))
     assert torch.equal(tagger.loss(labelled)["language target"], tagger.loss(TARGET_LM)["language target"])
     assert list(tagger.loss(labelled)) == ["language target"]

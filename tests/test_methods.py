@@ -51,9 +51,10 @@ def make_tagger(folder: Path, method: str, tag_set: TagSet = TAG_SET, *settings:
 
 
 def small_sizes(kind: type[Tagger]) -> list[str]:
-    """Settings that keep recurrences small enough to be tried quickly."""
-    fields = {field.name for field in dataclasses.fields(kind.Hyperparameters)}
-    return [f"{name}=16" for name in ("lstm_size", "label_size", "expert_size") if name in fields]
+    """Settings that keep recurrences small enough to be tried quickly, and have words told their types."""
+    fields = {field.name: field.default for field in dataclasses.fields(kind.Hyperparameters)}
+    sizes = [f"{name}=16" for name in ("lstm_size", "label_size", "expert_size") if name in fields]
+    return [*sizes, "entity_weight=0.5"] if fields.get("entity_weight") == 0 else sizes
 
 
 def make_encoder_of(kind: type[Tagger], hyper: Any, folder: Path) -> Encoder:

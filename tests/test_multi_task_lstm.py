@@ -113,6 +113,15 @@ def test_the_domains_share_the_bilstm_and_have_a_crf_each():
             assert (gradient is None) == name.startswith(f"tag_layers.{1 - domain}"), name
 
 
+def test_layers_stand_one_above_the_other_and_are_not_generated():
+    one, three = (given(*settings, method="multi-task-lstm") for settings in ((), ("lstm_layers=3",)))
+    assert three.lstm.lstm.num_layers == 3 and three.lstm.output_dim == one.lstm.output_dim
+    assert three.lstm.lstm.input_size == one.lstm.lstm.input_size
+    with pytest.raises(CrossNERError, match="lstm_layers=2, generator=domain: one layer is generated") as caught:
+        read_settings(MultiTaskLSTM, ["lstm_layers=2", "generator=domain"])
+    assert caught.value.hint
+
+
 def test_a_generator_gives_each_domain_a_bilstm_of_its_own():
     tagger = made("generator=domain", tag_set=SAME_TYPES)
     assert len(tagger.tag_layers) == 1

@@ -5,7 +5,8 @@ are settings: STM-TARGET tasks=target-ner generator=none, STM-SOURCE likewise wi
 tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO-NER tasks=target-ner,source-ner
 generator=domain, CO-LM tasks=target-ner,target-lm generator=task, FINETUNE STM-TARGET --start-from STM-SOURCE (types
 that both have keep their rows of the CRF, too), MIX-DATA lm_mixed=true. Without labels of the target:
-tasks=source-ner,target-lm,source-lm.
+tasks=source-ner,target-lm,source-lm. BILSTM+LM of Jia and Zhang (2020) is tasks=source-ner,target-lm generator=none,
+their BILSTM+LM+DICT has entity_weight and --dictionary beside that.
 Differs: a domain's loss is divided by its words, not by its sentences; the weights are those of the
 authors' first code, as the paper prints none. As in that code, the labelled sentences of a domain are read by its
 language model too, beside raw text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw
@@ -22,14 +23,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers import BiLSTM, Dropout, check_range
 from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
-from crossner_cli.subwords import Batch
+from crossner_cli.subwords import UNLABELLED, Batch
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder
 
@@ -39,6 +42,9 @@ NER, LM = 0, 1  # numbers of the tasks
 class CrossDomainLM(MultiTaskTagger):
     """theta = W (x) I^D (x) I^T is the BiLSTM's of domain d and task t; a CRF and two language models read it."""
 
+    type_dimensions = dict.fromkeys(("entity_score.weight", "entity_score.bias"), (0,))
+    type_of_tag: Tensor
+
     @dataclass(frozen=True)
     class Hyperparameters(MultiTaskInputs):
         """tasks: what is learnt, of target-ner, source-ner, target-lm, source-lm. generator: which BiLSTMs there are:
@@ -46,7 +52,8 @@ class CrossDomainLM(MultiTaskTagger):
         domain_size, task_size: values of the vectors that they are generated from. negatives: words that the right one
         is told from. lm_weight: weight of the loss of the language models. lm_text: what they read: raw text, the
         labelled sentences of their domain (raw text where these are no task), or both. lm_mixed: the language models of
-        both domains read the text of both. The others are those of ``multi-task-lstm``.
+        both domains read the text of both. entity_weight: weight of telling the types of words, of a dictionary's in
+        raw text and of labelled ones, 0 leaves it out. The others are those of ``multi-task-lstm``.
         """
 
         tasks: str = ",".join(TASKS)
@@ -58,12 +65,14 @@ class CrossDomainLM(MultiTaskTagger):
         lm_weight: float = 1.0
         lm_text: Literal["both", "labelled", "raw"] = "both"
         lm_mixed: bool = False
+        entity_weight: float = 0.0
 
         def __post_init__(self) -> None:
             super().__post_init__()
             for name in ("domain_size", "task_size", "negatives"):
                 check_range(name, getattr(self, name), 1)
             check_range("lm_weight", self.lm_weight, 0)
+            check_range("entity_weight", self.entity_weight, 0)
             if self.words == "none" and self.learns("lm"):
                 raise CrossNERError(
                     f"words=none, tasks={self.tasks}: without words there are none to predict.",
@@ -89,6 +98,14 @@ class CrossDomainLM(MultiTaskTagger):
         if hyper.learns("lm"):
             words = len(encoder.vocabulary.words) + 1
             self.language_model = SampledSoftmax(words, hyper.lstm_size, hyper.negatives)
+        if hyper.entity_weight:
+            self.entity_score = nn.Linear(2 * hyper.lstm_size, 1 + len(tag_set.types))  # O is one
+            self.register_buffer("type_of_tag", torch.tensor(tag_set.type_numbers()), persistent=False)
+
+    @classmethod
+    def learns_from_dictionary(cls, hyper: Any) -> bool:
+        """Where telling types is switched on."""
+        return bool(hyper.entity_weight)
 
     @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:
@@ -111,41 +128,52 @@ class CrossDomainLM(MultiTaskTagger):
         for domain, rows in self.rows_by_domain(batch):
             mask = batch.word_mask[rows]
             states: dict[Hashable, Tensor] = {}  # (B, W, 2 H) of each BiLSTM that reads the sentences
-            for reader, task in self._readers(batch, domain):
+            for reader, kind in self._readers(batch, domain):
+                task = LM if kind == "language" else NER
                 key = self._bilstm(reader, task)
                 if key not in states:
                     states[key] = self._states(words[rows], mask, reader, task)
                 if task == NER:
                     assert batch.tags is not None
-                    terms[self.term("tags", reader)] = self.tag_loss(states[key], batch.tags[rows], mask, reader)
+                    read = self.tag_loss if kind == "tags" else self._type_loss
+                    terms[self.term(kind, reader)] = read(states[key], batch.tags[rows], mask, reader)
                     continue
                 assert self.language_model is not None and batch.word_ids is not None
                 loss = language_model_loss(self.language_model, states[key], batch.word_ids[rows], mask)
-                name = self.term("language", reader)
+                name = self.term(kind, reader)
                 terms[name] = terms.get(name, 0) + self.hyper.lm_weight * loss
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words of the domain; for the language models two predictions a word."""
+        """Words of the domain, with a label or not; for the language models two predictions a word."""
         units: Counter[str] = Counter()
         for domain, words in self.words_by_domain(batch).items():
-            for reader, task in self._readers(batch, domain):
-                kind, predictions = (("tags", 1), ("language", 2))[task]
-                units[self.term(kind, reader)] += predictions * words
+            for reader, kind in self._readers(batch, domain):
+                units[self.term(kind, reader)] += 2 * words if kind == "language" else words
         return dict(units)
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Those of theta^{d,ner}, whether or not it was ever trained as a whole."""
         return self._states(words, mask, domain, NER)
 
-    def _readers(self, batch: Batch, domain: int) -> list[tuple[int, int]]:
-        """Domain and task of what reads a domain's sentences of a batch: its tags, and language models."""
-        readers = [] if batch.is_raw else [(domain, NER)]
+    def _readers(self, batch: Batch, domain: int) -> list[tuple[int, str]]:
+        """Domain and kind of the losses that a domain's sentences of a batch are read for."""
+        readers = [] if batch.is_raw else [(domain, "tags")]
+        if self.hyper.entity_weight and batch.tags is not None:
+            readers.append((domain, "entity"))
         if batch.is_raw or self.hyper.lm_text != "raw":
             models = (TARGET, SOURCE) if self.hyper.lm_mixed else (domain,)
             names = self.hyper.task_names
-            readers += [(model, LM) for model in models if f"{ROLES[self.role_of(model)]}-lm" in names]
+            readers += [(model, "language") for model in models if f"{ROLES[self.role_of(model)]}-lm" in names]
         return readers
+
+    def _type_loss(self, states: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
+        """Cross-entropy of the types of the words that have a label, given states, (B, W, 2 H), with its weight."""
+        known = mask & (tags != UNLABELLED)
+        scores = self.entity_score(states[known])  # (words, 1 + types)
+        loss = functional.cross_entropy(scores, self.type_of_tag[tags[known]], reduction="sum")
+        weight: float = self.hyper.entity_weight
+        return weight * loss
 
     def _bilstm(self, domain: int, task: int) -> Hashable:
         """What tells apart the BiLSTMs that there are."""

@@ -28,7 +28,7 @@ from crossner_cli.methods import Weights
 from crossner_cli.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
 from crossner_cli.multi_task import MultiTaskInputs, MultiTaskTagger
 from crossner_cli.subwords import UNLABELLED, Batch
-from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder
 
 
@@ -72,11 +72,11 @@ class MultiCellTagger(MultiTaskTagger):
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
-        types, alike = ("O", *tag_set.types), hyper.cells == "alike"
+        types, alike = 1 + len(tag_set.types), hyper.cells == "alike"  # O is one
         attentions = 2 if hyper.attention == "domain" else 1
-        self.lstm = MultiCellLSTM(encoder.output_dim, hyper.lstm_size, len(types), attentions, alike=alike)
+        self.lstm = MultiCellLSTM(encoder.output_dim, hyper.lstm_size, types, attentions, alike=alike)
         self.dropout = Dropout(hyper.dropout)
-        self.type_score = nn.Linear(self.lstm.output_dim, len(types))  # w_k and b_k
+        self.type_score = nn.Linear(self.lstm.output_dim, types)  # w_k and b_k
         if alike:
             with torch.no_grad():
                 for value in self.type_score.parameters():
@@ -87,8 +87,7 @@ class MultiCellTagger(MultiTaskTagger):
             count = len(encoder.vocabulary.words) + 1
             self.language_model = SampledSoftmax(count, hyper.lstm_size, hyper.negatives, correct=False)
         self.register_buffer("runs", torch.tensor(types_by_domain(tag_set)), persistent=False)
-        numbers = [types.index(split_tag(tag)[1] or "O") for tag in tag_set.tags]
-        self.register_buffer("type_of_tag", torch.tensor(numbers), persistent=False)
+        self.register_buffer("type_of_tag", torch.tensor(tag_set.type_numbers()), persistent=False)
 
     @classmethod
     def learns_from_dictionary(cls, hyper: Any) -> bool:

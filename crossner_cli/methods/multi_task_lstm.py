@@ -11,7 +11,8 @@ all domains have the same types or tags are learnt in one domain only (crf=domai
 discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient is multiplied
 by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the states; its
 schedule counts updates, up to adversary_warmup, since a method is not told how long it is trained, and goes on where a
-start left off. The CRF knows the tags of all domains, as in ``cross-domain-lm``.
+start left off. The CRF knows the tags of all domains, as in ``cross-domain-lm``. Sizes of STACKED BILSTMS
+(lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and Zhang (2020) are not told.
 """
 
 from __future__ import annotations
@@ -49,13 +50,15 @@ class MultiTaskLSTM(MultiTaskTagger):
     @dataclass(frozen=True)
     class Hyperparameters(MultiTaskInputs):
         """What is read, as in ``WordInputs``. tasks: what is learnt, of target-ner, source-ner, and of target-lm,
-        source-lm, whose raw text the adversary reads. generator: domain generates the BiLSTM's parameters from a vector
+        source-lm, whose raw text the adversary reads. lstm_layers: of the BiLSTM, one above the other; more than one
+        with generator=none only. generator: domain generates the BiLSTM's parameters from a vector
         of the domain. domain_size: values of that vector. adversary: what tells the domains apart while the BiLSTM
         learns that it cannot: grad, dann or none. adversary_weight: weight of its loss. adversary_warmup: updates until
         dann has its full effect. focal_alpha: weight of the source in grad's loss, the target has the rest;
         focal_gamma: how much less sentences weigh that are easy. The others are as in ``MultiTaskInputs``.
         """
 
+        lstm_layers: int = 1
         generator: Literal["none", "domain"] = "none"
         domain_size: int = 16
         adversary: Literal["none", "grad", "dann"] = "none"
@@ -66,6 +69,12 @@ class MultiTaskLSTM(MultiTaskTagger):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+            check_range("lstm_layers", self.lstm_layers, 1)
+            if self.lstm_layers > 1 and self.generator != "none":
+                raise CrossNERError(
+                    f"lstm_layers={self.lstm_layers}, generator={self.generator}: one layer is generated.",
+                    hint="Set lstm_layers=1 or generator=none.",
+                )
             check_range("domain_size", self.domain_size, 1)
             check_range("adversary_weight", self.adversary_weight, 0)
             check_range("adversary_warmup", self.adversary_warmup, 1)
@@ -89,7 +98,7 @@ class MultiTaskLSTM(MultiTaskTagger):
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         size = hyper.lstm_size
-        self.lstm: BiLSTM | GeneratedBiLSTM = BiLSTM(encoder.output_dim, size)
+        self.lstm: BiLSTM | GeneratedBiLSTM = BiLSTM(encoder.output_dim, size, hyper.lstm_layers, hyper.dropout)
         if hyper.generator == "domain":
             self.lstm = GeneratedBiLSTM(encoder.output_dim, size, domains=2, domain_size=hyper.domain_size)
         self.dropout = Dropout(hyper.dropout)
