@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 LONGEST_HEADING = 20
 Row = tuple[str, ...]
@@ -58,3 +59,10 @@ def short_names(labels: Iterable[str]) -> dict[str, str]:
         label: next(("/".join(own[-length:]) for length in range(1, len(own)) if is_alone(label, length)), label)
         for label, own in parts.items()
     }  # fmt: skip
+
+
+def renamed(
+    records: Iterable[Mapping[str, Any]], fields: Sequence[str], names: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Records with what some of their fields hold called otherwise, where there is another name for it."""
+    return [{**record, **{field: names.get(record[field], record[field]) for field in fields}} for record in records]

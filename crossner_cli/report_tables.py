@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.blocks import Block, Line, Row, Table, heading
+from crossner_cli.blocks import Block, Line, Row, Table, heading, renamed, short_names
 from crossner_cli.comparison_tables import comparison_tables
 from crossner_cli.inspection_tables import inspection_tables
 from crossner_cli.published import PAPERS, RELABELLED
@@ -25,7 +25,12 @@ def report_tables(manifest: Record, *, is_short: bool = True) -> list[Block]:
         manifest: Of the report.
         is_short: Of published rows show only those of the methods and regimes that were measured.
     """
-    result = manifest["result"]
+    shown = short_names(dict.fromkeys(model["model"] for model in manifest["result"]["models"]))
+    result = {
+        **manifest["result"],
+        "models": renamed(manifest["result"]["models"], ("model",), shown),
+        "comparisons": renamed(manifest["result"]["comparisons"], ("model", "against"), shown),
+    }
     blocks: list[Block] = []
     if result["comparisons"]:
         blocks += comparison_tables(result["comparisons"], _details(result))
@@ -38,6 +43,7 @@ def report_tables(manifest: Record, *, is_short: bool = True) -> list[Block]:
     for seen in result["inside"]:
         place = f"{result['output']}/{INSIDE}/{seen['folder']}"
         blocks += inspection_tables({"result": {**seen, "output": place}})
+    blocks += [Line(f"{name} is {label}") for label, name in shown.items() if name != label]
     blocks += [Line(f"Note: {note}") for note in result["notes"]]
     if result["written"]:
         files = [name for name in result["written"] if not name.startswith(f"{INSIDE}/")]  # told with their taggers

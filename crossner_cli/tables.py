@@ -10,7 +10,7 @@ from crossner_cli.blocks import Block as Block
 from crossner_cli.blocks import Line as Line
 from crossner_cli.blocks import Row as Row
 from crossner_cli.blocks import Table as Table
-from crossner_cli.blocks import heading, short_names
+from crossner_cli.blocks import heading, renamed, short_names
 from crossner_cli.comparison_tables import comparison_tables
 from crossner_cli.report_tables import report_tables
 from crossner_cli.run_directory import Manifest
@@ -308,7 +308,11 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
     lines += [f"Warning: {warning}" for warning in result["warnings"]]
     comparisons = result.get("comparisons", [])
     return [
-        *(comparison_tables(comparisons, "comparisons in scores.json") if comparisons else []),
+        *(
+            comparison_tables(renamed(comparisons, ("model", "against"), shown), "comparisons in scores.json")
+            if comparisons
+            else []
+        ),
         Line(f"F1 {_spread(models[best]['f1'])} on {place}{is_best}", is_headline=True),
         _scores(
             models, f"{place}: {figures.count(result['sentences'])} sentences, {figures.count(result['words'])} words"

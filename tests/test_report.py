@@ -77,6 +77,20 @@ def test_models_are_rows_and_targets_columns(two_targets: list[Path]) -> None:
     assert isinstance(first, Line) and first.is_headline and "the best of 4" in first.text
 
 
+def test_models_given_by_path_are_called_by_the_end_of_it_and_named_whole_below(tmp_path: Path) -> None:
+    labels = {"linear": tags(0.4, 1), "/far/away/linear": tags(0.2, 1)}
+    run = make_run(tmp_path / "run", labels)
+    for baseline in ("away/linear", "/far/away/linear"):
+        result = go(run, baseline=baseline)
+        assert [one["against"] for one in result["comparisons"]] == ["/far/away/linear"], "files keep the whole path"
+        blocks = report_tables({"result": result})
+        text = lines_of(blocks)
+        assert "against away/linear" in text and "away/linear is /far/away/linear" in text
+        assert [row[0] for row in table_of(result, "test F1, mean").rows] == ["linear", "away/linear"]
+    with pytest.raises(CrossNERError, match=r"there are: linear, away/linear"):
+        go(run, baseline="mine")
+
+
 def test_a_folder_of_runs_stands_for_them_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for count in (100, 10, 20):
         make_run(tmp_path / str(count), {"linear": tags(1 / count, 1)}, train=count)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossner_cli.blocks import short_names
 from crossner_cli.curves import draw_curves
 from crossner_cli.errors import CrossNERError
 from crossner_cli.measured import Found, Measured, places_of, read_runs
@@ -146,9 +147,10 @@ def _pairs(models: Sequence[Measured], options: Report) -> Iterator[Pair]:
         if len(models) == 2 and _kind(models[0]) == _kind(models[1]):
             yield models[1], models[0]
         return
-    baselines = [model for model in models if options.baseline in _names_of(model)]
+    shown = short_names(dict.fromkeys(model.model.label for model in models))  # as tables call them
+    baselines = [model for model in models if options.baseline in (shown[model.model.label], *_names_of(model))]
     if not baselines:
-        names = ", ".join(dict.fromkeys(model.model.label for model in models)) or "none"
+        names = ", ".join(shown.values()) or "none"
         raise CrossNERError(
             f"--baseline {options.baseline!r} is none of the models (there are: {names}).",
             hint="Give a model's name, STAGE/NAME with the evaluate stage's, RUN/NAME or RUN/STAGE/NAME.",
