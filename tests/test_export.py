@@ -17,6 +17,7 @@ from test_methods import TAG_SET, make_tagger, some_sentences
 from test_pipeline import QUICK, crossner
 from typer.testing import CliRunner
 
+from crossner_cli.calibration import Calibration
 from crossner_cli.cli import app
 from crossner_cli.data import Sentence
 from crossner_cli.engine import Engine, start_engine
@@ -27,6 +28,7 @@ from crossner_cli.readers import read_domain
 from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tagging import tag
 
+CALIBRATION = Calibration(1.5, -0.5, 8, 6)
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -39,6 +41,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder = make_encoder(place / "encoder", num_hidden_layers=1)
     for method in ("linear", "crf"):
         save_tagger(make_tagger(encoder, method, TAG_SET), place / method)
+    described = json.loads((place / "linear" / "tagger.json").read_text())
+    described["calibration"] = CALIBRATION.to_json()
+    (place / "linear" / "tagger.json").write_text(json.dumps(described))
     (place / "data").mkdir()
     long = "anna\tB-person\nvisited\tO\n" * 150
     for split in ("train", "dev"):
@@ -105,6 +110,12 @@ def test_the_folder_holds_what_other_runtimes_read(place: Path, engine: Engine) 
         assert given == tag(tagger, [Sentence(sentence.words)], engine)[0].tags
     kinds = {value.data_type for value in onnx.load(folder / "model_quantized.onnx").graph.initializer}
     assert onnx.TensorProto.INT8 in kinds, "weights are in int8"
+
+
+def test_the_calibration_goes_with_the_graph(place: Path) -> None:
+    record = json.loads((place / "run" / "export" / "export.json").read_text())
+    assert record["result"]["calibration"] == CALIBRATION.to_json()
+    assert "sigmoid(slope * log(p / (1 - p)) + intercept)" in (place / "run" / "export" / "README.md").read_text()
 
 
 def test_f1_speed_and_size_are_measured_side_by_side(place: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from crossner_cli import figures
+from crossner_cli.calibration import read_calibration
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -51,7 +52,9 @@ This folder holds no weights for PyTorch: what a card says above of use is of th
 `model.onnx` holds the graph in fp32, `model_quantized.onnx`, where it is there, in int8. Inputs are `input_ids` and
 `attention_mask`, the output `logits` has one score a tag for each subword; `id2label` in `config.json` names the tags.
 `crossner` gives a word the scores of its first subword, leaves out tags of other domains, takes the likeliest legal
-sequence and reads long sentences in windows; a reader of the graph has to do the same for the same tags.
+sequence and reads long sentences in windows; a reader of the graph has to do the same for the same tags. Where
+`export.json` has a `calibration`, an entity is right with probability `sigmoid(slope * log(p / (1 - p)) + intercept)`,
+p being the lowest probability among the tags of its words.
 
 ```python
 import onnxruntime, transformers
@@ -101,6 +104,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     require_onnx()
     check_output(output, RECORD, force=options.force)
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
+    calibration = read_calibration(trained.folder)
     sentences = _sentences(run, options)
     exact = dataclasses.replace(engine, precision="fp32")
     tagger = check_exportable(load_tagger(trained.folder, exact), trained.folder)
@@ -130,7 +134,8 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
                 "model": trained.label, "seed": trained.seed, "output": str(output),
                 **describe_mode("conll"), "sentences": len(sentences), "words": _words(sentences),
                 "domain": sentences[0].domain if sentences else None, "split": options.split, "rounds": options.rounds,
-                "threads": threads, "models": _compare(sides, sentences),
+                "threads": threads, "calibration": None if calibration is None else calibration.to_json(),
+                "models": _compare(sides, sentences),
             },
             "versions": {**versions(), **versions_of_onnx()},
             "seconds": round(time.perf_counter() - began, 1),
