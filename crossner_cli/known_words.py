@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -103,6 +103,33 @@ def strings_note(folder: Path, prepared: PreparedData) -> str | None:
     return (
         f"The language models of {folder.name} were trained on other data than are prepared here: dev and test "
         "sentences of these may have been among what they read."
+    )
+
+
+def vectors_note(start: Start, options: Optimisation, inputs: Mapping[str, str]) -> str | None:
+    """What a person should know who gives other vectors than the start was trained with.
+
+    Args:
+        start: Whose words keep their vectors.
+        options: The stage's.
+        inputs: Digests of what the stage reads.
+    """
+    if options.embeddings is None or start.folder is None or not (start.folder / MANIFEST).is_file():
+        return None
+    manifest = read_manifest(start.folder)
+    before, read_in = (
+        manifest["options"].get("embeddings"),
+        "prepare-data" if options.embeddings == CORPUS else "embeddings",
+    )
+    is_same = (before == CORPUS) == (options.embeddings == CORPUS) and manifest["inputs"].get(read_in) == inputs[
+        read_in
+    ]
+    if before is None or is_same or not start.has_vectors:
+        return None
+    return (
+        f"--embeddings {options.embeddings}: words of the start {start.name!r} keep its vectors, which began as those "
+        f"of {before}; words that only {options.embeddings} has get theirs, and the two are no common space. Leave "
+        "--embeddings out, or start from base."
     )
 
 

@@ -292,6 +292,12 @@ def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_t
     first = CliRunner().invoke(app, [*given])
     assert first.exit_code == 0 and "4 of" in first.stderr and "2 lower-cased" in first.stderr
     assert "already done" in CliRunner().invoke(app, [*given]).stderr
+    other = tmp_path / "other.txt"
+    other.write_text("telescope 0.5 1 3\nmoon 1 0 -1\n")
+    onward = ("finetune", "--run", str(run), *quick, "--start-from", "finetune", "--name", "onward", "--force")
+    for file, is_told in ((vectors, False), (other, True)):
+        said = CliRunner().invoke(app, [*onward, "--embeddings", str(file)]).stderr
+        assert ("the two are no common space" in said) == is_told and (f"those of {vectors}" in said) == is_told
     vectors.write_text("telescope 0.5 1 3\nthe 1 0 -1\n")
     changed = CliRunner().invoke(app, [*given])
     assert changed.exit_code == 1 and "embeddings" in changed.stderr and "--force" in changed.stderr

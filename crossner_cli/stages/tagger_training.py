@@ -31,7 +31,14 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
-from crossner_cli.known_words import check_word_inputs, digest_word_inputs, find_strings, known_words, strings_note
+from crossner_cli.known_words import (
+    check_word_inputs,
+    digest_word_inputs,
+    find_strings,
+    known_words,
+    strings_note,
+    vectors_note,
+)
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.model_card import CARD, Making, Training, tagger_card
 from crossner_cli.options import LARGEST_SEED, Optimisation
@@ -135,7 +142,8 @@ def train_stage(
         yield Notice(f"{stage.name}: {engine.describe()}")
         if engine.on_cpu:
             keep_freed_memory()
-        for note in (*start.notes, strings and strings_note(strings, prepared)):
+        heard = (strings and strings_note(strings, prepared), vectors_note(start, options, inputs))
+        for note in (*start.notes, *heard):
             if note:
                 yield Notice(note)
         data = read_data(prepared, options, command, roles, tasks)
