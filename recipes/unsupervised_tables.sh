@@ -22,7 +22,7 @@ RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
-SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full lm lm-dictionary multi-cell-source multi-cell \
+SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full full-alike lm lm-dictionary multi-cell-source multi-cell \
   multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
 
@@ -73,6 +73,7 @@ for system in $SYSTEMS; do
       ;;
     dann) train+=(--method multi-task-lstm --set tasks=source-ner,target-lm --set adversary=dann) ;;
     full) train+=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm) ;;
+    full-alike) train+=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm --set domain_vectors=alike) ;;
     lm) train=("${lm[@]}") ;;
     lm-dictionary) needs_names && train=("${lm[@]}" --set entity_weight=0.1 "${names[@]}") ;;
     multi-cell-source) train=(pretrain-source --method multi-cell-lstm --set tasks=source-ner "${weights[@]}") ;;

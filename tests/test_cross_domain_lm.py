@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -257,6 +257,20 @@ def test_words_that_have_a_label_are_told_their_types_where_it_is_wanted():
     assert tagger.units(labelled) == {"entity target": 15, "language target": 30}, "as multi-cell-lstm divides"
     assert set(tagger.loss(TARGET_LM)) == {"language target"}, "raw text without a dictionary"
     assert set(tagger.loss(SOURCE_NER)) == set(tagger.units(SOURCE_NER)) == {"tags source", "entity source"}
+
+
+def test_domains_that_begin_alike_have_one_bilstm_a_task_until_they_learn():
+    hyper = read_settings(CrossDomainLM, [*SMALL, "domain_vectors=alike"])
+    tagger: Any = CrossDomainLM(cast("Any", GivenVectors(torch.randn(3, 7, 5))), SAME_TYPES, hyper).eval()
+    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
+    for task in (NER, LM):
+        assert torch.equal(tagger.lstm(words, mask, TARGET, task), tagger.lstm(words, mask, SOURCE, task))
+    assert not torch.equal(tagger.lstm(words, mask, TARGET, NER), tagger.lstm(words, mask, TARGET, LM))
+    step(tagger, SOURCE_NER, TARGET_LM)
+    learnt = tagger.lstm.generator.domain_vectors.grad
+    assert not torch.equal(learnt[TARGET], learnt[SOURCE])
+    with pytest.raises(CrossNERError, match="domain_vectors=alike, generator=task"):
+        read_settings(CrossDomainLM, ["domain_vectors=alike", "generator=task"])
 
 
 def test_labels_of_a_dictionary_on_raw_text_are_not_read():

@@ -13,7 +13,9 @@ language model too, beside raw text (lm_text=labelled is the paper's with labels
 text only); that it reads test sentences as raw text too is left out. Negative words are ranked by their frequency in
 the raw text, as the paper tells and the code does not. Each CRF knows the tags of all domains, those of the other
 ones are never gold; one is shared where tags are learnt in one domain only or all domains have the same types
-(crf=domain never shares). With a transformer or strings the language models see the words that they predict.
+(crf=domain never shares). domain_vectors=alike is ours: what the labels of one domain teach reaches the BiLSTM of the
+other as far as the two vectors point the same way, and vectors of eight random values need not. With a transformer or
+strings the language models see the words that they predict.
 """
 
 from __future__ import annotations
@@ -49,17 +51,19 @@ class CrossDomainLM(MultiTaskTagger):
     class Hyperparameters(MultiTaskInputs):
         """tasks: what is learnt, of target-ner, source-ner, target-lm, source-lm. generator: which BiLSTMs there are:
         full, one for each domain and task; domain, one for each domain; task, one for each task; none, one.
-        domain_size, task_size: values of the vectors that they are generated from. negatives: words that the right one
-        is told from. lm_weight: weight of the loss of the language models. lm_text: what they read: raw text, the
-        labelled sentences of their domain (raw text where these are no task), or both. lm_mixed: the language models of
-        both domains read the text of both. entity_weight: weight of telling the types of words, of a dictionary's in
-        raw text and of labelled ones, 0 leaves it out. The others are those of ``multi-task-lstm``.
+        domain_size, task_size: values of the vectors that they are generated from. domain_vectors: whether those of the
+        domains begin apart, as published, or alike. negatives: words that the right one is told from. lm_weight: weight
+        of the loss of the language models. lm_text: what they read: raw text, the labelled sentences of their domain
+        (raw text where these are no task), or both. lm_mixed: the language models of both domains read the text of
+        both. entity_weight: weight of telling the types of words, of a dictionary's in raw text and of labelled ones, 0
+        leaves it out. The others are those of ``multi-task-lstm``.
         """
 
         tasks: str = ",".join(TASKS)
         generator: Literal["full", "domain", "task", "none"] = "full"
         domain_size: int = 8
         task_size: int = 8
+        domain_vectors: Literal["apart", "alike"] = "apart"
         negatives: int = 50
         target_weight: float = 2.0
         lm_weight: float = 1.0
@@ -78,6 +82,11 @@ class CrossDomainLM(MultiTaskTagger):
                     f"words=none, tasks={self.tasks}: without words there are none to predict.",
                     hint="Set words=trained, or tasks=target-ner,source-ner.",
                 )
+            if self.domain_vectors == "alike" and self.generator not in ("full", "domain"):
+                raise CrossNERError(
+                    f"domain_vectors=alike, generator={self.generator}: domains have no vectors.",
+                    hint="Set generator=full or generator=domain, or leave domain_vectors out.",
+                )
             if self.lm_mixed and self.learns("lm") < 2:
                 raise CrossNERError(
                     f"lm_mixed=true, tasks={self.tasks}: no two language models could read each other's text.",
@@ -93,6 +102,10 @@ class CrossDomainLM(MultiTaskTagger):
                 domains=2, domain_size=0 if hyper.generator == "task" else hyper.domain_size,
                 tasks=2, task_size=0 if hyper.generator == "domain" else hyper.task_size,
             )  # fmt: skip
+            if hyper.domain_vectors == "alike":
+                with torch.no_grad():
+                    vectors = self.lstm.generator.domain_vectors
+                    vectors.copy_(vectors[:1].expand_as(vectors))
         self.dropout = Dropout(hyper.dropout)
         self.language_model: SampledSoftmax | None = None
         if hyper.learns("lm"):
