@@ -31,6 +31,7 @@ EMPTY_WORD = "empty word replaced by U+FFFD"
 EMPTY_SENTENCE = "sentence without words dropped"
 DOCSTART_DROPPED = "-DOCSTART- dropped"
 BAD_LINE = "bad line skipped"
+OTHER_COLUMNS = "row of another number of columns than the first, read as its first and its last column"
 ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
@@ -143,7 +144,8 @@ def parse_columns(
     """Read sentences in columns: the first is the word, the last its tag.
 
     Columns are separated by tabs where the line has one, else by spaces. With ``tags_required`` False a line may be a
-    word alone. A line of spaces ends a sentence as an empty one does; ``<TAB>O`` is a word that is empty.
+    word alone. A line of spaces ends a sentence as an empty one does; ``<TAB>O`` is a word that is empty. Rows of more
+    or fewer columns than the first one are counted: a word with a space in it loses what stands behind the space.
 
     Raises:
         CrossNERError: A line is malformed.
@@ -151,7 +153,7 @@ def parse_columns(
     words: list[str] = []
     tags: list[str | None] = []
     known = {OUTSIDE}
-    number = 0
+    number = usual = 0
     for number, line in numbered_lines(stream, name, repairs):
         text = line.rstrip(BLANK)
         if not text:
@@ -162,10 +164,12 @@ def parse_columns(
                 words, tags = [], []
             continue
         try:
-            word, tag = _split_row(text, f"{name}:{number}", known, tags_required)
+            word, tag, columns = _split_row(text, f"{name}:{number}", known, tags_required)
         except BadLine as problem:
             repairs.refuse(problem, f"{name}:{number}")
             continue
+        if tag is not None and word != DOCSTART and columns != (usual := usual or columns):
+            repairs.add(OTHER_COLUMNS, f"{name}:{number}")
         if word == DOCSTART:
             if words:
                 yield _located(words, tags, number)
@@ -188,8 +192,8 @@ def _located(words: list[str], tags: list[str | None], end: int) -> Located:
     return Located(sentence, range(end - len(words), end))
 
 
-def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> tuple[str, str | None]:
-    """Word and tag of a row. ``known`` holds the tags already checked."""
+def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> tuple[str, str | None, int]:
+    """Word, tag and number of columns of a row. ``known`` holds the tags already checked."""
     if "\r" in text:
         raise BadLine(
             f"{place}: found a carriage return inside a line, {_shown(text)}.",
@@ -203,15 +207,16 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
         if tags_required and text != DOCSTART:
             raise BadLine(f"{place}: found one column, {_shown(text)}, expected a word and a tag.",
                           hint=COLUMNS_HINT)  # fmt: skip
-        return text, None
+        return text, None, 1
     word, tag = fields[0], fields[-1].strip(" ")
+    columns = len(fields) - (fields.count("") if separator == " " else 0)
     if tag in known:
-        return word, tag
+        return word, tag, columns
     if _is_tag(tag):
         known.add(tag)
-        return word, tag
+        return word, tag, columns
     if word == DOCSTART or (not tags_required and separator == "\t"):
-        return word, None
+        return word, None, columns
     if tags_required:
         raise BadLine(f"{place}: found the tag {_shown(tag)} in {_shown(text)}.", hint=TAG_HINT)
     raise BadLine(

@@ -51,6 +51,15 @@ def test_the_first_column_is_the_word_and_the_last_one_the_tag():
     assert words_of("New York\tNNP\tB-location\n") == [("New York",)]
 
 
+def test_rows_of_another_number_of_columns_are_counted_since_part_of_a_word_may_be_lost():
+    found, repairs = columns("In O\nNew York B-location\n.  O\n\nYes O\n")
+    assert found[0].words == ("In", "New", "."), "what stands between the first column and the last is no word"
+    assert repairs.to_json() == {readers.OTHER_COLUMNS: {"count": 1, "first": ["file:2"]}}
+    for text in ("-DOCSTART- -X- -X- O\n\nIn IN O\nParis NNP B-location\n", "New York\tO\nis\tO\n", "In O \n is O\n"):
+        assert readers.OTHER_COLUMNS not in columns(text)[1].counts
+    assert not columns("In\nParis\n", tags_required=False)[1].counts
+
+
 @pytest.mark.parametrize("word", ["\u00a0", "\u0085", "a\u0085b", "\u2028", "x\u00a0", "\x00", "\x0c", "#", "\u200b"])
 @pytest.mark.parametrize("separator", ["\t", " "])
 def test_a_word_stays_as_it_is(word, separator):
