@@ -8,6 +8,7 @@ from typing import Any
 from crossner_cli.domains import Domain
 from crossner_cli.options import PrepareData
 from crossner_cli.readers import LabelledDomain
+from crossner_cli.tags import OUTSIDE
 
 
 def data_warnings(
@@ -34,7 +35,18 @@ def data_warnings(
         found.append(f"--dev-from-train {options.dev_from_train} took nothing: every domain has dev sentences.")
     if len(labelled) == 2:
         found += _pair_warnings(domains, labelled)
+        found += _map_warnings(options.map_types or "", labelled)
     return found
+
+
+def _map_warnings(map_types: str, labelled: Mapping[str, LabelledDomain]) -> list[str]:
+    """Names of ``--map-types`` that the target has not got: a slip, since they make no type alike."""
+    targets = labelled["target"].types
+    new = dict.fromkeys(pair.partition("=")[2].strip() for pair in map_types.split(",") if map_types)
+    missing = [name for name in new if name not in (*targets, OUTSIDE)]
+    return [
+        f"--map-types: the target has no type {', '.join(missing)}; its types are {', '.join(targets)}."
+    ] if missing else []  # fmt: skip
 
 
 def _domain_warnings(who: str, labelled: LabelledDomain, statistics: dict[str, Any]) -> list[str]:

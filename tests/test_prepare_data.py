@@ -97,6 +97,24 @@ def test_a_type_that_the_source_lacks_cannot_be_mapped(run, text):
     assert not run.has("prepare-data")
 
 
+def test_names_that_make_no_type_alike_are_told(run):
+    def told(**options):
+        return [text for text in prepare(run, force=True, **options)["result"]["warnings"] if "--map-types" in text]
+
+    domains = {"source": "sample-source", "target": "sample-target"}
+    (note,) = told(**domains, map_types="person=Person, misc=O,location=location")
+    assert "the target has no type Person; its types are" in note and "spacecraft" in note
+    assert told(**domains, map_types="misc=O,location=location") == told(**domains) == []
+    assert told(source="sample-source", map_types="person=Person") == []
+
+
+def test_types_of_one_data_set_taken_twice_can_be_mapped(run):
+    prepare(run, source="sample-target", target="sample-target", map_types="person=human")
+    tag_set = PreparedData.load(run, wanted_by="joint-train").tag_set("target", "source")
+    target, source = tag_set.domains.values()
+    assert "person" in target and "human" in source and "human" not in target
+
+
 def test_there_is_nothing_to_map_without_a_source(run):
     with pytest.raises(CrossNERError, match="--map-types"):
         prepare(run, target="sample-target", map_types="person=PER")

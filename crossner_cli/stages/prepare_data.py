@@ -111,7 +111,7 @@ def _find_domains(options: PrepareData) -> Domains:
     wanted = {"source": options.source, "target": options.target}
     domains = {role: find_domain(name) for role, name in wanted.items() if name}
     source, target = domains.get("source"), domains.get("target")
-    if source and target and source.name == target.name and source.files != target.files:
+    if source and target and source.name == target.name and (source.files != target.files or options.map_types):
         domains["target"] = dataclasses.replace(target, name=f"{target.name}-target")
     return domains
 
