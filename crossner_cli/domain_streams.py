@@ -81,16 +81,31 @@ def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[
 
 
 def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet) -> list[str]:
-    """What a person may not expect of the tasks that a stage trains: CRFs that none of them teaches."""
+    """What a person may not expect of the tasks that a stage trains: CRFs, or types, that none of them teaches."""
     method = find_method(options.method)
     settings = read_settings(method, options.settings)
-    if not issubclass(method, MultiTaskTagger) or settings.shares_crf(tag_set) or len(tag_set.domains) < len(ROLES):
+    if not issubclass(method, MultiTaskTagger) or len(tag_set.domains) < len(ROLES):
         return []
+    if settings.shares_crf(tag_set):
+        return _untaught_types(tasks, tag_set)
     return [
         f"no task of this stage learns tags of the {role}, which has a CRF of its own: it stays as it starts, and tags"
         f" given to the {role} mean nothing yet (--set crf=shared lets one serve both domains)"
         for role in ROLES if f"{role}-ner" not in tasks
     ]  # fmt: skip
+
+
+def _untaught_types(tasks: Sequence[str], tag_set: TagSet) -> list[str]:
+    """Tell of the target's types where only the source's are learnt, and the source lacks them."""
+    target, *others = tag_set.domains.values()
+    taught = {entity_type for types in others for entity_type in types}
+    untaught = [entity_type for entity_type in target if entity_type not in taught]
+    if not untaught or "target-ner" in tasks:
+        return []
+    return [
+        f"no task of this stage learns the target's types {', '.join(untaught)}, which the source lacks: tags of them"
+        " mean nothing yet (prepare-data --map-types calls types of the source as the target does)"
+    ]
 
 
 def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
@@ -141,26 +156,43 @@ def read_raw(
     if not texts:
         return None
     domains = {role: prepared.domains[role].name for role in texts}
-    names, named = read_dictionary(options, prepared.domains["target"].types) if options.dictionary else (None, "")
+    names, named = (None, "")
+    if options.dictionary:
+        names, named = read_dictionary(options, prepared.domains["target"].types, texts["target"].counts)
     return RawInputs(texts, domains, names, options.raw_minimum, named)
 
 
-def read_dictionary(options: Optimisation, types: Sequence[str]) -> tuple[Names, str]:
+def read_dictionary(options: Optimisation, types: Sequence[str], counts: Mapping[str, int]) -> tuple[Names, str]:
     """The dictionary, and what there is to tell of it.
 
+    Args:
+        options: The files, and how they are read.
+        types: Those of the target.
+        counts: How often each word of the target's raw text occurs in it.
+
     Raises:
-        CrossNERError: It is broken, or none of its names can label a word of a target of these types.
+        CrossNERError: It is broken, none of its names can label a word of a target of these types, or none is in the
+            raw text.
     """
     names = read_names(options.dictionary)
     described = describe_names(names, types, options.dictionary_phrases)
     usable = usable_names(names, types)
-    if not (usable if options.dictionary_phrases else [name for name in usable if len(name) == 1]):
+    labelling = [name for name in usable if options.dictionary_phrases or len(name) == 1]
+    if not labelling:
         raise CrossNERError(
             f"--dictionary labels nothing. {described}.",
             hint=f"Write the types as the target does: {', '.join(types)}."
             + (" --dictionary-phrases reads names of several words." if usable else ""),
         )
-    return names, described
+    met = sum(all(word in counts for word in name) for name in labelling)
+    if not met:
+        raise CrossNERError(
+            f"--dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the raw "
+            f"text of the target, as {' '.join(labelling[0])!r}.",
+            hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has "
+            "them.",
+        )
+    return names, f"{described}; the words of {met:,} are in it"
 
 
 def usable_names(names: Names, types: Sequence[str]) -> list[Name]:
@@ -179,7 +211,7 @@ def describe_names(names: Names, types: Sequence[str], phrases: bool) -> str:
         (left, "are of several words (--dictionary-phrases reads them)"),
     )  # fmt: skip
     told = "".join(f"; {count:,} {reason}" for count, reason in reasons if count)
-    return f"dictionary: {len(usable) - left:,} of {len(names.types):,} names label words of raw text{told}"
+    return f"dictionary: {len(usable) - left:,} of {len(names.types):,} names can label words of raw text{told}"
 
 
 def domain_streams(

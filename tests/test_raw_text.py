@@ -108,8 +108,8 @@ def test_what_a_dictionary_cannot_label_is_told(tmp_path):
     names = dictionary(tmp_path, "Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
     said = describe_names(names, ("artist", "song"), phrases=False)
     assert said == (
-        "dictionary: 1 of 4 names label words of raw text; 1 have several types; 1 have a type that the target lacks; "
-        "1 are of several words (--dictionary-phrases reads them)"
+        "dictionary: 1 of 4 names can label words of raw text; 1 have several types; 1 have a type that the target "
+        "lacks; 1 are of several words (--dictionary-phrases reads them)"
     )
     assert "2 of 4 names" in describe_names(names, ("artist", "song"), phrases=True)
 
@@ -131,26 +131,35 @@ def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path):
         path.write_text(f"{line}\n")
         options = JointTrain(dictionary=[path], dictionary_phrases=phrases)
         with pytest.raises(CrossNERError, match="labels nothing") as caught:
-            read_dictionary(options, ("artist", "song"))
+            read_dictionary(options, ("artist", "song"), {"Paris": 1, "Dancing": 1, "Queen": 1})
         assert hint in caught.value.hint
     path.write_text("Dancing Queen\tsong\n")
-    names, told = read_dictionary(JointTrain(dictionary=[path], dictionary_phrases=True), ("artist", "song"))
-    assert names.types and told == "dictionary: 1 of 1 names label words of raw text"
+    phrases = JointTrain(dictionary=[path], dictionary_phrases=True)
+    names, told = read_dictionary(phrases, ("artist", "song"), {"Dancing": 2, "Queen": 1})
+    assert names.types and told == "dictionary: 1 of 1 names can label words of raw text; the words of 1 are in it"
+    for counts in ({}, {"Dancing": 2}, {"dancing": 2, "queen": 1}):
+        with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
+            read_dictionary(phrases, ("artist", "song"), counts)
+        assert "in the same case" in caught.value.hint
     with pytest.raises(CrossNERError, match="--dictionary-phrases tells how names are read"):
         check_dictionary(JointTrain(dictionary_phrases=True), [])
 
 
-def test_a_domain_whose_crf_no_task_teaches_is_told():
+def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():
     def told(method: str, tasks: tuple[str, ...], *settings: str, tag_set: TagSet = TAG_SET) -> list[str]:
         return notes_on_tasks(JointTrain(method=method, settings=list(settings)), tasks, tag_set)
 
+    same = TagSet({"songs": ("person",), "news": ("person",)})
     for method in ("cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"):
         (note,) = told(method, ("source-ner",))
         assert "no task of this stage learns tags of the target" in note and "--set crf=shared" in note
         assert told(method, ("target-ner", "source-ner")) == []
-        assert told(method, ("source-ner",), "crf=shared") == told(method, ("source-ner",), "tasks=source-ner") == []
+        for setting in ("crf=shared", "tasks=source-ner"):
+            (note,) = told(method, ("source-ner",), setting)
+            assert "learns the target's types artist, song, which the source lacks" in note and "--map-types" in note
+            assert told(method, ("target-ner", "source-ner"), setting) == []
+            assert told(method, ("source-ner",), setting, tag_set=same) == []
         assert told(method, ("target-ner",), tag_set=TagSet({"songs": ("artist",)})) == []
-        same = TagSet({"songs": ("person",), "news": ("person",)})
         assert told(method, ("source-ner",), tag_set=same) == []
         (note,) = told(method, ("target-ner",), "crf=domain", "tasks=target-ner")
         assert "tags of the source" in note
