@@ -106,6 +106,11 @@ class MultiTaskTagger(Tagger):
         tasks: tuple[str, ...] = hyper.task_names
         return tasks
 
+    @classmethod
+    def unread_settings(cls, hyper: Any) -> dict[str, str]:
+        """Weights of tags that are not learnt."""
+        return {f"{role}_weight": f"tasks={hyper.tasks}" for role in ROLES if f"{role}-ner" not in hyper.task_names}
+
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: MultiTaskInputs) -> None:
         super().__init__(encoder, tag_set, hyper)
         layers = 1 if hyper.shares_crf(tag_set) else 2

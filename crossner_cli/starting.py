@@ -283,6 +283,12 @@ def start_tagger(
     else:
         carried.new += len(tagger.above_encoder())
         carried.fresh_types = list(tag_set.types)
+    if folder is not None and not carried.loaded:
+        raise CrossNERError(
+            f"The start {start.name!r} gives no weight: no tensor of {folder} has the name and size of one of this "
+            f"{options.method} tagger.",
+            hint="Give it the method and the sizes (--set) of the start, or start from base.",
+        )
     return tagger, carried
 
 
@@ -332,7 +338,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
     tag_rows = _shared_rows(new_set.tags, old_set.tags)
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types))  # O stands first
-    taken = []
+    taken, has_rows = [], False
     for name, value in new.items():
         if name in type(tagger).word_rows and name in old and _begins_with(value, old[name]):
             value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters
@@ -344,10 +350,11 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
             continue
         _copy_rows(value, old[name], dimensions, *(type_rows if name in by_type else tag_rows))
         taken.append(name)
+        has_rows = has_rows or bool(dimensions)
     carried.loaded += len(taken)
     carried.left += len(old) - len(taken)
-    carried.carried_types = [entity_type for entity_type in new_set.types if entity_type in old_set.types]
-    carried.fresh_types = [entity_type for entity_type in new_set.types if entity_type not in old_set.types]
+    carried.carried_types = [each for each in new_set.types if has_rows and each in old_set.types]
+    carried.fresh_types = [each for each in new_set.types if each not in carried.carried_types]
 
 
 def _shared_rows(new: tuple[str, ...], old: tuple[str, ...]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -32,6 +32,11 @@ def check_lstm(layers: int, size: int, dropout: float, *, fewest: int) -> None:
     check_range("lstm_size", size, 1)
 
 
+def unread_between_layers(layers: int) -> dict[str, str]:
+    """The dropout between the layers of a ``Context`` where there are not two, with the reason."""
+    return {"dropout": f"lstm_layers={layers} (input_dropout comes before the first)"} if layers < 2 else {}
+
+
 class Context(nn.Module):
     """What the tasks share above the encoder, which drops values itself: a BiLSTM, or nothing. In fp32.
 

@@ -57,6 +57,11 @@ class WordInputs:
         """A word as its static vector is looked up."""
         return word.lower() if self.lower_case else word
 
+    def unread_settings(self) -> dict[str, str]:
+        """Settings of the words that others make meaningless, with the reason."""
+        unread = dict.fromkeys(("word_size", "lower_case"), "words=none") if self.words == "none" else {}
+        return unread | ({"character_size": "characters=none"} if self.characters == "none" else {})
+
     def __post_init__(self) -> None:
         check_rate(self.input_dropout)
         if self.words == self.characters == self.strings == self.transformer == "none":

@@ -19,6 +19,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, method_names
 from crossner_cli.options import Dapt, Finetune, PrepareData
 from crossner_cli.run_directory import RunDirectory, digest_file, digest_folder
+from crossner_cli.stages.tagger_training import seeds_note
 from crossner_cli.starting import Carried, KnownWords, Start, encoder_of, find_start, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
@@ -214,6 +215,15 @@ def test_a_seed_starts_from_its_own_seed_and_else_from_the_best(tiny_encoder_fol
             assert tagger.classifier.bias.tolist() == [float(source)] * len(OLD)
 
 
+def test_seeds_that_a_start_has_not_got_are_told():
+    start = Start("news", Path("news"), "digest", {1: Path("one"), 2: Path("two")}, best_seed=2)
+    assert seeds_note(start, [1, 2]) is None
+    assert seeds_note(start, [7]) == "news has no seed 7: its seed 2, the best on dev, stands in."
+    said = seeds_note(start, [1, 3, 4])
+    assert said is not None and said.startswith("news has no seed 3, 4: its seed 2") and "differ less" in said
+    assert seeds_note(Start("base", None, "digest"), [1, 2]) is None
+
+
 def test_without_scores_the_first_seed_stands_for_the_others(tiny_encoder_folder, run):
     tagger = make_tagger(tiny_encoder_folder, "linear", OLD)
     save_stage(run, "one", {4: tagger}, [None])
@@ -286,6 +296,23 @@ def test_a_start_that_gives_no_weight_is_an_error(run, tmp_path, tiny_encoder_fo
     options = options_for(tiny_encoder_folder, start_from=str(folder))
     with pytest.raises(CrossNERError, match="None of the weights"):
         start_tagger(find_start(run, options, wanted_by="finetune"), options, OLD, 1, engine)
+
+
+def test_a_start_of_words_that_gives_no_weight_is_an_error(run, tmp_path, tiny_encoder_folder, engine):
+    old = make_tagger(tiny_encoder_folder, "bilstm-crf", OLD, "words=none", "characters=ngrams")
+    save_tagger(old, tmp_path / "old")
+    sizes = ["words=trained", "characters=none", "lstm_size=3"]
+    options = Finetune(method="concept-tagger", settings=sizes, start_from=str(tmp_path / "old"))
+    with pytest.raises(CrossNERError, match="gives no weight: no tensor of .* has the name and size") as caught:
+        start_tagger(find_start(run, options, wanted_by="finetune"), options, OLD, 1, engine)
+    assert "start from base" in caught.value.hint
+
+
+def test_types_carry_over_only_where_a_tensor_with_their_rows_does(tiny_encoder_folder, tmp_path, run, engine):
+    save_tagger(make_tagger(tiny_encoder_folder, "linear", OLD), tmp_path / "old")
+    options = options_for(tiny_encoder_folder, method="laner", start_from=str(tmp_path / "old"))
+    _, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
+    assert (carried.carried_types, carried.fresh_types) == ([], list(NEW.types)), "laner has no classifier of that name"
 
 
 def test_the_digest_of_a_start_follows_its_files(run, tmp_path, tiny_encoder_folder):

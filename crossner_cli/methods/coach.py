@@ -67,6 +67,11 @@ class CoachTagger(Tagger):
             check_range("template_weight", self.template_weight, 0)
             check_range("template_margin", self.template_margin, 0)
 
+    @classmethod
+    def unread_settings(cls, hyper: Any) -> dict[str, str]:
+        """Those of templates where there are none."""
+        return {} if hyper.templates else dict.fromkeys(("template_weight", "template_margin"), "templates=false")
+
     reads = "words"
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
     descriptions: Tensor

@@ -24,7 +24,7 @@ from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import Context, check_lstm, decode_words
+from crossner_cli.tag_layer import Context, check_lstm, decode_words, unread_between_layers
 from crossner_cli.tags import TagSet
 from crossner_cli.type_descriptions import description_words
 from crossner_cli.word_encoder import WordEncoder
@@ -81,6 +81,11 @@ class ConceptTagger(Tagger):
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
             self.check_described()
+
+    @classmethod
+    def unread_settings(cls, hyper: Any) -> dict[str, str]:
+        """The dropout between layers of the first BiLSTM where it has not two."""
+        return unread_between_layers(hyper.lstm_layers)
 
     reads = "words"
     # Nothing above the encoder learns a row a tag or a type: all types share all weights.

@@ -93,6 +93,17 @@ class CrossDomainLM(MultiTaskTagger):
                     hint="Name target-lm and source-lm, or leave lm_mixed out.",
                 )
 
+    @classmethod
+    def unread_settings(cls, hyper: Any) -> dict[str, str]:
+        """Also those of vectors that generate nothing, and of language models that are not there."""
+        sizes: dict[str, tuple[str, ...]] = {
+            "full": (), "domain": ("task_size",), "task": ("domain_size",), "none": ("domain_size", "task_size"),
+        }  # fmt: skip
+        reasons = super().unread_settings(hyper)
+        reasons |= dict.fromkeys(sizes[hyper.generator], f"generator={hyper.generator}")
+        models = () if hyper.learns("lm") else ("negatives", "lm_weight", "lm_text")
+        return reasons | dict.fromkeys(models, f"tasks={hyper.tasks}")
+
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.lstm: BiLSTM | GeneratedBiLSTM = BiLSTM(encoder.output_dim, hyper.lstm_size)

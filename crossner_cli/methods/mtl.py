@@ -10,7 +10,7 @@ layers (not told).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.layers import check_range
 from crossner_cli.methods import Decoded, Tagger
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TAG_DIMENSIONS, Context, TagLayer, check_lstm
+from crossner_cli.tag_layer import TAG_DIMENSIONS, Context, TagLayer, check_lstm, unread_between_layers
 from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.word_reader import WordInputs
 
@@ -49,6 +49,12 @@ class MTLTagger(Tagger):
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
             check_range("entity_classes", self.entity_classes, 2, 3)
             check_range("entity_weight", self.entity_weight, 0)
+
+    @classmethod
+    def unread_settings(cls, hyper: Any) -> dict[str, str]:
+        """Those of a BiLSTM that is not there, or of its second layer."""
+        unread = {"lstm_size": "lstm_layers=0"} if hyper.lstm_layers == 0 else {}
+        return unread | unread_between_layers(hyper.lstm_layers)
 
     reads = "words"
     tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}

@@ -64,6 +64,14 @@ class MultiCellTagger(MultiTaskTagger):
                     hint="Set words=trained or words=frozen, or take target-lm and source-lm out of tasks.",
                 )
 
+    @classmethod
+    def unread_settings(cls, hyper: Any) -> dict[str, str]:
+        """Also those of language models that are not there."""
+        reasons = super().unread_settings(hyper)
+        return reasons if hyper.learns("lm") else reasons | dict.fromkeys(
+            ("negatives", "lm_weight"), f"tasks={hyper.tasks}"
+        )  # fmt: skip
+
     type_dimensions = dict.fromkeys(
         ("lstm.type_gate", "lstm.type_candidate", "type_score.weight", "type_score.bias"), (0,)
     )

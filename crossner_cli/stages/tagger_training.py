@@ -58,6 +58,7 @@ from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, Stream, fit
+from crossner_cli.unread_options import unread_options
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,9 @@ def train_stage(
         yield Notice(f"{stage.name}: {engine.describe()}")
         if engine.on_cpu:
             keep_freed_memory()
-        heard = (strings and strings_note(strings, prepared), vectors_note(start, options, inputs))
+        heard = (
+            seeds_note(start, seeds), strings and strings_note(strings, prepared), vectors_note(start, options, inputs),
+        )  # fmt: skip
         for note in (*start.notes, *heard):
             if note:
                 yield Notice(note)
@@ -150,6 +153,7 @@ def train_stage(
         raw_words = data.raw.words() if data.raw else []
         known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, strings)
         notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
+        notes += unread_options(options, tasks, start, {role: len(found) for role, found in data.labelled.items()})
         for note in [*notes, *_chooser_note(data, options)]:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
@@ -178,6 +182,18 @@ def read_data(
     first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
     tag_set, manifest = prepared.tag_set(*first, *roles), read_manifest(prepared.folder)
     return TaggerData(tag_set, labelled, chooser.sentences("dev"), manifest, tasks, raw)
+
+
+def seeds_note(start: Start, seeds: Sequence[int]) -> str | None:
+    """Tell of seeds that the start has not got: they begin with the same weights, so their deviation is too small."""
+    others = [seed for seed in seeds if seed not in start.seeds]
+    if not start.seeds or not others:
+        return None
+    stand_in = next(seed for seed, folder in start.seeds.items() if folder == start.folder_for(others[0]))
+    return (
+        f"{start.name} has no seed {', '.join(map(str, others))}: its seed {stand_in}, the best on dev, stands in"
+        + (", so these seeds differ less than whole chains would." if len(seeds) > 1 else ".")
+    )
 
 
 def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
@@ -297,7 +313,9 @@ def learning_rate_of(encoder: Encoder, options: Optimisation) -> float | None:
     Small encoders need larger steps: the rule gives the usual 5e-5 for base and 2.4e-5 for large encoders, and for
     ``minilm`` a rate that did well on the dev sentences of ``ai``; never more than 5e-4.
     """
-    if encoder.width is None or options.learning_rate is not None:
+    if encoder.width is None:
+        return None
+    if options.learning_rate is not None:
         return options.learning_rate
     return float(min(5e-4, 5e-5 * (768 / encoder.width) ** 2.5))
 

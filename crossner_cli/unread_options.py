@@ -1,0 +1,78 @@
+"""What a training command is given and does not read: said, so that nobody waits for an effect that cannot come."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from crossner_cli.methods import find_method, read_settings, split_setting
+from crossner_cli.options import JointTrain, Optimisation
+from crossner_cli.starting import Start
+from crossner_cli.word_reader import WordInputs
+
+
+def unread_options(options: Optimisation, tasks: Sequence[str], start: Start, sentences: dict[str, int]) -> list[str]:
+    """Options and settings that were given and change nothing, a line each, with the reason.
+
+    What ``--paper`` sets is not told: it sets the same for all methods.
+
+    Args:
+        options: Of the stage.
+        tasks: What an update reads a batch of each; none where all labelled sentences are mixed.
+        start: Where the weights come from.
+        sentences: Number of labelled sentences of each role that is trained on.
+    """
+    inputs = read_settings(find_method(options.method), options.settings)
+    told = [*_unread_flags(options, tasks, inputs, sentences), *_unread_settings(options, inputs, start)]
+    return [f"{given} is not read: {reason}." for given, reason in told]
+
+
+def _unread_flags(
+    options: Optimisation, tasks: Sequence[str], inputs: Any, sentences: dict[str, int]
+) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    uses = inputs.transformer if isinstance(inputs, WordInputs) else "trained"
+    if uses != "trained" and not options.paper:
+        reason = f"no transformer is trained (transformer={uses})"
+        if options.learning_rate is not None:
+            found.append((f"--learning-rate {options.learning_rate}", f"{reason}; all else learns at "
+                          "--head-learning-rate"))  # fmt: skip
+        if options.train_embeddings:
+            found.append(("--train-embeddings", reason))
+    if uses == "none" and not options.paper and _is_given(options, "encoder"):
+        found.append((f"--encoder {options.encoder}", "transformer=none (--set transformer=frozen lets it read along)"))
+    if not any(task.endswith("-lm") for task in tasks):
+        for name in ("raw_batch_size", "raw_minimum"):
+            if _is_given(options, name):
+                flag = f"--{name.replace('_', '-')} {getattr(options, name)}"
+                found.append((flag, f"{options.method} as set reads no raw text here"))
+    is_largest = sentences.get("target", 0) >= max(sentences.values(), default=0)
+    if tasks and isinstance(options, JointTrain) and _is_given(options, "upsample") and is_largest:
+        found.append((f"--upsample {options.upsample}", "no labelled sentences of the source outnumber the target's"))
+    return found
+
+
+def _is_given(options: Optimisation, name: str) -> bool:
+    """Whether an option has another value than without its flag."""
+    default = next(field.default for field in dataclasses.fields(options) if field.name == name)
+    return bool(getattr(options, name) != default)
+
+
+def _unread_settings(options: Optimisation, inputs: Any, start: Start) -> list[tuple[str, str]]:
+    reasons = find_method(options.method).unread_settings(inputs)
+    if isinstance(inputs, WordInputs):
+        reasons |= inputs.unread_settings()
+        if options.embeddings not in (None, "corpus"):
+            reasons["word_size"] = "vectors are as wide as those of --embeddings"
+        elif options.embeddings is None and start.folder is not None and start.has_vectors:
+            reasons["word_size"] = "vectors are as wide as those of the start"
+        if options.ngram_embeddings is not None:
+            reasons["character_size"] = "vectors are as wide as those of --ngram-embeddings"
+    given = [split_setting(setting) for setting in options.settings]
+    last = dict(given)
+    found = [(f"--set {key}={value}", reasons[key]) for key, value in last.items() if key in reasons]
+    for place, (key, value) in enumerate(given):
+        if any(key == later for later, _ in given[place + 1 :]) and value != last[key]:
+            found.append((f"--set {key}={value}", f"--set {key}={last[key]} stands behind it"))
+    return found

@@ -1,0 +1,122 @@
+"""Options and settings that change nothing are told, with the reason; those that change something never are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from crossner_cli.cli import app
+from crossner_cli.methods import find_method, method_names, read_settings
+from crossner_cli.options import Finetune, JointTrain, Optimisation
+from crossner_cli.starting import Start
+from crossner_cli.unread_options import unread_options
+
+BASE = Start("base", None, "digest")
+WORDS = "Anna\tB-PER\nmet\tO\nParis\tB-LOC\n\nAnna\tB-PER\n"
+
+
+def told(
+    *settings: str, kind: type[Optimisation] = Finetune, method: str = "bilstm-crf", tasks: tuple[str, ...] = (),
+    start: Start = BASE, sentences: dict[str, int] | None = None, **options: Any,
+) -> list[str]:  # fmt: skip
+    given = kind(method=method, settings=list(settings), **options)
+    return unread_options(given, tasks, start, sentences or {"target": 1})
+
+
+@pytest.mark.parametrize(
+    ("method", "unread", "read"),
+    [
+        ("bilstm-crf", ("word_size=8", "words=none"), ("word_size=8", "words=trained")),
+        ("bilstm-crf", ("lower_case=true", "words=none"), ("lower_case=true",)),
+        ("bilstm-crf", ("character_size=8", "characters=none"), ("character_size=8", "characters=ngrams")),
+        ("laner", ("memory=8", "context=false"), ("memory=8", "background=false")),
+        ("laner", ("label_size=8", "context=false", "background=false"), ("label_size=8", "context=false")),
+        ("coach", ("template_weight=2",), ("template_weight=2", "templates=true")),
+        ("mtl", ("lstm_size=8", "lstm_layers=0"), ("lstm_size=8", "lstm_layers=1")),
+        ("moee", ("dropout=0.2", "lstm_layers=1"), ("dropout=0.2",)),
+        ("concept-tagger", ("dropout=0.2", "lstm_layers=0"), ("lstm_size=8", "lstm_layers=0")),
+        ("moee", ("entity_weight=2", "multi_task=false"), ("entity_weight=2",)),
+        ("multi-task-lstm", ("domain_size=8",), ("domain_size=8", "generator=domain")),
+        ("multi-task-lstm", ("focal_gamma=1", "adversary=dann"), ("focal_gamma=1", "adversary=grad")),
+        ("multi-task-lstm", ("adversary_warmup=9", "adversary=grad"), ("adversary_warmup=9", "adversary=dann")),
+        ("multi-task-lstm", ("adversary_weight=2",), ("adversary_weight=2", "adversary=dann")),
+        ("cross-domain-lm", ("task_size=4", "generator=domain"), ("domain_size=4", "generator=domain")),
+        ("cross-domain-lm", ("lm_text=raw", "tasks=target-ner,source-ner"), ("lm_text=raw",)),
+        ("cross-domain-lm", ("source_weight=2", "tasks=target-ner,target-lm"), ("source_weight=2",)),
+        ("multi-cell-lstm", ("lm_weight=2",), ("lm_weight=2", "tasks=source-ner,target-lm")),
+    ],
+)
+def test_a_setting_that_another_makes_meaningless_is_told(method, unread, read):
+    (note,) = told(*unread, method=method)
+    assert note.startswith(f"--set {unread[0]} is not read: ")
+    assert told(*read, method=method) == []
+
+
+def test_what_is_told_to_be_unread_is_a_setting_of_the_method():
+    for method in method_names():
+        kind = find_method(method)
+        names = {field.name for field in dataclasses.fields(kind.Hyperparameters)}
+        assert set(kind.unread_settings(read_settings(kind, []))) <= names, method
+
+
+def test_a_setting_given_twice_says_which_one_holds():
+    (note,) = told("lstm_size=8", "lstm_size=16")
+    assert note == "--set lstm_size=8 is not read: --set lstm_size=16 stands behind it."
+    assert told("lstm_size=8", "lstm-size=8") == []
+
+
+def test_widths_that_come_with_vectors_are_told(tmp_path):
+    (note,) = told("word_size=50", embeddings="glove.txt")
+    assert note == "--set word_size=50 is not read: vectors are as wide as those of --embeddings."
+    assert told("word_size=50", embeddings="corpus") == []
+    (note,) = told("character_size=50", "characters=ngrams", ngram_embeddings="charNgram.txt")
+    assert "--ngram-embeddings" in note
+    (tmp_path / "words.json").write_text(json.dumps({"words": ["Anna"], "characters": "", "ngrams": []}))
+    (note,) = told("word_size=50", start=Start("earlier", tmp_path, "digest"))
+    assert "as wide as those of the start" in note
+
+
+def test_options_of_a_transformer_are_told_where_none_is_trained():
+    rate, embeddings, encoder = told(learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased")
+    assert rate.startswith("--learning-rate 0.01 is not read: no transformer is trained (transformer=none)")
+    assert "--head-learning-rate" in rate
+    assert embeddings.startswith("--train-embeddings is not read")
+    assert encoder.startswith("--encoder bert-base-cased is not read: transformer=none")
+    assert len(told("transformer=frozen", learning_rate=0.01, encoder="bert-base-cased")) == 1
+    assert told("transformer=trained", learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased") == []
+    assert told(method="linear", learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased") == []
+    assert told(paper=True, learning_rate=5e-5, train_embeddings=True, encoder="bert-base-cased") == []
+
+
+def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_none():
+    both = {"target": 10, "source": 100}
+    streams = ("target-ner", "source-ner")
+    size, fewest = told(raw_batch_size=8, raw_minimum=2)
+    assert size.startswith("--raw-batch-size 8 is not read") and fewest.startswith("--raw-minimum 2 is not read")
+    given: dict[str, Any] = {"kind": JointTrain, "method": "multi-cell-lstm", "sentences": both}
+    assert told(tasks=("source-ner", "target-lm"), raw_batch_size=8, raw_minimum=2, **given) == []
+    assert told(tasks=streams, upsample=5, **given) == []
+    (note,) = told(tasks=streams, upsample=5, **{**given, "sentences": {"target": 100, "source": 10}})
+    assert note.startswith("--upsample 5 is not read: ")
+    assert told(kind=JointTrain, upsample=5, sentences={"target": 100, "source": 10}) == []
+
+
+def test_a_command_tells_them_and_notes_no_rate_of_a_transformer_that_is_not_there(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "data" / f"{split}.conll").write_text(WORDS)
+    run = ("--run", str(tmp_path / "run"))
+    CliRunner().invoke(app, ["prepare-data", *run, "--target", str(tmp_path / "data")])
+    train = ["finetune", *run, "--method", "bilstm-crf", "--device", "cpu", "--precision", "fp32", "--max-steps", "1"]
+    small = ["--set", "lstm_size=4", "--set", "word_size=4", "--set", "characters=none", "--set", "character_size=9"]
+    result = CliRunner().invoke(app, [*train, *small, "--learning-rate", "0.01", "--json"])
+    said = " ".join(result.stderr.split())
+    assert "--learning-rate 0.01 is not read: no transformer is trained" in said
+    assert "--set character_size=9 is not read: characters=none" in said
+    (record,) = json.loads(result.stdout)["result"]["seeds"].values()
+    assert record["learning_rate"] is None, "report takes a rate for a transformer that was trained"
