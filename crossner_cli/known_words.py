@@ -183,6 +183,17 @@ def _found(vectors: WordVectors, flag: str, what: str) -> WordVectors:
     return vectors
 
 
+def _undescribed(described: Sequence[str], vectors: WordVectors) -> list[str]:
+    """Tell of words that describe types and have no vector: what they begin with is drawn at random."""
+    missing = [word for word in dict.fromkeys(described) if word not in set(vectors.words)]
+    if not missing:
+        return []
+    return [
+        f"words that describe types and have no vector: {', '.join(missing)}; theirs are random, so that nothing tells "
+        "which other types such a type resembles"
+    ]
+
+
 def known_words(
     prepared: PreparedData,
     options: Optimisation,
@@ -213,6 +224,7 @@ def known_words(
     inputs = read_settings(method, options.settings)
     vectors, notes = None, method.unused_settings(inputs, tag_set.types)
     described = [inputs.spelled(word) for word in method.described_words(inputs, tag_set.types)]
+    of_types = tuple(described)
     raw_words = [inputs.spelled(word) for word in raw_words]
     has_vectors = options.embeddings is not None or start.has_words
     if inputs.words != "frozen" or not has_vectors:  # a frozen row without a vector would be noise for ever
@@ -230,7 +242,7 @@ def known_words(
     elif options.embeddings is not None:
         vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words")
     if vectors is not None:
-        notes.append(vectors.describe())
+        notes += [vectors.describe(), *_undescribed(of_types, vectors)]
     ngram_vectors = None
     if options.ngram_embeddings is not None:
         keys = dict.fromkeys(key for word in wanted for key in ngram_keys(word[:LONGEST_WORD]))

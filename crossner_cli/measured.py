@@ -237,7 +237,9 @@ def _encoder(
     """What reads the words: a transformer, or word vectors with or without one."""
     first = lineage[0] if lineage else {}
     transformer = first.get("encoder") or first.get("folder") or options["encoder"]
-    if any(record.get("learning_rate") is not None for record in seeds.values() if isinstance(record, dict)):
+    has_rate = any(record.get("learning_rate") is not None for record in seeds.values() if isinstance(record, dict))
+    # Older manifests tell a rate that was given for a transformer that is not trained, or not there.
+    if has_rate and settings.get("transformer", "trained") == "trained":
         return str(transformer)
     is_read = settings.get("transformer", "none") != "none"
     return f"word vectors, {transformer} frozen" if is_read else "word vectors"

@@ -19,6 +19,7 @@ from crossner_cli.blocks import Block, Line, Table
 from crossner_cli.cli import app
 from crossner_cli.errors import CrossNERError
 from crossner_cli.markdown import to_markdown
+from crossner_cli.measured import read_runs
 from crossner_cli.methods import method_names
 from crossner_cli.options import Report
 from crossner_cli.progress import exhaust
@@ -98,6 +99,18 @@ def test_a_folder_of_runs_stands_for_them_in_the_order_of_their_numbers(tmp_path
     assert [model["train_sentences"] for model in result["models"]] == [10, 20, 100]
     table = table_of(result, "test F1, mean")
     assert table.columns[4] == "sentences" and [row[4] for row in table.rows] == ["10", "20", "100"]
+
+
+def test_a_rate_given_for_a_transformer_that_is_not_trained_names_no_encoder(tmp_path: Path) -> None:
+    for transformer, name in (
+        ("none", "word vectors"),
+        ("frozen", "word vectors, minilm frozen"),
+        ("trained", "minilm"),
+    ):
+        settings = [f"transformer={transformer}"]
+        make_run(tmp_path / transformer, {"words": tags(0.1, 1)}, method="bilstm-crf", settings=settings)
+        (measured,) = read_runs([tmp_path / transformer]).models
+        assert measured.making is not None and measured.making.encoder == name
 
 
 def test_what_is_unfinished_missing_or_of_another_encoder_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,15 @@ def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing
         assert "every epoch scores 0" not in crossner(*train, *more, "--name", name).stderr
 
 
+def test_dev_sentences_without_an_entity_are_told_to_choose_nothing(run):
+    dev = run / "prepare-data" / "target" / "dev.jsonl"
+    dev.write_text(re.sub('"B-[A-Za-z]+"', '"O"', dev.read_text()))
+    train = ("finetune", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
+    said = " ".join(crossner(*train).stderr.split())
+    assert "The target's dev sentences hold no entity: every epoch scores 0 there, and the first one is kept" in said
+    assert "hold no entity" not in crossner(*train, "--keep", "last", "--name", "last").stderr
+
+
 def test_vectors_that_are_to_stay_as_they_are_must_be_there(run):
     train = ("--run", run, *QUICK, *SMALL)
     for method in ("bilstm-crf", "coach", "mtl", "concept-tagger"):
@@ -110,6 +120,17 @@ def test_examples_of_types_that_the_run_lacks_are_told(run):
     assert "examples of person, song are not read: the types are PER, LOC, ORG." in " ".join(said.split())
     said = crossner(*train, "--set", "examples=PER=Anna", "--name", "known").stderr
     assert "are not read" not in said
+
+
+def test_words_of_type_descriptions_without_a_vector_are_told(run, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna 1 2\nperson 2 3\norganization 3 4\n")
+    train = ("pretrain-source", "--run", run, *QUICK, "--method", "concept-tagger", "--set", "lstm_size=4")
+    said = " ".join(crossner(*train, "--embeddings", vectors).stderr.split())
+    assert "words that describe types and have no vector: location; theirs are random" in said
+    vectors.write_text(vectors.read_text() + "location 4 5\n")
+    said = crossner(*train, "--embeddings", vectors, "--name", "all").stderr
+    assert "words found" in said and "describe types" not in said
 
 
 def test_a_start_without_a_transformer_is_refused_by_methods_that_read_one(run):

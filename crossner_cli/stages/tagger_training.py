@@ -197,13 +197,16 @@ def seeds_note(start: Start, seeds: Sequence[int]) -> str | None:
 
 
 def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
-    """Tell of dev sentences none of whose entities the tagger can find: they choose nothing."""
+    """Tell of dev sentences without an entity, or without one that the tagger can find: they choose nothing."""
     gold = {split_tag(tag)[1] for sentence in data.dev for tag in sentence.tags or ()} - {""}
-    if not gold or gold & set(data.tag_set.types) or options.keep == "last":
+    if gold & set(data.tag_set.types) or options.keep == "last":
         return []
+    found = f"No type of the {options.select_on}'s dev sentences ({', '.join(sorted(gold))}) is one of this tagger's " \
+            f"({', '.join(data.tag_set.types) or 'it has none'})"  # fmt: skip
+    if not gold:
+        found = f"The {options.select_on}'s dev sentences hold no entity"
     return [
-        f"No type of the {options.select_on}'s dev sentences ({', '.join(sorted(gold))}) is one of this tagger's "
-        f"({', '.join(data.tag_set.types) or 'it has none'}): every epoch scores 0 there, and the first one is kept. "
+        f"{found}: every epoch scores 0 there, and the first one is kept. "
         "--select-on the other domain, call types alike with prepare-data --map-types, or give --keep last."
     ]
 
