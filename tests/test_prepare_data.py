@@ -97,6 +97,16 @@ def test_a_type_that_the_source_lacks_cannot_be_mapped(run, text):
     assert not run.has("prepare-data")
 
 
+def test_words_that_are_others_in_plain_text_are_told(run, folders):
+    assert not any("others in plain text" in text for text in prepare(run, **folders)["result"]["warnings"])
+    test = Path(folders["target"]) / "test.txt"
+    test.write_text("w1\tB-dish\n糖尿病\tB-dish\n", encoding="utf-8")
+    (note,) = (text for text in prepare(run, **folders, force=True)["result"]["warnings"] if "plain text" in text)
+    assert "target 'food': 8.3 % of its words" in note and "'糖尿病' -> '糖 尿 病'" in note and "JSONL" in note
+    manifest = prepare(run, source="sample-source", target="sample-target", force=True)
+    assert not any("plain text" in text for text in manifest["result"]["warnings"])
+
+
 def test_names_that_make_no_type_alike_are_told(run):
     def told(**options):
         return [text for text in prepare(run, force=True, **options)["result"]["warnings"] if "--map-types" in text]
