@@ -185,7 +185,8 @@ def _found(vectors: WordVectors, flag: str, what: str) -> WordVectors:
 
 def _undescribed(described: Sequence[str], vectors: WordVectors) -> list[str]:
     """Tell of words that describe types and have no vector: what they begin with is drawn at random."""
-    missing = [word for word in dict.fromkeys(described) if word not in set(vectors.words)]
+    known = set(vectors.words)
+    missing = [word for word in dict.fromkeys(described) if word not in known]
     if not missing:
         return []
     return [

@@ -168,7 +168,7 @@ def parse_columns(
         except BadLine as problem:
             repairs.refuse(problem, f"{name}:{number}")
             continue
-        if tag is not None and word != DOCSTART and columns != (usual := usual or columns):
+        if tag is not None and word not in ("", DOCSTART) and columns != (usual := usual or columns):
             repairs.add(OTHER_COLUMNS, f"{name}:{number}")
         if word == DOCSTART:
             if words:

@@ -79,8 +79,8 @@ for system in $SYSTEMS; do
     multi-cell-source) train=(pretrain-source --method multi-cell-lstm --set tasks=source-ner "${weights[@]}") ;;
     multi-cell) train=("${cells[@]}" "${weights[@]}") ;;
     multi-cell-dictionary) needs_names && train=("${cells[@]}" "${weights[@]}" "${names[@]}") ;;
-    multi-cell-no-entity) needs_names && train=("${cells[@]}" "${weights[@]}" --set entity_weight=0 "${names[@]}") ;;
-    multi-cell-no-attention) needs_names && train=("${cells[@]}" "${weights[@]}" --set attention_weight=0 "${names[@]}") ;;
+    multi-cell-no-entity) needs_names && train=("${cells[@]}" --set entity_weight=0 --set attention_weight=0.5 "${names[@]}") ;;
+    multi-cell-no-attention) needs_names && train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0 "${names[@]}") ;;
     *) echo "There is no system $system." >&2 && exit 2 ;;
   esac
   crossner "${train[@]}" "${all[@]}" --name "$system"
