@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -109,15 +109,24 @@ def with_published(options: Options, context: typer.Context) -> Options:
     """With ``--paper``, take the published value of every field and setting that is not on the command line."""
     if not getattr(options, "paper", False):
         return options
-    published = {}
+    published, own = {}, options_of_the_paper(options)
     for field in dataclasses.fields(options):
         source = context.get_parameter_source(field.name)
         is_given = source is not None and source.name == "COMMANDLINE"
-        if field.metadata["paper"] is not NOT_PUBLISHED and not is_given:
-            published[field.name] = field.metadata["paper"]
+        value = own.get(field.name, field.metadata["paper"])
+        if value not in (NOT_PUBLISHED, None) and not is_given:
+            published[field.name] = value
     if hasattr(options, "settings"):
         published["settings"] = [*settings_of_the_paper(options), *options.settings]
     return dataclasses.replace(options, **published)
+
+
+def options_of_the_paper(options: Options) -> Mapping[str, Any]:
+    """What the paper of the method has for options, where that is not CrossNER's; nothing for one that is not there."""
+    from crossner_cli.methods import find_method, method_names
+
+    method = getattr(options, "method", None)
+    return find_method(method).paper_options if method in method_names() else {}
 
 
 def settings_of_the_paper(options: Any) -> list[str]:

@@ -14,7 +14,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers import check_range
-from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.methods import UNPUBLISHED_FOR_ADAM, UNPUBLISHED_FOR_WORDS, Decoded, Tagger
 from crossner_cli.subwords import Batch
 from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
 from crossner_cli.tags import TagSet
@@ -93,6 +93,10 @@ class MultiTaskTagger(Tagger):
     """
 
     reads = "words"
+    paper_options = {
+        **UNPUBLISHED_FOR_WORDS, **UNPUBLISHED_FOR_ADAM,
+        "epochs": 100, "batch_size": 10, "weight_decay": 1e-8, "upsample": 1,
+    }  # fmt: skip
     tag_dimensions = {
         f"tag_layers.{domain}.{name}": dimensions
         for domain in (TARGET, SOURCE) for name, dimensions in TAG_DIMENSIONS.items()

@@ -147,6 +147,33 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
         assert settings_of_the_paper(Finetune(method=method, settings=settings)) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "published", "own"),
+    [
+        ("joint-train", "bilstm-crf", {"head_learning_rate": 1e-3, "batch_size": 32, "upsample": 10, "patience": 8},
+         ("encoder", "learning_rate", "train_embeddings")),
+        ("pretrain-source", "concept-tagger", {"head_learning_rate": 1e-4, "patience": 5}, ("encoder", "keep")),
+        ("pretrain-source", "moee", {"head_learning_rate": 1e-3, "batch_size": 32}, ("epochs", "patience", "keep")),
+        ("joint-train", "cross-domain-lm", {"batch_size": 30, "epochs": 100}, ("head_learning_rate", "schedule")),
+        ("finetune", "laner", {"learning_rate": 5e-5, "patience": 16, "schedule": "constant"}, ("seeds",)),
+    ],
+)  # fmt: skip
+def test_paper_takes_what_the_paper_of_the_method_has_and_leaves_what_none_has(
+    name: str, method: str, published: dict[str, Any], own: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def catch(options: Any) -> None:
+        given.append(options)
+        raise CrossNERError("far enough")
+
+    monkeypatch.setattr("crossner_cli.cli.start", catch)
+    assert CliRunner().invoke(app, [name, "--paper", "--method", method]).exit_code == 1
+    assert {field: getattr(given[0], field) for field in published} == published
+    defaults = {field.name: field.default for field in dataclasses.fields(COMMANDS[name])}
+    assert {field: getattr(given[0], field) for field in own} == {field: defaults[field] for field in own}
+
+
 @pytest.mark.parametrize("name", ["dapt", "pretrain-source", "finetune", "joint-train"])
 def test_paper_reaches_the_stage_of_every_training_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []

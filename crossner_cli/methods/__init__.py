@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -45,6 +45,13 @@ class Weights(NamedTuple):
 
     values: Tensor
     columns: tuple[str, ...] | Literal["words", "labels"]
+
+
+# Options of a transformer that is trained, which CrossNER publishes and methods of words have no use for; and the
+# number of epochs that it trains its source with, the last one kept.
+UNPUBLISHED_FOR_WORDS = dict.fromkeys(("encoder", "learning_rate", "train_embeddings", "keep"))
+# Those of an optimiser: theirs is SGD, and crossner's is not.
+UNPUBLISHED_FOR_ADAM = dict.fromkeys(("head_learning_rate", "schedule", "warmup", "clip_norm", "patience"))
 
 
 class Tagger(nn.Module, ABC):
@@ -85,6 +92,9 @@ class Tagger(nn.Module, ABC):
 
     # Hyperparameters as published, where the defaults are others: what --paper sets.
     paper_settings: ClassVar[dict[str, str]] = {}
+    # Options as published, where they are others than those of CrossNER's BERT tagger, which the options themselves
+    # hold; None where none is published, or only for another optimiser.
+    paper_options: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crossner_cli.encoders import Encoder
 from crossner_cli.layers import BiLSTM, Dropout
-from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
 from crossner_cli.subwords import Batch
 from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
 from crossner_cli.tags import TagSet
@@ -41,6 +41,8 @@ class BiLSTMCRFTagger(Tagger):
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
 
     reads = "words"
+    paper_settings = {"word_size": "300", "input_dropout": "0.5"}
+    paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-3, "upsample": 10}
     tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:

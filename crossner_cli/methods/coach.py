@@ -24,7 +24,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, check_range
-from crossner_cli.methods import Decoded, Penalties, Tagger, unpad
+from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Penalties, Tagger, unpad
 from crossner_cli.methods.concept_tagger import describe_rows
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
@@ -73,6 +73,8 @@ class CoachTagger(Tagger):
         return {} if hyper.templates else dict.fromkeys(("template_weight", "template_margin"), "templates=false")
 
     reads = "words"
+    paper_settings = {"word_size": "300", "input_dropout": "0.5"}
+    paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10}
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
     descriptions: Tensor
     boundary_of_tag: Tensor

@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from crossner_cli.layers import IMPOSSIBLE, BiLSTM
-from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 from crossner_cli.subwords import Batch
@@ -88,6 +88,10 @@ class ConceptTagger(Tagger):
         return unread_between_layers(hyper.lstm_layers)
 
     reads = "words"
+    paper_settings = {"word_size": "300", "characters": "none"}
+    paper_options = {
+        **UNPUBLISHED_FOR_WORDS, "patience": 5, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": None,
+    }  # fmt: skip
     # Nothing above the encoder learns a row a tag or a type: all types share all weights.
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
     descriptions: Tensor

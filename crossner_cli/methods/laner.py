@@ -260,6 +260,7 @@ class LANER(Tagger):
         return unread if hyper.background or hyper.context else {**unread, "label_size": "background=context=false"}
 
     paper_settings = {"dropout": "0", "legal": "false"}
+    paper_options = {"patience": 16}
     tag_dimensions = {"label_encoder.labels.weight": (0,), "output.weight": (0,), "output.bias": (0,)}
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:

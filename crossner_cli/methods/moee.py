@@ -51,6 +51,7 @@ class MoEETagger(Tagger):
         return unread if hyper.multi_task else {**unread, **task}
 
     reads = "words"
+    paper_settings, paper_options = MTLTagger.paper_settings, MTLTagger.paper_options
     tag_dimensions = MTLTagger.tag_dimensions
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {
         "gate.weight": (0,),

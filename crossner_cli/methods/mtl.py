@@ -17,7 +17,7 @@ from torch import Tensor
 
 from crossner_cli.encoders import Encoder
 from crossner_cli.layers import check_range
-from crossner_cli.methods import Decoded, Tagger
+from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
 from crossner_cli.subwords import Batch
 from crossner_cli.tag_layer import TAG_DIMENSIONS, Context, TagLayer, check_lstm, unread_between_layers
 from crossner_cli.tags import TagSet, split_tag
@@ -57,6 +57,11 @@ class MTLTagger(Tagger):
         return unread | unread_between_layers(hyper.lstm_layers)
 
     reads = "words"
+    paper_settings = {"word_size": "300", "characters": "none"}
+    paper_options = {
+        **UNPUBLISHED_FOR_WORDS,
+        "epochs": None, "patience": None, "batch_size": 32, "head_learning_rate": 1e-3, "upsample": None,
+    }  # fmt: skip
     tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
     entity_class: Tensor
 
