@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crossner_cli import figures
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
@@ -51,6 +52,15 @@ class RawInputs:
             for word, count in text.counts.items():
                 counts[reader.number(word)] += count
         return counts
+
+    def describe_unknown(self, reader: Any) -> str:
+        """How many of the words language models read as the unknown word, given what numbers words."""
+        counts = self.count(reader)
+        share = figures.percent(int(counts[0]), int(counts.sum()))
+        return (
+            f"{share} of the words of raw text are the unknown word to language models: in no labelled sentence, and"
+            f" fewer than {self.fewest} times in raw text (--raw-minimum)"
+        )
 
     def describe(self) -> list[str]:
         """One line for each text."""

@@ -237,6 +237,8 @@ def _train_seed(
     tagger, carried = start_tagger(start, options, data.tag_set, seed, engine, known)
     yield Notice(f"{task}: {carried.describe()}")
     encoder = tagger.encoder
+    if data.raw is not None and getattr(tagger, "language_model", None) is not None:
+        yield Notice(f"{task}: {data.raw.describe_unknown(encoder.reader)}")
     streams = _streams(tagger, data, options, seed)
     gold = [sentence.tags or () for sentence in data.dev]
 
