@@ -206,7 +206,7 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
     if len(fields) == 1:
         if tags_required and text != DOCSTART:
             raise BadLine(f"{place}: found one column, {_shown(text)}, expected a word and a tag.",
-                          hint=COLUMNS_HINT)  # fmt: skip
+                          hint=_hint_on_columns(text))  # fmt: skip
         return text, None, 1
     word, tag = fields[0], fields[-1].strip(" ")
     columns = len(fields) - (fields.count("") if separator == " " else 0)
@@ -223,6 +223,16 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
         f"{place}: found {_shown(text)}, expected a word alone or a word and a tag.",
         hint="If this is running text, say so: --input-format text, or a file that ends in .txt.",
     )
+
+
+def _hint_on_columns(text: str) -> str:
+    """How columns are written, or how to convert those that stand between other marks."""
+    for mark in ",;|":
+        word, found, tag = text.rpartition(mark)
+        if word and found and _is_tag(tag.strip()):
+            last = f"'s/{mark}\\([^{mark}]*\\)$/\\t\\1/'"
+            return f"Columns stand between tabs or spaces. Convert: sed {last} FILE > CONVERTED"
+    return COLUMNS_HINT
 
 
 def _is_tag(text: str) -> bool:

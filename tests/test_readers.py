@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,18 @@ def test_words_alone_can_be_read_where_no_tags_are_required():
     assert columns("a\tO\nb\tB-x\n", tags_required=False)[0] == [Sentence(("a", "b"), ("O", "B-x"))]
     assert columns("a\tO\nb\n", tags_required=False)[0] == [Sentence(("a", "b"))]
     assert columns("a\tNN\n", tags_required=False)[0] == [Sentence(("a",))]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "|"])
+def test_columns_between_other_marks_are_refused_with_a_command_that_converts_them(mark, tmp_path):
+    text = f"In{mark}O\n{mark}{mark}O\nParis{mark}B-place\n\n"
+    with pytest.raises(CrossNERError, match="file:1: found one column") as caught:
+        columns(text)
+    command = caught.value.hint.partition("Convert: ")[2]
+    (tmp_path / "FILE").write_text(text)
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    found, repairs = columns((tmp_path / "CONVERTED").read_text())
+    assert found == [Sentence(("In", mark, "Paris"), ("O", "O", "B-place"))] and not repairs.counts
 
 
 def test_running_text_in_place_of_columns_is_refused_rather_than_cut():
