@@ -41,6 +41,7 @@ from crossner_cli.options import (
 
 if TYPE_CHECKING:
     from crossner_cli.engine import Engine
+    from crossner_cli.methods import Tagger
     from crossner_cli.progress import Work
     from crossner_cli.run_directory import Manifest, RunDirectory
 
@@ -123,18 +124,24 @@ def with_published(options: Options, context: typer.Context) -> Options:
 
 def options_of_the_paper(options: Options) -> Mapping[str, Any]:
     """What the paper of the method has for options, where that is not CrossNER's; nothing for one that is not there."""
-    from crossner_cli.methods import find_method, method_names
-
-    method = getattr(options, "method", None)
-    return find_method(method).paper_options if method in method_names() else {}
+    method = method_of(options)
+    return {} if method is None else method.paper_options
 
 
 def settings_of_the_paper(options: Any) -> list[str]:
     """The published settings of the method that ``--set`` does not give; none of a method that is not there."""
-    from crossner_cli.methods import find_method, method_names, published_settings
+    from crossner_cli.methods import published_settings
 
-    is_known = options.method in method_names()
-    return published_settings(find_method(options.method), options.settings) if is_known else []
+    method = method_of(options)
+    return [] if method is None else published_settings(method, options.settings)
+
+
+def method_of(options: Any) -> type[Tagger] | None:
+    """The method that options name, if there is one."""
+    from crossner_cli.methods import find_method, method_names
+
+    name = getattr(options, "method", None)
+    return find_method(name) if name in method_names() else None
 
 
 @contextlib.contextmanager

@@ -53,9 +53,8 @@ class RawInputs:
                 counts[reader.number(word)] += count
         return counts
 
-    def describe_unknown(self, reader: Any) -> str:
-        """How many of the words language models read as the unknown word, given what numbers words."""
-        counts = self.count(reader)
+    def describe_unknown(self, counts: Tensor) -> str:
+        """How many of the words language models read as the unknown word, given the counts that ``count`` makes."""
         share = figures.percent(int(counts[0]), int(counts.sum()))
         return (
             f"{share} of the words of raw text are the unknown word to language models: in no labelled sentence, and"

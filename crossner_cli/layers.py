@@ -70,6 +70,12 @@ class Dropout(nn.Module):
         return f"p={self.p}"
 
 
+def begin_alike(value: Tensor) -> None:
+    """Let all rows of a parameter, (N, ...), begin as its first one."""
+    with torch.no_grad():
+        value.copy_(value[:1].expand_as(value))
+
+
 class BiLSTM(nn.Module):
     """Bidirectional LSTM over words, in fp32, that neither reads nor is read through padding.
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from crossner_cli.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")
+SIZED_FOR = "above an encoder of width 384 for 14 types"
 DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
 
 
@@ -256,7 +257,7 @@ def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
     settings = [(one.name, ", ".join(f"{key}={value}" for key, value in one.settings.items())) for one in methods]
     return [
         Line(f"{len(methods)} methods for --method", True),
-        Table("Methods, with their parameters above an encoder of width 384 for 14 types",
+        Table(f"Methods, with their parameters {SIZED_FOR}",
               ("method", "reads", "parameters", "what it is"), facts, texts=(0, 1, 3)),
         Table("Papers", ("method", "paper"), papers, texts=(0, 1)),
         Table("Settings and their defaults, for --set", ("method", "settings"), settings, texts=(0, 1)),
@@ -280,7 +281,7 @@ def method_details(facts: MethodFacts) -> list[Block]:
         Line(f"{facts.name}: {facts.title}", True),
         Line(f"Paper: {facts.paper}"),
         Line(f"Reads {reads}"),
-        Line(f"{figures.count(facts.parameters)} parameters above an encoder of width 384 for 14 types"),
+        Line(f"{figures.count(facts.parameters)} parameters {SIZED_FOR}"),
         Line(f"Differs: {facts.differs}"),
         Table(
             f"Settings of {facts.name}, for --set", ("setting", "default", "values", "meaning"), rows,

@@ -15,7 +15,7 @@ from crossner_cli.word_reader import WordInputs
 def unread_options(options: Optimisation, tasks: Sequence[str], start: Start, sentences: dict[str, int]) -> list[str]:
     """Options and settings that were given and change nothing, a line each, with the reason.
 
-    What ``--paper`` sets is not told: it sets the same for all methods.
+    With ``--paper`` options of an encoder are not told.
 
     Args:
         options: Of the stage.

@@ -32,7 +32,7 @@ from torch.nn import functional
 from crossner_cli.errors import CrossNERError
 from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers import BiLSTM, Dropout, check_range
+from crossner_cli.layers import BiLSTM, Dropout, begin_alike, check_range
 from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
 from crossner_cli.subwords import UNLABELLED, Batch
 from crossner_cli.tags import TagSet
@@ -115,9 +115,7 @@ class CrossDomainLM(MultiTaskTagger):
                 tasks=2, task_size=0 if hyper.generator == "domain" else hyper.task_size,
             )  # fmt: skip
             if hyper.domain_vectors == "alike":
-                with torch.no_grad():
-                    vectors = self.lstm.generator.domain_vectors
-                    vectors.copy_(vectors[:1].expand_as(vectors))
+                begin_alike(self.lstm.generator.domain_vectors)
         self.dropout = Dropout(hyper.dropout)
         self.language_model: SampledSoftmax | None = None
         if hyper.learns("lm"):

@@ -23,7 +23,7 @@ from torch.nn import functional
 from crossner_cli.encoders import Encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers import Dropout, check_range
+from crossner_cli.layers import Dropout, begin_alike, check_range
 from crossner_cli.methods import Weights
 from crossner_cli.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
 from crossner_cli.multi_task import MultiTaskInputs, MultiTaskTagger
@@ -86,9 +86,8 @@ class MultiCellTagger(MultiTaskTagger):
         self.dropout = Dropout(hyper.dropout)
         self.type_score = nn.Linear(self.lstm.output_dim, types)  # w_k and b_k
         if alike:
-            with torch.no_grad():
-                for value in self.type_score.parameters():
-                    value.copy_(value[:1].expand_as(value))
+            for value in self.type_score.parameters():
+                begin_alike(value)
         self.language_model: SampledSoftmax | None = None
         if hyper.learns("lm"):
             assert isinstance(encoder, WordEncoder)

@@ -237,8 +237,8 @@ def _train_seed(
     tagger, carried = start_tagger(start, options, data.tag_set, seed, engine, known)
     yield Notice(f"{task}: {carried.describe()}")
     encoder = tagger.encoder
-    if data.raw is not None and getattr(tagger, "language_model", None) is not None:
-        yield Notice(f"{task}: {data.raw.describe_unknown(encoder.reader)}")
+    if data.tasks:
+        yield from (Notice(f"{task}: {note}") for note in _count_words(tagger, data))
     streams = _streams(tagger, data, options, seed)
     gold = [sentence.tags or () for sentence in data.dev]
 
@@ -289,13 +289,24 @@ def _card(
     return tagger_card(folder, options.method, tagger, making, training)
 
 
+def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
+    """Tell the tagger how often each word occurs in the raw text, or in the labelled sentences where none is read.
+
+    Returns:
+        What a person should know of what language models read.
+    """
+    counted = data.raw
+    if counted is None:
+        counted = RawInputs({"": RawSentences([sentence.words for sentence in data.sentences])}, {}, None, 1)
+    counts = counted.count(tagger.encoder.reader)
+    tagger.set_word_counts(counts)
+    has_models = data.raw is not None and getattr(tagger, "language_model", None) is not None
+    return [counted.describe_unknown(counts)] if has_models else []
+
+
 def _streams(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
     """One stream of all labelled sentences, those of the target repeated beside another domain's; or one a task."""
     if data.tasks:
-        counted = data.raw
-        if counted is None:
-            counted = RawInputs({"": RawSentences([sentence.words for sentence in data.sentences])}, {}, None, 1)
-        tagger.set_word_counts(counted.count(tagger.encoder.reader))
         return domain_streams(tagger, data.tasks, data.labelled, data.raw, options, seed)
     reader = tagger.encoder.reader
     repeats = [times_read(options, role) for role, sentences in data.labelled.items() for _ in sentences]
