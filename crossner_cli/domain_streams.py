@@ -90,18 +90,35 @@ def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[
 
 
 def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet) -> list[str]:
-    """What a person may not expect of the tasks that a stage trains: CRFs, or types, that none of them teaches."""
+    """What a person may not expect of the tasks that a stage trains.
+
+    Language models that are told what they are to predict; CRFs, or types, that no task teaches.
+    """
     method = find_method(options.method)
     settings = read_settings(method, options.settings)
-    if not issubclass(method, MultiTaskTagger) or len(tag_set.domains) < len(ROLES):
+    if not issubclass(method, MultiTaskTagger):
         return []
+    notes = _notes_on_language_models(tasks, settings)
+    if len(tag_set.domains) < len(ROLES):
+        return notes
     if settings.shares_crf(tag_set):
-        return _untaught_types(tasks, tag_set)
-    return [
+        return notes + _untaught_types(tasks, tag_set)
+    return notes + [
         f"no task of this stage learns tags of the {role}, which has a CRF of its own: it stays as it starts, and tags"
         f" given to the {role} mean nothing yet (--set crf=shared lets one serve both domains)"
         for role in ROLES if f"{role}-ner" not in tasks
     ]  # fmt: skip
+
+
+def _notes_on_language_models(tasks: Sequence[str], settings: Any) -> list[str]:
+    """Tell of language models over states that were made with the next word in view."""
+    seen = [name for name in ("transformer", "strings") if getattr(settings, name) != "none"]
+    if not seen or not any(task.endswith("-lm") for task in tasks):
+        return []
+    return [
+        f"language models read the {' and the '.join(seen)} of words, which read the whole sentence, also the word that"
+        f" is to be predicted: they teach less than without ({', '.join(f'{name}=none' for name in seen)})"
+    ]
 
 
 def _untaught_types(tasks: Sequence[str], tag_set: TagSet) -> list[str]:

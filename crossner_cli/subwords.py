@@ -43,6 +43,7 @@ class EncodedSentence:
         tags: Tag ids, (W,), or None.
         domain: Name of its domain.
         words: Its words, for encoders that read more than subwords.
+        frozen_states: What frozen models make of them, (W, D), where that is known; else None.
     """
 
     windows: tuple[Ids, ...]
@@ -50,6 +51,7 @@ class EncodedSentence:
     tags: Ids | None
     domain: str
     words: tuple[str, ...] = ()
+    frozen_states: Tensor | None = None
 
     @property
     def subwords(self) -> int:
@@ -83,6 +85,7 @@ class Batch:
         window_ends: Where rows are packed, 0 and the end of each window, (R+1,); else None.
         longest_window: Subwords of the longest one.
         is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` where no dictionary names a word.
+        frozen_states: What frozen models make of the words, (B, W, D), where that is known of all sentences; else None.
     """
 
     input_ids: Tensor
@@ -101,6 +104,7 @@ class Batch:
     window_ends: Tensor | None = None
     longest_window: int = 0
     is_raw: bool = False
+    frozen_states: Tensor | None = None
 
     @property
     def domain(self) -> str:

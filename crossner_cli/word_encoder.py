@@ -130,17 +130,30 @@ class WordEncoder(Encoder):
             parts.append(self._word_vectors(batch))
         if self.characters is not None:
             parts.append(self._character_vectors(batch))
-        if self.strings is not None:
-            assert batch.strings is not None and batch.string_places is not None
-            parts.append(self.strings(batch.strings, batch.string_places))
-        if self.transformer is not None:
-            frozen = self.inputs.transformer == "frozen"
-            if frozen:
-                self.transformer.eval()
-            with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-                parts.append(self.transformer(batch).float())
+        if self.frozen_size:
+            states = self.read_frozen(batch) if batch.frozen_states is None else batch.frozen_states
+            parts.append(states.float())
+        if self.transformer is not None and self.inputs.transformer == "trained":
+            parts.append(self.transformer(batch).float())
         vectors: Tensor = self.dropout(torch.cat(parts, dim=2))
         return vectors
+
+    @property
+    def frozen_size(self) -> int:
+        """Width of what frozen models read: the language models of characters, and a transformer that is frozen."""
+        transformer = self.transformer if self.inputs.transformer == "frozen" else None
+        return sum(model.output_dim for model in (self.strings, transformer) if model is not None)
+
+    def read_frozen(self, batch: Batch) -> Tensor:
+        """What frozen models make of the words, (B, W, D), without a gradient."""
+        parts: list[Tensor] = []
+        with torch.no_grad():
+            if self.strings is not None:
+                assert batch.strings is not None and batch.string_places is not None
+                parts.append(self.strings(batch.strings, batch.string_places))
+            if self.transformer is not None and self.inputs.transformer == "frozen":
+                parts.append(self.transformer.eval()(batch))
+        return torch.cat(parts, dim=2)
 
     def _word_vectors(self, batch: Batch) -> Tensor:
         assert batch.word_ids is not None and self.words is not None

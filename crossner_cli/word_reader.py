@@ -10,6 +10,8 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
@@ -143,6 +145,7 @@ class WordReader:
         strings: The language models of characters, if they read along.
 
     Attributes:
+        frozen_states: What frozen models make of sentences that are read again and again, (W, D), by their words.
         unknown_words: Distinct words without a vector of their own; in a stream of very many, some count again.
     """
 
@@ -157,6 +160,7 @@ class WordReader:
         self._pieces: dict[str, Ids] = {}
         self._unknown: set[str] = set()
         self._forgotten = 0
+        self.frozen_states: dict[tuple[str, ...], Tensor] = {}
 
     @property
     def pad_id(self) -> int:
@@ -188,13 +192,19 @@ class WordReader:
             _without_subwords(sentence, tag_set) for sentence in sentences
         ]  # fmt: skip
         return [
-            dataclasses.replace(row, words=sentence.words) for row, sentence in zip(encoded, sentences, strict=True)
+            dataclasses.replace(row, words=sentence.words, frozen_states=self.frozen_states.get(sentence.words))
+            for row, sentence in zip(encoded, sentences, strict=True)
         ]
 
     def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
         """Pad sentences into one batch."""
-        batch = self.subwords.collate(sentences) if self.subwords else pad_words(sentences)
+        states = [sentence.frozen_states for sentence in sentences if sentence.frozen_states is not None]
+        are_known = len(states) == len(sentences)
+        reads_subwords = self.subwords is not None and not (are_known and self.inputs.transformer == "frozen")
+        batch = self.subwords.collate(sentences) if self.subwords and reads_subwords else pad_words(sentences)
         shape = (len(sentences), max(len(sentence.words) for sentence in sentences))
+        if are_known:
+            batch.frozen_states = pad_sequence(states, batch_first=True)
         if self.inputs.words != "none":
             numbers = np.zeros(shape, np.int64)
             for row, sentence in enumerate(sentences):
@@ -211,7 +221,7 @@ class WordReader:
                     lengths[number, place] = len(piece)
             batch.characters = torch.from_numpy(padded)
             batch.character_mask = torch.from_numpy(np.arange(longest) < lengths[..., None])
-        if self.strings is not None:
+        if self.strings is not None and not are_known:
             batch.strings, batch.string_places = self.strings.number(
                 [[word[:LONGEST_WORD] for word in sentence.words] for sentence in sentences]
             )

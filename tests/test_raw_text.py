@@ -166,6 +166,18 @@ def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():
     assert told("bilstm-crf", ()) == []
 
 
+def test_language_models_over_states_that_know_the_next_word_are_told():
+    def told(*settings: str, tasks: tuple[str, ...] = ("target-ner", "target-lm")) -> list[str]:
+        options = JointTrain(method="cross-domain-lm", settings=list(settings))
+        return notes_on_tasks(options, tasks, TagSet({"songs": ("person",), "news": ("person",)}))
+
+    assert told() == told("transformer=frozen", tasks=("target-ner",)) == []
+    (note,) = told("transformer=frozen", "strings=frozen")
+    assert "the transformer and the strings of words" in note and "transformer=none, strings=none" in note
+    (note,) = told("strings=frozen")
+    assert "read the strings of words" in note
+
+
 class Several(Tagger):
     """Stands for a method of several tasks."""
 

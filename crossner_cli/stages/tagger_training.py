@@ -31,6 +31,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
+from crossner_cli.frozen_states import keep_frozen_states
 from crossner_cli.known_words import (
     check_word_inputs,
     digest_word_inputs,
@@ -239,6 +240,7 @@ def _train_seed(
     encoder = tagger.encoder
     if data.tasks:
         yield from (Notice(f"{task}: {note}") for note in _count_words(tagger, data))
+    yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task)
     streams = _streams(tagger, data, options, seed)
     gold = [sentence.tags or () for sentence in data.dev]
 

@@ -1,0 +1,54 @@
+"""What frozen models make of sentences, read once: a tagger above them reads the same sentences in each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crossner_cli import figures
+from crossner_cli.data import Sentence
+from crossner_cli.engine import Engine
+from crossner_cli.methods import Tagger
+from crossner_cli.progress import Notice, Progress, Work
+from crossner_cli.subwords import batches_by_length
+from crossner_cli.tagging import reading
+from crossner_cli.word_encoder import WordEncoder
+
+MOST_BYTES = 4 * 10**9
+
+
+def keep_frozen_states(tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, task: str) -> Work[None]:
+    """Let the tagger's reader know what frozen models make of sentences; nothing for a tagger without such models.
+
+    In batches of its own, so that an interrupted command that begins again reads the very same numbers.
+
+    Args:
+        tagger: Its encoder reads words, a frozen transformer or frozen language models of characters, or neither.
+        sentences: Those that will be read again and again. Where all of it were more than
+            ``MOST_BYTES``, nothing is kept.
+        engine: Where.
+        task: Name for the progress.
+    """
+    encoder = tagger.encoder
+    if not isinstance(encoder, WordEncoder) or not encoder.frozen_size:
+        return
+    distinct = dict.fromkeys(sentence.words for sentence in sentences)
+    size = 4 * encoder.frozen_size * sum(map(len, distinct))
+    if size > MOST_BYTES:
+        told = [figures.amount(number, None, "bytes") for number in (size, MOST_BYTES)]
+        yield Notice(
+            f"{task}: frozen models read {figures.count(len(distinct))} sentences anew in each epoch: what they make of"
+            f" them, {told[0]}, is more than is kept ({told[1]})"
+        )
+        return
+    encoder.to(engine.device)  # the training loop comes later
+    reader = encoder.reader
+    encoded = reader.encode([Sentence(words) for words in distinct])
+    done = 0
+    for numbers in batches_by_length(encoded, engine.batch_subwords):
+        rows = [encoded[number] for number in numbers]
+        with reading(tagger, engine):
+            states = encoder.read_frozen(reader.collate(rows).to(engine.device)).cpu()
+        for row, of_sentence in zip(rows, states, strict=True):
+            reader.frozen_states[row.words] = of_sentence[: len(row.words)].clone()  # not a view: padding goes
+        done += len(rows)
+        yield Progress(f"{task}: frozen models", done, len(encoded), "sentences", is_milestone=done == len(encoded))
