@@ -19,8 +19,8 @@ from crossner_cli.masked_lm import MaskedLanguageModel
 from crossner_cli.options import Dapt
 from crossner_cli.progress import exhaust
 from crossner_cli.stages import dapt
-from crossner_cli.subwords import read_tokenizer
 from crossner_cli.token_stream import TRAIN, TokenBlocks, border_ids, write_token_stream
+from crossner_cli.tokenizer import read_tokenizer
 from crossner_cli.training import Plan, fit
 
 MANY_EPOCHS = 10_000  # the number of updates ends training

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from crossner_cli import figures
+from crossner_cli.blocks import Block, Line, Table
 from crossner_cli.run_directory import Manifest
-from crossner_cli.tables import Block, Line, Table
 
 
 def export_tables(manifest: Manifest) -> list[Block]:

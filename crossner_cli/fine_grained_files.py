@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.evaluation_tables import evaluation_tables
 from crossner_cli.fine_grained import FineGrained
 from crossner_cli.fine_grained_tables import fine_grained_blocks
 from crossner_cli.html_report import write_page
 from crossner_cli.markdown import to_markdown
 from crossner_cli.run_directory import write_atomically
-from crossner_cli.tables import evaluation_tables
 
 CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")
 

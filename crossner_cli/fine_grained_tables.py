@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossner_cli import figures
+from crossner_cli.blocks import Block, Line, Row, Table
 from crossner_cli.markup import printable
-from crossner_cli.tables import Block, Line, Row, Table
 
 KIND_NAMES = {
     "correct": "correct", "missed": "missed", "spurious": "spurious", "boundary_left": "boundary, left",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from crossner_cli import figures
+from crossner_cli.blocks import Line, Table
 from crossner_cli.charts import Bar, bar_chart, heat_map
 from crossner_cli.error_analysis import CORRECT, KINDS, ErrorAnalysis, confusion_name
 from crossner_cli.fine_grained import FineGrained
@@ -22,7 +23,6 @@ from crossner_cli.fine_grained_tables import ERROR_KINDS, KIND_MEANINGS, KIND_NA
 from crossner_cli.markup import escape
 from crossner_cli.page_style import SCRIPT, STYLE
 from crossner_cli.spans import Layout
-from crossner_cli.tables import Line, Table
 from crossner_cli.tags import OUTSIDE
 
 HEAT_MAP_TITLE = "Gold types (rows) and what they were called (columns), right ends or not; O is no entity"

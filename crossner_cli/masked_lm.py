@@ -21,8 +21,8 @@ from crossner_cli.encoders import quiet_transformers, read_config, read_model, r
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import only_positions
 from crossner_cli.masking import NOT_CHOSEN, Level, mask_block
-from crossner_cli.subwords import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
 from crossner_cli.token_stream import TokenBlocks
+from crossner_cli.tokenizer import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
 
 MOST_HELD_OUT_BLOCKS = 512
 

@@ -18,9 +18,9 @@ from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.layers import Dropout
 from crossner_cli.readers import read_domain
 from crossner_cli.starting import encoder_of, start_tagger
-from crossner_cli.subwords import read_tokenizer
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
+from crossner_cli.tokenizer import read_tokenizer
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 

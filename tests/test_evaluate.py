@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossner_cli.blocks import short_names
+from crossner_cli.blocks import Line, Table, short_names
 from crossner_cli.calibration import Calibration
 from crossner_cli.data import Sentence, read_sentences
 from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
+from crossner_cli.evaluation_tables import evaluation_tables
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Evaluate, Finetune, PrepareData
 from crossner_cli.progress import Notice, exhaust
@@ -25,7 +26,6 @@ from crossner_cli.run_directory import RunDirectory
 from crossner_cli.scored_files import score_files
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.tables import Line, Table, evaluation_tables
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
 from crossner_cli.trained_taggers import best_on_dev, find_taggers

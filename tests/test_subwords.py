@@ -24,12 +24,10 @@ from crossner_cli.subwords import (
     EncodedSentence,
     SubwordReader,
     batches_by_length,
-    check_vocabulary,
     cut_windows,
-    position_limit,
-    read_tokenizer,
 )
 from crossner_cli.tags import TagSet
+from crossner_cli.tokenizer import check_vocabulary, position_limit, read_tokenizer
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "(a)", "Straße", "日本", "e.g."]
 LIMIT = 64
