@@ -15,8 +15,6 @@ from crossner_cli.word_reader import WordInputs
 def unread_options(options: Optimisation, tasks: Sequence[str], start: Start, sentences: dict[str, int]) -> list[str]:
     """Options and settings that were given and change nothing, a line each, with the reason.
 
-    With ``--paper`` options of an encoder are not told.
-
     Args:
         options: Of the stage.
         tasks: What an update reads a batch of each; none where all labelled sentences are mixed.
@@ -33,14 +31,14 @@ def _unread_flags(
 ) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     uses = inputs.transformer if isinstance(inputs, WordInputs) else "trained"
-    if uses != "trained" and not options.paper:
+    if uses != "trained":
         reason = f"no transformer is trained (transformer={uses})"
         if options.learning_rate is not None:
             found.append((f"--learning-rate {options.learning_rate}", f"{reason}; all else learns at "
                           "--head-learning-rate"))  # fmt: skip
         if options.train_embeddings:
             found.append(("--train-embeddings", reason))
-    if uses == "none" and not options.paper and _is_given(options, "encoder"):
+    if uses == "none" and _is_given(options, "encoder"):
         found.append((f"--encoder {options.encoder}", "transformer=none (--set transformer=frozen lets it read along)"))
     if not any(task.endswith("-lm") for task in tasks):
         for name in ("raw_batch_size", "raw_minimum"):

@@ -90,7 +90,15 @@ def test_options_of_a_transformer_are_told_where_none_is_trained():
     assert len(told("transformer=frozen", learning_rate=0.01, encoder="bert-base-cased")) == 1
     assert told("transformer=trained", learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased") == []
     assert told(method="linear", learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased") == []
-    assert told(paper=True, learning_rate=5e-5, train_embeddings=True, encoder="bert-base-cased") == []
+
+
+def test_what_the_paper_stands_for_is_no_option_that_a_method_of_words_does_not_read():
+    for method in method_names():
+        kind = find_method(method)
+        if kind.reads == "words":
+            left_alone = [name for name, value in kind.paper_options.items() if value is None]
+            assert {"encoder", "learning_rate", "train_embeddings"} <= set(left_alone), method
+    assert len(told(paper=True, learning_rate=5e-5, train_embeddings=True, encoder="bert-base-cased")) == 3
 
 
 def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_none():
