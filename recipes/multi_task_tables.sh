@@ -43,32 +43,31 @@ all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-l
 if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 both=(joint-train --upsample 1)
-lm=(--method cross-domain-lm --set generator=none)
-generated=(--method cross-domain-lm)
+stm=(--method cross-domain-lm --set generator=none)
+lm=(--method cross-domain-lm)
 if [ -z "$CORPUS$SOURCE_CORPUS" ]; then # without raw text, as the paper: what is read for its tags is read for its words
   lm+=(--set lm_text=labelled)
-  generated+=(--set lm_text=labelled)
 fi
 models=()
 for system in $SYSTEMS; do
   train=("${both[@]}")
   case $system in
-    target) train=(finetune "${lm[@]}" --set tasks=target-ner) ;;
+    target) train=(finetune "${stm[@]}" --set tasks=target-ner) ;;
     target-elmo)
       crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
         --name strings
-      train=(finetune "${lm[@]}" --set tasks=target-ner --set strings=frozen --string-embeddings strings)
+      train=(finetune "${stm[@]}" --set tasks=target-ner --set strings=frozen --string-embeddings strings)
       ;;
     fine-tune)
-      crossner pretrain-source "${lm[@]}" --set tasks=source-ner "${all[@]}" --name source
-      train=(finetune "${lm[@]}" --set tasks=target-ner --start-from source)
+      crossner pretrain-source "${stm[@]}" --set tasks=source-ner "${all[@]}" --name source
+      train=(finetune "${stm[@]}" --set tasks=target-ner --start-from source)
       ;;
     multi-task) train+=(--method multi-task-lstm) ;;
-    multi-task-lm) train+=("${lm[@]}") ;;
-    co-lm) train=(finetune "${generated[@]}" --set generator=task --set tasks=target-ner,target-lm) ;;
-    co-ner) train+=("${generated[@]}" --set generator=domain --set tasks=target-ner,source-ner) ;;
-    mix-data) train+=("${generated[@]}" --set lm_mixed=true) ;;
-    full) train+=("${generated[@]}") ;;
+    multi-task-lm) train+=("${lm[@]}" --set generator=none) ;;
+    co-lm) train=(finetune "${lm[@]}" --set generator=task --set tasks=target-ner,target-lm) ;;
+    co-ner) train+=(--method cross-domain-lm --set generator=domain --set tasks=target-ner,source-ner) ;;
+    mix-data) train+=("${lm[@]}" --set lm_mixed=true) ;;
+    full) train+=("${lm[@]}") ;;
     pgn) train+=(--method multi-task-lstm --set generator=domain) ;;
     grad) train+=(--method multi-task-lstm --set adversary=grad) ;;
     multi-cell-target) train=(finetune --method multi-cell-lstm --set tasks=target-ner) ;;

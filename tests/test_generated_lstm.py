@@ -165,6 +165,21 @@ def test_generated_parameters_start_with_the_variance_of_an_ordinary_lstm():
 # The fused layer
 
 
+@pytest.mark.parametrize(("domain_size", "task_size"), [(8, 8), (8, 0), (0, 8), (3, 2)])
+def test_a_step_of_adam_moves_what_is_generated_by_about_the_rate_as_it_moves_other_layers(domain_size, task_size):
+    rate, moved = 1e-3, []
+    for seed in range(200):
+        torch.manual_seed(seed)
+        generator = ParameterGenerator([(40,)], 0.1, domain_size=domain_size, task_size=task_size)
+        optimiser = torch.optim.AdamW(generator.weights, lr=rate * generator.rate_share, weight_decay=0.0)
+        (before,) = generator(0, 0)
+        (before * torch.randn(40)).sum().backward()
+        optimiser.step()
+        (after,) = generator(0, 0)
+        moved.append(float((after - before).detach().abs().mean()))
+    assert sum(moved) / len(moved) == pytest.approx(rate, rel=0.05)
+
+
 @every_batch
 @pytest.mark.parametrize("with_gradient", [True, False])
 def test_the_layer_is_an_ordinary_one_with_the_generated_parameters(lengths, with_gradient):

@@ -431,7 +431,7 @@ def test_mixed_precision_gives_nearly_the_same_tags(tiny_encoder_folder):
         ("linear", (), 1e-3),
         ("bilstm-crf", ("transformer=trained",), 1e-3),
         ("bilstm-crf", ("transformer=frozen",), 5e-3),
-        ("cross-domain-lm", (), 5e-3),
+        ("cross-domain-lm", ("generator=none",), 5e-3),
     ],
 )
 def test_layers_learn_faster_where_no_transformer_learns_with_them(
@@ -443,3 +443,22 @@ def test_layers_learn_faster_where_no_transformer_learns_with_them(
         rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
         slow = {id(value) for value in tagger.encoder.transformer_parameters()}
         assert {learnt for value, learnt in rates.items() if value not in slow} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("method", "generator", "share"),
+    [
+        ("cross-domain-lm", "full", 1 / 6),
+        ("cross-domain-lm", "domain", 6**-0.5),
+        ("multi-task-lstm", "domain", 12**-0.5),
+    ],
+)
+def test_what_generates_an_lstm_learns_at_its_share_of_the_rate(tiny_encoder_folder, method, generator, share):
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, f"generator={generator}")
+    groups = parameter_groups(tagger, Finetune(head_learning_rate=6e-3))
+    rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
+    generators = {id(weight) for weight in tagger.lstm.generator.weights}
+    for value in tagger.parameters():
+        if value.requires_grad:
+            assert rates.pop(id(value)) == pytest.approx(6e-3 * (share if id(value) in generators else 1.0))
+    assert not rates

@@ -14,8 +14,9 @@ text only); that it reads test sentences as raw text too is left out. Negative w
 the raw text, as the paper tells and the code does not. Each CRF knows the tags of all domains, those of the other
 ones are never gold; one is shared where tags are learnt in one domain only or all domains have the same types
 (crf=domain never shares). domain_vectors=alike is ours: what the labels of one domain teach reaches the BiLSTM of the
-other as far as the two vectors point the same way, and vectors of eight random values need not. With a transformer or
-strings the language models see the words that they predict.
+other as far as the two vectors point the same way, and vectors of eight random values need not. Adam moves W by a share
+of the rate, so that what is generated moves as far as the other layers do, as under the papers' SGD. With a transformer
+or strings the language models see the words that they predict.
 """
 
 from __future__ import annotations

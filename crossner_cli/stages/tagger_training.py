@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from crossner_cli import figures
 from crossner_cli.allocator import keep_freed_memory
 from crossner_cli.calibration import ENTRY as CALIBRATION
@@ -32,6 +34,7 @@ from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
 from crossner_cli.frozen_states import keep_frozen_states
+from crossner_cli.generated_lstm import ParameterGenerator
 from crossner_cli.known_words import (
     check_word_inputs,
     digest_word_inputs,
@@ -350,22 +353,26 @@ def head_learning_rate_of(encoder: Encoder, options: Optimisation) -> float:
 
 
 def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGroup]:
-    """Transformer and all above or beside it, each with and without weight decay."""
+    """Transformer and all above or beside it, each with and without weight decay; generators at their share."""
     encoder = tagger.encoder
     encoder.choose_trained(train_embeddings=options.train_embeddings)
     slow = {id(parameter) for parameter in encoder.transformer_parameters()}
     rates = [learning_rate_of(encoder, options), head_learning_rate_of(encoder, options)]
-    groups = []
-    for is_slow, rate in zip((True, False), rates, strict=True):
-        for decays in (True, False):
-            parameters = [
-                parameter for parameter in tagger.parameters()
-                if parameter.requires_grad and (id(parameter) in slow) is is_slow and (parameter.dim() > 1) is decays
-            ]  # fmt: skip
-            if parameters:
-                assert rate is not None
-                groups.append(ParameterGroup(parameters, rate, options.weight_decay if decays else 0.0))
-    return groups
+    shares = {
+        id(weight): module.rate_share
+        for module in tagger.modules() if isinstance(module, ParameterGenerator) for weight in module.weights
+    }  # fmt: skip
+    groups: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
+    for parameter in tagger.parameters():
+        if parameter.requires_grad:
+            key = (id(parameter) in slow, parameter.dim() > 1, shares.get(id(parameter), 1.0))
+            groups.setdefault(key, []).append(parameter)
+    found = []
+    for (is_slow, decays, share), parameters in sorted(groups.items(), key=lambda group: group[0], reverse=True):
+        rate = rates[0] if is_slow else rates[1]
+        assert rate is not None
+        found.append(ParameterGroup(parameters, share * rate, options.weight_decay if decays else 0.0))
+    return found
 
 
 def _what_was_trained(data: TaggerData, options: Optimisation) -> dict[str, Any]:
