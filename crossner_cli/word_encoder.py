@@ -133,7 +133,7 @@ class WordEncoder(Encoder):
         if self.frozen_size:
             states = self.read_frozen(batch) if batch.frozen_states is None else batch.frozen_states
             parts.append(states.float())
-        if self.transformer is not None and self.inputs.transformer == "trained":
+        if self.transformer is not None and self._frozen_transformer is None:
             parts.append(self.transformer(batch).float())
         vectors: Tensor = self.dropout(torch.cat(parts, dim=2))
         return vectors
@@ -141,8 +141,11 @@ class WordEncoder(Encoder):
     @property
     def frozen_size(self) -> int:
         """Width of what frozen models read: the language models of characters, and a transformer that is frozen."""
-        transformer = self.transformer if self.inputs.transformer == "frozen" else None
-        return sum(model.output_dim for model in (self.strings, transformer) if model is not None)
+        return sum(model.output_dim for model in (self.strings, self._frozen_transformer) if model is not None)
+
+    @property
+    def _frozen_transformer(self) -> TransformerEncoder | None:
+        return self.transformer if self.inputs.transformer == "frozen" else None
 
     def read_frozen(self, batch: Batch) -> Tensor:
         """What frozen models make of the words, (B, W, D), without a gradient."""
@@ -151,8 +154,8 @@ class WordEncoder(Encoder):
             if self.strings is not None:
                 assert batch.strings is not None and batch.string_places is not None
                 parts.append(self.strings(batch.strings, batch.string_places))
-            if self.transformer is not None and self.inputs.transformer == "frozen":
-                parts.append(self.transformer.eval()(batch))
+            if self._frozen_transformer is not None:
+                parts.append(self._frozen_transformer.eval()(batch))
         return torch.cat(parts, dim=2)
 
     def _word_vectors(self, batch: Batch) -> Tensor:

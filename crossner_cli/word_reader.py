@@ -200,8 +200,8 @@ class WordReader:
         """Pad sentences into one batch."""
         states = [sentence.frozen_states for sentence in sentences if sentence.frozen_states is not None]
         are_known = len(states) == len(sentences)
-        reads_subwords = self.subwords is not None and not (are_known and self.inputs.transformer == "frozen")
-        batch = self.subwords.collate(sentences) if self.subwords and reads_subwords else pad_words(sentences)
+        subwords = None if are_known and self.inputs.transformer == "frozen" else self.subwords
+        batch = subwords.collate(sentences) if subwords else pad_words(sentences)
         shape = (len(sentences), max(len(sentence.words) for sentence in sentences))
         if are_known:
             batch.frozen_states = pad_sequence(states, batch_first=True)
