@@ -195,6 +195,12 @@ def _undescribed(described: Sequence[str], vectors: WordVectors) -> list[str]:
     ]
 
 
+def _read_ngram_vectors(path: Path, words: Sequence[str]) -> WordVectors:
+    """Those of the character n-grams of the words."""
+    keys = dict.fromkeys(key for word in words for key in ngram_keys(word[:LONGEST_WORD]))
+    return _found(read_vectors(path, keys, exact_only=True), "--ngram-embeddings", "character n-grams")
+
+
 def known_words(
     prepared: PreparedData,
     options: Optimisation,
@@ -246,9 +252,7 @@ def known_words(
         notes += [vectors.describe(), *_undescribed(of_types, vectors)]
     ngram_vectors = None
     if options.ngram_embeddings is not None:
-        keys = dict.fromkeys(key for word in wanted for key in ngram_keys(word[:LONGEST_WORD]))
-        ngram_vectors = read_vectors(Path(options.ngram_embeddings), keys, exact_only=True)
-        ngram_vectors = _found(ngram_vectors, "--ngram-embeddings", "character n-grams")
+        ngram_vectors = _read_ngram_vectors(Path(options.ngram_embeddings), wanted)
         notes.append(ngram_vectors.describe())
     vocabulary = collect_vocabulary(
         sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words
