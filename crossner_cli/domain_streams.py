@@ -92,7 +92,7 @@ def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[
 def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet) -> list[str]:
     """What a person may not expect of the tasks that a stage trains.
 
-    Language models that are told what they are to predict; CRFs, or types, that no task teaches.
+    Language models that are told what they are to predict; CRFs, types, or generated parameters that no task teaches.
     """
     method = find_method(options.method)
     settings = read_settings(method, options.settings)
@@ -101,6 +101,7 @@ def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet)
     notes = _notes_on_language_models(tasks, settings)
     if len(tag_set.domains) < len(ROLES):
         return notes
+    notes += _notes_on_generated_parameters(tasks, settings)
     if settings.shares_crf(tag_set):
         return notes + _untaught_types(tasks, tag_set)
     return notes + [
@@ -118,6 +119,19 @@ def _notes_on_language_models(tasks: Sequence[str], settings: Any) -> list[str]:
     return [
         f"language models read the {' and the '.join(seen)} of words, which read the whole sentence, also the word that"
         f" is to be predicted: they teach less than without ({', '.join(f'{name}=none' for name in seen)})"
+    ]
+
+
+def _notes_on_generated_parameters(tasks: Sequence[str], settings: Any) -> list[str]:
+    """Tell of a BiLSTM of the target that is composed of what other tasks teach, of vectors that begin apart."""
+    if not {"source-ner", "target-lm"} <= set(tasks) or "target-ner" in tasks:
+        return []
+    if getattr(settings, "domain_vectors", "alike") == "alike" or settings.generator not in ("full", "domain"):
+        return []
+    return [
+        "no label of the target trains the BiLSTM that tags it: what the source's labels teach reaches it as far as the"
+        " vectors of both domains point the same way, and they begin apart (--set domain_vectors=alike begins them"
+        " alike, which gave better tags where it was measured)"
     ]
 
 

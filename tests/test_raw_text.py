@@ -178,6 +178,19 @@ def test_language_models_over_states_that_know_the_next_word_are_told():
     assert "read the strings of words" in note
 
 
+def test_parameters_of_the_target_that_only_vectors_reach_are_told():
+    def told(*settings: str, method: str = "cross-domain-lm", tasks: str = "source-ner,target-lm,source-lm") -> str:
+        options = JointTrain(method=method, settings=list(settings))
+        return " ".join(notes_on_tasks(options, tasks.split(","), TagSet({"songs": ("person",), "news": ("person",)})))
+
+    for generator in ("full", "domain"):
+        assert "--set domain_vectors=alike" in told(f"generator={generator}")
+        assert not told(f"generator={generator}", "domain_vectors=alike")
+    assert not told("generator=none") and not told("generator=task"), "one BiLSTM reads both domains"
+    assert not told(tasks="source-ner,target-ner,target-lm") and not told(tasks="source-ner,source-lm")
+    assert not told(method="multi-cell-lstm", tasks="source-ner,target-lm")
+
+
 class Several(Tagger):
     """Stands for a method of several tasks."""
 
