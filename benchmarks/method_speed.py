@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from crossner_cli.data import Sentence
 from crossner_cli.domains import find_domain
 from crossner_cli.engine import Engine, start_engine
+from crossner_cli.labelled_domain import read_domain
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import Finetune
-from crossner_cli.readers import read_domain
 from crossner_cli.stages.tagger_training import parameter_groups
 from crossner_cli.starting import KnownWords, Start, start_tagger
 from crossner_cli.subwords import Batch

@@ -28,7 +28,7 @@ from text_tagging import TextTagging
 
 from crossner_cli.domains import find_domain
 from crossner_cli.errors import CrossNERError
-from crossner_cli.readers import read_domain
+from crossner_cli.labelled_domain import read_domain
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
 

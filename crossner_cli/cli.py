@@ -21,10 +21,9 @@ import typer
 
 from crossner_cli import __version__
 from crossner_cli.errors import CrossNERError
+from crossner_cli.option_fields import NOT_PUBLISHED, Command, to_json
 from crossner_cli.options import (
     CPU_SUBWORDS,
-    NOT_PUBLISHED,
-    Command,
     Compute,
     Dapt,
     Evaluate,
@@ -36,7 +35,6 @@ from crossner_cli.options import (
     PrepareData,
     PretrainSource,
     Report,
-    to_json,
 )
 
 if TYPE_CHECKING:

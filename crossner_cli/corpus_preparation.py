@@ -10,10 +10,10 @@ from typing import Any
 from crossner_cli.corpora import TEXTS, Selection, check_selection, work_folder, write_levels
 from crossner_cli.corpus_executors import Execution
 from crossner_cli.corpus_inputs import choose_types, extract_dumps, make_lists
+from crossner_cli.labelled_domain import LabelledDomain
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Work
-from crossner_cli.readers import LabelledDomain
 
 Labelled = Mapping[str, LabelledDomain]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossner_cli.domains import Domain
+from crossner_cli.labelled_domain import LabelledDomain
 from crossner_cli.options import PrepareData
-from crossner_cli.readers import LabelledDomain
 from crossner_cli.tags import OUTSIDE
 from crossner_cli.text import find_words
 

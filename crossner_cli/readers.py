@@ -1,21 +1,21 @@
 """Labelled files as people publish them: columns (CoNLL and its kin) and JSONL, in any of the usual tag schemes.
 
 What is read is UTF-8 with LF or CRLF line ends. Words stay as they are, U+00A0 and U+0085 included; what had to be
-repaired is counted. Whatever scheme a data set is in, its sentences leave this module in BIO or BIOES.
+repaired is counted. Tags keep the scheme of their file; ``crossner_cli.labelled_domain`` writes them in one.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import BadLine, CrossNERError
-from crossner_cli.tags import OUTSIDE, Scheme, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
+from crossner_cli.tags import OUTSIDE, split_tag
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DOCSTART = "-DOCSTART-"
@@ -349,57 +349,3 @@ def _check_tags(words: list[str], tags: list[str] | None, place: str, tags_requi
     for tag in set(tags) - {OUTSIDE}:
         if not _is_tag(tag):
             raise CrossNERError(f"{place}: found the tag {_shown(tag)}.", hint=TAG_HINT)
-
-
-@dataclass(frozen=True)
-class LabelledDomain:
-    """A data set as read: the sentences of each split in the scheme asked for.
-
-    Args:
-        splits: Sentences by split, tagged.
-        types: Entity types in the order in which train, dev and test first show them.
-        found_scheme: The scheme of the files: ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
-        repairs: What was repaired.
-    """
-
-    splits: dict[str, list[Sentence]]
-    types: tuple[str, ...]
-    found_scheme: str
-    repairs: Repairs
-
-
-def read_domain(
-    files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "bio", keep_docstart: bool = False
-) -> LabelledDomain:
-    """Read every split of a data set and write its tags in one scheme.
-
-    The scheme of the files is detected over all splits together, as one split may be too small to tell. Entities are
-    conlleval's, so legal sequences are converted without loss and illegal ones are repaired and counted.
-
-    Raises:
-        CrossNERError: A file cannot be read, is malformed, or holds no sentence.
-    """
-    repairs = Repairs()
-    found: dict[str, list[Located]] = {}
-    for split, path in files.items():
-        found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
-        if not found[split]:
-            raise CrossNERError(f"{path} holds no sentence.", hint=COLUMNS_HINT)
-    # A sentence without entities is legal in every scheme.
-    found_scheme = detect_scheme(
-        tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
-    )
-    splits: dict[str, list[Sentence]] = {}
-    types: dict[str, None] = {}
-    for split, sentences in found.items():
-        splits[split] = []
-        for located in sentences:
-            tags = located.sentence.tags or ()
-            for position in illegal_positions(tags, found_scheme):
-                line = located.lines[min(position, len(tags) - 1)]
-                repairs.add(ILLEGAL_TAG, f"{files[split]}:{line}")
-            spans = to_spans(tags)
-            types.update(dict.fromkeys(span.type for span in spans))
-            words = located.sentence.words
-            splits[split].append(Sentence(words, tuple(to_tags(spans, len(words), scheme)), name))
-    return LabelledDomain(splits, tuple(types), found_scheme, repairs)

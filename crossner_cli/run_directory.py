@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Command
+from crossner_cli.option_fields import Command
 
 Manifest = dict[str, Any]
 MANIFEST, DRAFT = "manifest.json", "draft.json"

@@ -22,7 +22,8 @@ from crossner_cli import __version__, options
 from crossner_cli.cli import app, known_problems, settings_of_the_paper, takes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import method_names
-from crossner_cli.options import NOT_PUBLISHED, Command, Finetune, Predict, option
+from crossner_cli.option_fields import NOT_PUBLISHED, Command, option
+from crossner_cli.options import Finetune, Predict
 
 COMMANDS = {
     "prepare-data": options.PrepareData,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from crossner_cli.corpora import LEVELS, Selection, write_levels
 from crossner_cli.corpus_executors import Execution
 from crossner_cli.errors import CrossNERError
+from crossner_cli.labelled_domain import read_domain
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.progress import Notice, Progress, Work, exhaust
-from crossner_cli.readers import read_domain
 from crossner_cli.tags import to_spans
 from crossner_cli.text_files import open_lines
 

@@ -23,7 +23,7 @@ from crossner_cli.data_statistics import (
     vocabulary_overlap,
 )
 from crossner_cli.domains import known_domains
-from crossner_cli.readers import read_domain
+from crossner_cli.labelled_domain import read_domain
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
 

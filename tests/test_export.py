@@ -21,10 +21,10 @@ from crossner_cli.calibration import Calibration
 from crossner_cli.cli import app
 from crossner_cli.data import Sentence
 from crossner_cli.engine import Engine, start_engine
+from crossner_cli.labelled_domain import read_domain
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.onnx_export import differing, read_onnx
 from crossner_cli.options import Decoding, Export
-from crossner_cli.readers import read_domain
 from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tagging import tag
 

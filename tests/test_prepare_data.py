@@ -9,9 +9,9 @@ import pytest
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.domains import SAMPLES, find_domain, known_domains
 from crossner_cli.errors import CrossNERError
+from crossner_cli.labelled_domain import read_domain
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, exhaust
-from crossner_cli.readers import read_domain
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages import prepare_data
 from crossner_cli.stages.prepare_data import limit_train, take_dev

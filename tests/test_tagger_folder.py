@@ -19,9 +19,9 @@ from crossner_cli.data import Sentence
 from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.labelled_domain import read_domain
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
-from crossner_cli.readers import read_domain
 from crossner_cli.tagger_folder import is_tagger_folder, load_tagger, read_description, save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet, illegal_positions, to_spans

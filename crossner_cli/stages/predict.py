@@ -122,9 +122,7 @@ def run(
     schema = engine.first(lambda: shared_schema(options) if name == "parquet" else None)
     output_format = OutputFormat(name, tag_set.domains[domain], calibration is not None, schema)
     repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
-    opened: list[Output] = []
-    engine.first(lambda: opened.append(_open_output(options, trained, engine, output_format, stdout)))
-    output = opened[0] if opened else Stream(None, output_format)
+    output = _open_output(options, trained, engine, output_format, stdout)
     counted = Counted()
     started = time.perf_counter()
     with contextlib.closing(output), _imported_objects_left_alone():
@@ -139,25 +137,38 @@ def run(
     seconds = time.perf_counter() - started
     for kind, count in repairs.counts.items():
         yield Notice(f"{kind}: {count} (first: {', '.join(repairs.examples[kind])})")
+    result = {
+        **_describe_tagger(trained, domain, calibration),
+        "output": None if options.output is None else str(options.output),
+        "format": name,
+        **counted.to_record(seconds),
+        "repairs": dict(repairs.counts),
+        "is_complete": not output.is_closed,
+    }
+    return _record(options, trained, result, time.perf_counter() - began)
+
+
+def _describe_tagger(trained: TrainedTagger, domain: str, calibration: Calibration | None) -> dict[str, Any]:
+    """What the result tells of the tagger."""
+    return {
+        "model": trained.label,
+        "folder": str(trained.folder),
+        "seed": trained.seed,
+        "domain": domain,
+        "calibrated": calibration is not None,
+    }
+
+
+def _record(options: Predict, trained: TrainedTagger, result: dict[str, Any], seconds: float) -> Manifest:
+    """The record of the command, as of a stage."""
     return {
         "stage": COMMAND,
         "name": options.name or COMMAND,
         "options": options.record(),
         "inputs": {trained.label: trained.digest},
-        "result": {
-            "model": trained.label,
-            "folder": str(trained.folder),
-            "seed": trained.seed,
-            "domain": domain,
-            "output": None if options.output is None else str(options.output),
-            "format": name,
-            "calibrated": calibration is not None,
-            **counted.to_record(seconds),
-            "repairs": dict(repairs.counts),
-            "is_complete": not output.is_closed,
-        },
+        "result": result,
         "versions": versions(),
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(seconds, 1),
     }
 
 
@@ -252,9 +263,15 @@ def _open_output(
     options: Predict, trained: TrainedTagger, engine: Engine, output_format: OutputFormat, stdout: BinaryIO | None
 ) -> Output:
     """Open the output on the main process; the others get one that takes everything and writes nothing."""
+    opened: list[Output] = []
+    engine.first(lambda: opened.append(_open(options, trained, engine, output_format, stdout)))
+    return opened[0] if opened else Stream(None, output_format)
+
+
+def _open(
+    options: Predict, trained: TrainedTagger, engine: Engine, output_format: OutputFormat, stdout: BinaryIO | None
+) -> Output:
     path = options.output
-    if not engine.is_main:
-        return Stream(None, output_format)
     if path is None:
         return Stream(stdout or sys.stdout.buffer, output_format)
     if path.exists() and not path.is_file() and not path.is_dir():

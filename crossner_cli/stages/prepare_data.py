@@ -18,9 +18,9 @@ from crossner_cli.data_statistics import count_raw_words, count_words, domain_st
 from crossner_cli.data_warnings import data_warnings
 from crossner_cli.domains import Domain, bundled_domains, find_domain
 from crossner_cli.errors import CrossNERError
+from crossner_cli.labelled_domain import LabelledDomain, read_domain
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
-from crossner_cli.readers import LabelledDomain, read_domain
 from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory, digest_path, write_json
 from crossner_cli.tags import OUTSIDE
 

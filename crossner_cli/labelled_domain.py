@@ -1,0 +1,69 @@
+"""A labelled data set as a whole: every split read, and its tags written in one scheme.
+
+Whatever scheme a data set is in, its sentences leave this module in BIO or BIOES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crossner_cli.data import Sentence
+from crossner_cli.errors import CrossNERError
+from crossner_cli.readers import COLUMNS_HINT, ILLEGAL_TAG, Located, Repairs, read_labelled
+from crossner_cli.tags import OUTSIDE, Scheme, detect_scheme, illegal_positions, to_spans, to_tags
+
+
+@dataclass(frozen=True)
+class LabelledDomain:
+    """A data set as read: the sentences of each split in the scheme asked for.
+
+    Args:
+        splits: Sentences by split, tagged.
+        types: Entity types in the order in which train, dev and test first show them.
+        found_scheme: The scheme of the files: ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
+        repairs: What was repaired.
+    """
+
+    splits: dict[str, list[Sentence]]
+    types: tuple[str, ...]
+    found_scheme: str
+    repairs: Repairs
+
+
+def read_domain(
+    files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "bio", keep_docstart: bool = False
+) -> LabelledDomain:
+    """Read every split of a data set and write its tags in one scheme.
+
+    The scheme of the files is detected over all splits together, as one split may be too small to tell. Entities are
+    conlleval's, so legal sequences are converted without loss and illegal ones are repaired and counted.
+
+    Raises:
+        CrossNERError: A file cannot be read, is malformed, or holds no sentence.
+    """
+    repairs = Repairs()
+    found: dict[str, list[Located]] = {}
+    for split, path in files.items():
+        found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
+        if not found[split]:
+            raise CrossNERError(f"{path} holds no sentence.", hint=COLUMNS_HINT)
+    # A sentence without entities is legal in every scheme.
+    found_scheme = detect_scheme(
+        tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
+    )
+    splits: dict[str, list[Sentence]] = {}
+    types: dict[str, None] = {}
+    for split, sentences in found.items():
+        splits[split] = []
+        for located in sentences:
+            tags = located.sentence.tags or ()
+            for position in illegal_positions(tags, found_scheme):
+                line = located.lines[min(position, len(tags) - 1)]
+                repairs.add(ILLEGAL_TAG, f"{files[split]}:{line}")
+            spans = to_spans(tags)
+            types.update(dict.fromkeys(span.type for span in spans))
+            words = located.sentence.words
+            splits[split].append(Sentence(words, tuple(to_tags(spans, len(words), scheme)), name))
+    return LabelledDomain(splits, tuple(types), found_scheme, repairs)
