@@ -1,8 +1,9 @@
 """The one training loop: a generator that yields progress and leaves the chosen weights in the model.
 
-One update takes one batch from every stream, adds up the loss terms and steps once. Each term is divided by its
-units over all processes and all parts of the batch, so two processes, or a batch cut into parts, compute the very
-gradient of one process and one batch.
+One update takes one batch from every stream, adds up the loss terms and steps once. Each term is divided by the units
+that a batch of sentences of average length would have, so that a word weighs the same beside short sentences as beside
+long ones, though batches are of one length; units are counted over all processes and all parts of the batch, so two
+processes, or a batch cut into parts, compute the very gradient of one process and one batch.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,6 +51,15 @@ class Stream(Protocol):
 
     def batch(self, items: Sequence[int], epoch: int) -> Any:
         """Items as the model reads them, with ``to(device)`` and ``words``."""
+        ...
+
+
+@runtime_checkable
+class KnowsLengths(Protocol):
+    """A stream whose batches are of unequal length on purpose."""
+
+    def relative_length(self, items: Sequence[int]) -> float:
+        """How long the items of an update are, on average, beside all items of the stream."""
         ...
 
 
@@ -90,6 +101,18 @@ class SentenceStream:
     def batch(self, items: Sequence[int], epoch: int) -> Batch:
         """Pad the sentences."""
         return self.reader.collate([self.sentences[item] for item in items])
+
+    def relative_length(self, items: Sequence[int]) -> float:
+        """Mean words of these sentences, over those of all that an epoch reads."""
+        return float(self._words[items].mean() / self._mean_words)
+
+    @cached_property
+    def _words(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.fromiter((len(sentence.places) for sentence in self.sentences), float, len(self.sentences))
+
+    @cached_property
+    def _mean_words(self) -> float:
+        return float(np.average(self._words, weights=self.repeats))
 
 
 @dataclass(frozen=True)
@@ -260,11 +283,13 @@ class _Loop:
         """One optimiser step; returns the words it read, over all processes."""
         engine, epoch = self.engine, self.state.epoch
         units_of: Callable[[Any], dict[str, int]] = self.plain_model.units  # type: ignore[assignment]
-        parts = [
-            part for stream, numbers in zip(self.streams, items, strict=True)
-            for part in self._parts(stream, numbers, epoch)
-        ]  # fmt: skip
-        units = [(units_of(batch), weight) for batch, weight in parts]
+        parts: list[tuple[Any, float]] = []
+        units: list[tuple[dict[str, int], float]] = []
+        for stream, numbers in zip(self.streams, items, strict=True):
+            read = self._parts(stream, numbers, epoch)
+            length = stream.relative_length(numbers) if isinstance(stream, KnowsLengths) else 1.0
+            parts += read
+            units += [(units_of(batch), weight / length) for batch, weight in read]
         names = list(dict.fromkeys(name for counts, _ in units for name in counts))
         mine = [sum(counts.get(name, 0) * weight for counts, weight in units) for name in names]
         *sums, words = engine.sum([*mine, sum(batch.words * weight for batch, weight in parts)])
@@ -281,13 +306,13 @@ class _Loop:
         return int(words)
 
     def _compute_gradients(self, parts: list[tuple[Any, float]], totals: dict[str, float]) -> None:
-        """Forward and backward passes of all parts of an update; each term is divided by its units in all of them."""
+        """Forward and backward passes of all parts of an update; each term is divided by its total."""
         engine = self.engine
         for number, (batch, weight) in enumerate(parts):
             is_last = number == len(parts) - 1
             with contextlib.nullcontext() if is_last else engine.accelerator.no_sync(self.model):
                 terms = self.model(batch.to(engine.device))
-                shares = {name: term / max(totals[name], 1.0) * weight for name, term in terms.items()}
+                shares = {name: term / (totals[name] or 1.0) * weight for name, term in terms.items()}
                 # Data-parallel wrappers average over processes; these losses are shares of one sum.
                 engine.accelerator.backward(sum(shares.values()) * engine.world)
             for name, share in shares.items():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,34 @@ class NumberStream:
 
     def batch(self, items: Any, epoch: int) -> Numbers:
         return Numbers(torch.tensor(items, dtype=torch.float32)[:, None] / 10)
+
+
+class Weighed(nn.Module):
+    """One parameter a sentence, which is the loss of each of its words: its gradient is what these words weigh."""
+
+    def __init__(self, sentences: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(sentences))
+        self.gradients: list[Tensor] = []
+        self.weights.register_hook(self.gradients.append)
+
+    def units(self, batch: Any) -> dict[str, int]:
+        return {"loss": batch.words}
+
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        return {"loss": (self.weights[batch.numbers] * batch.lengths).sum()}
+
+
+class Collated:
+    """Sentences of a ``SentenceStream`` as ``Weighed`` reads them."""
+
+    def __init__(self, sentences: list[EncodedSentence]) -> None:
+        self.numbers = torch.tensor([int(sentence.domain) for sentence in sentences])
+        self.lengths = torch.tensor([float(len(sentence.places)) for sentence in sentences])
+        self.words = int(self.lengths.sum())
+
+    def to(self, device: torch.device) -> Collated:
+        return self
 
 
 class Regression(nn.Module):
@@ -97,6 +126,28 @@ def test_a_batch_cut_into_parts_gives_the_gradient_of_the_whole_batch(engine: En
     cut, _ = train(engine, accumulate=parts)
     assert weights(cut) == pytest.approx(weights(whole), abs=1e-6)
     assert weights(whole) != pytest.approx(weights(Regression()), abs=1e-3)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("repeated", [1, 10])
+def test_a_word_weighs_the_same_beside_short_sentences_as_beside_long_ones(
+    engine: Engine, accumulate: int, repeated: int
+) -> None:
+    lengths = np.random.default_rng(1).integers(1, 60, 96)
+    sentences = [
+        EncodedSentence((np.zeros(length),), np.zeros((length, 2)), None, str(number))
+        for number, length in enumerate(lengths)
+    ]
+    repeats = [repeated] * 48 + [1] * 48
+    reader: Any = SimpleNamespace(collate=Collated)
+    stream = SentenceStream(sentences, reader, 8, 1, repeats)
+    assert len({len(items) for items in stream.epoch(0)}) == 1, "all updates are of one size"
+    model = Weighed(len(sentences))
+    plan = Plan(epochs=1, accumulate=accumulate, clip_norm=1e9, schedule="constant")
+    exhaust(fit(model, [ParameterGroup([model.weights], 0.1, 0.0)], [stream], plan, engine))
+    of_a_word = torch.stack(model.gradients).sum(0).numpy() / (lengths * np.array(repeats))
+    mean = np.average(lengths, weights=repeats)
+    assert of_a_word == pytest.approx(np.full(96, 1 / (8 * mean)), rel=1e-5)
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 8, 11, 16])

@@ -7,16 +7,16 @@ generator=domain, CO-LM tasks=target-ner,target-lm generator=task, FINETUNE STM-
 that both have keep their rows of the CRF, too), MIX-DATA lm_mixed=true. Without labels of the target:
 tasks=source-ner,target-lm,source-lm. BILSTM+LM of Jia and Zhang (2020) is tasks=source-ner,target-lm generator=none,
 their BILSTM+LM+DICT has entity_weight and --dictionary beside that.
-Differs: a domain's loss is divided by its words, not by its sentences; the weights are those of the
-authors' first code, as the paper prints none. As in that code, the labelled sentences of a domain are read by its
-language model too, beside raw text (lm_text=labelled is the paper's with labels of the target, lm_text=raw reads raw
-text only); that it reads test sentences as raw text too is left out. Negative words are ranked by their frequency in
-the raw text, as the paper tells and the code does not. Each CRF knows the tags of all domains, those of the other
-ones are never gold; one is shared where tags are learnt in one domain only or all domains have the same types
-(crf=domain never shares). domain_vectors=alike is ours: what the labels of one domain teach reaches the BiLSTM of the
-other as far as the two vectors point the same way, and vectors of eight random values need not. Adam moves W by a share
-of the rate, so that what is generated moves as far as the other layers do, as under the papers' SGD. With a transformer
-or strings the language models see the words that they predict.
+Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words), not by its
+sentences; the weights are those of the authors' first code, as the paper prints none. As in that code, the labelled
+sentences of a domain are read by its language model too, beside raw text (lm_text=labelled is the paper's with labels
+of the target, lm_text=raw reads raw text only); that it reads test sentences as raw text too is left out. Negative
+words are ranked by their frequency in the raw text, as the paper tells and the code does not. Each CRF knows the tags
+of all domains, those of the other ones are never gold; one is shared where tags are learnt in one domain only or all
+domains have the same types (crf=domain never shares). domain_vectors=alike is ours: what the labels of one domain teach
+reaches the BiLSTM of the other as far as the two vectors point the same way, and vectors of eight random values need
+not. Adam moves W by a share of the rate, so that what is generated moves as far as the other layers do, as under the
+papers' SGD. With a transformer or strings the language models see the words that they predict.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 Paper: Jia and Zhang (2020), Multi-Cell Compositional LSTM for NER Domain Adaptation. Their unsupervised setting is
 tasks=source-ner,target-lm, for which they set entity_weight=0.1 and attention_weight=0.5; a tag set of one domain
 gives their target-only model.
-Differs: a domain's loss is divided by its words, labelled by a dictionary or not, instead of its sentences. The
-attention loss reads the mean of both directions' scores, as the paper says; the released code averages their
-probabilities and applies the softmax again. attention=shared follows the paper, attention=domain the code, whose
-source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the code does, where cells that
-the same batches reach stay equal for ever without the two type losses. The CRF is shared where all domains have the
-same types (crf=domain never shares). Gates have one bias vector, as in the paper.
+Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words, labelled by a
+dictionary or not) instead of its sentences. The attention loss reads the mean of both directions' scores, as the paper
+says; the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
+attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the
+code does, where cells that the same batches reach stay equal for ever without the two type losses. The CRF is shared
+where all domains have the same types (crf=domain never shares). Gates have one bias vector, as in the paper.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@ Paper: Yang, Salakhutdinov and Cohen (2017), Transfer Learning for Sequence Tagg
 Networks, as MULTI-TASK (LSTM) of Jia and Zhang (2020). generator=domain is their MULTI-TASK+PGN (Jia, Liang and Zhang
 2019), adversary=grad their MULTI-TASK+GRAD (Zhou et al. 2019), adversary=dann Ganin et al. (2016): on raw text of the
 target tasks=source-ner,target-lm.
-Differs: the loss of a domain's tags is divided by its words, not by its sentences, and so is the adversary's, one value
-a sentence, so that it weighs beside the tags what it weighs in the papers. DANN's has a divisor for each domain; GRAD's
-is one sum over the sentences of both, which focal_alpha balances, divided by the words of both. The CRF is shared where
-all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The layout of GRAD's
-discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient is multiplied
-by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the states; its
-schedule counts updates, up to adversary_warmup, since a method is not told how long it is trained, and goes on where a
-start left off. The CRF knows the tags of all domains, and a generator learns at a share of the rate, both as in
-``cross-domain-lm``. Sizes of STACKED BILSTMS (lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and Zhang (2020) are
-not told.
+Differs: the loss of a domain's tags is divided by the words of as many average sentences, and so is the adversary's,
+one value a sentence, so that it weighs beside the tags what it weighs in the papers. DANN's has a divisor for each
+domain; GRAD's is one sum over the sentences of both, which focal_alpha balances, divided by the words of both. The CRF
+is shared where all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The
+layout of GRAD's discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient
+is multiplied by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the
+states; its schedule counts updates, up to adversary_warmup, since a method is not told how long it is trained, and goes
+on where a start left off. The CRF knows the tags of all domains, and a generator learns at a share of the rate, both as
+in ``cross-domain-lm``. Sizes of STACKED BILSTMS (lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and Zhang (2020)
+are not told.
 """
 
 from __future__ import annotations
