@@ -372,6 +372,22 @@ def test_decoders_agree_with_enumeration(decoder):
         assert found.probabilities[0][word] == pytest.approx(share, abs=1e-5)
 
 
+def test_without_its_second_task_mtl_is_the_bilstm_crf_beside_which_its_gain_is_measured():
+    settings = ("lstm_layers=2", "dropout=0.3")
+    tagger, batch = given("mtl", *settings, "entity_weight=0")
+    plain, _ = given("bilstm-crf", *settings)
+    plain.encoder.load_state_dict(tagger.encoder.state_dict())
+    plain.lstm.load_state_dict(tagger.context.bilstm.state_dict())
+    plain.tag_layer.load_state_dict(tagger.tag_layer.state_dict())
+    losses = []
+    for each in (tagger, plain):
+        torch.manual_seed(5)  # of the values dropped between the layers
+        losses.append(float(sum(each.train().loss(batch).values()).detach()))
+    assert losses[0] == pytest.approx(losses[1])
+    undropped = float(sum(plain.eval().loss(batch).values()).detach())
+    assert losses[1] != pytest.approx(undropped, abs=1e-3), "training drops values"
+
+
 @both
 def test_a_word_of_the_softmax_version_gets_its_likeliest_tag_where_every_sequence_is_legal(method):
     tagger, batch = given(method, "decoder=softmax")

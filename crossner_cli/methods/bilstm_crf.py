@@ -2,6 +2,7 @@
 
 Paper: Lample et al. (2016), section 2 and 4; with the settings of Liu et al. (2021), CrossNER, its word-level baseline:
 two layers of 256 units a direction. A transformer may read along, frozen or trained.
+Dropout behind the last layer, which that baseline has not, is a setting.
 Differs: characters through a convolution or n-gram means instead of an LSTM; padding is masked in LSTM, loss and
 decoding; sums over sentences are divided by words, as in the method ``crf``.
 """
@@ -9,14 +10,15 @@ decoding; sums over sentences are divided by words, as in the method ``crf``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from crossner_cli.encoders import Encoder
-from crossner_cli.layers import BiLSTM, Dropout
+from crossner_cli.layers import BiLSTM, Dropout, check_rate
 from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
+from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm, unread_between_layers
 from crossner_cli.tags import TagSet
 from crossner_cli.word_reader import WordInputs
 
@@ -27,29 +29,36 @@ class BiLSTMCRFTagger(Tagger):
     @dataclass(frozen=True)
     class Hyperparameters(WordInputs):
         """What is read, as in ``WordInputs``. lstm_layers: one above the other. lstm_size: units of one direction.
-        dropout: share of the values dropped between the layers and behind the last. legal: give only sequences that
-        the tag scheme allows.
+        dropout: share of the values dropped between the layers. output_dropout: behind the last one. legal: give only
+        sequences that the tag scheme allows.
         """
 
         lstm_layers: int = 2
         lstm_size: int = 256
         dropout: float = 0.5
+        output_dropout: float = 0.0
         legal: bool = True
 
         def __post_init__(self) -> None:
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
+            check_rate(self.output_dropout)
 
     reads = "words"
-    paper_settings = {"word_size": "300", "input_dropout": "0.5"}
+    paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none"}
     paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-3, "upsample": 10}
     tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.lstm = BiLSTM(encoder.output_dim, hyper.lstm_size, hyper.lstm_layers, hyper.dropout)
-        self.dropout = Dropout(hyper.dropout)
+        self.dropout = Dropout(hyper.output_dropout)
         self.tag_layer = TagLayer(self.lstm.output_dim, len(tag_set), "crf")
+
+    @classmethod
+    def unread_settings(cls, hyper: Any) -> dict[str, str]:
+        """Dropout between layers, where there is one."""
+        return unread_between_layers(hyper.lstm_layers)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Negative log-likelihood of the gold sequences, summed over sentences."""

@@ -2,13 +2,13 @@
 
 Paper: Coach of Liu et al. (2020), in the version that Liu et al. (2021), CrossNER, compare with: fixed descriptions,
 trained jointly; template regularisation, which that version leaves out, is ``templates=true``.
-Differs: one step on both losses instead of a further one for each sentence; descriptions start without random noise
-and have no character part; dropout also behind the BiLSTM, as in ``bilstm-crf``; detection keeps to legal sequences
-(legal=false gives the paper's); an I that follows an O opens an entity of its own instead of joining the one before,
-while an I before any B still becomes O; only types of the sentence's domain are given. Of the templates: an entity is
-replaced by one vector, a linear map of its type's description; both losses train sentences and templates from the
-first update on; wrong templates are pushed only as far as ``template_margin``, not without end; where a domain has one
-type there are none; sentences without an entity are kept for detection.
+Differs: one step on both losses instead of a further one for each sentence; descriptions start without random noise and
+have no character part; dropout also behind the BiLSTM; the loss of detection is divided by words, that of typing by
+entities; detection keeps to legal sequences (legal=false gives the paper's); an I that follows an O opens an entity of
+its own instead of joining the one before, while an I before any B still becomes O; only types of the sentence's domain
+are given. Of the templates: an entity is replaced by one vector, a linear map of its type's description; both losses
+train sentences and templates from the first update on; wrong templates are pushed only as far as ``template_margin``,
+not without end; where a domain has one type there are none; sentences without an entity are kept for detection.
 """
 
 from __future__ import annotations
