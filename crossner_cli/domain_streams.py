@@ -14,6 +14,7 @@ from torch import Tensor
 from crossner_cli import figures
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
+from crossner_cli.language_model import END
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.multi_task import ROLES, MultiTaskTagger
 from crossner_cli.names import Name, Names, read_names
@@ -52,6 +53,12 @@ class RawInputs:
             for word, count in text.counts.items():
                 counts[reader.number(word)] += count
         return counts
+
+    def predicted(self, counts: Tensor) -> Tensor:
+        """How often a language model is to predict each word number: as often as it occurs, END once a sentence."""
+        ends = torch.zeros_like(counts)
+        ends[END] = sum(len(text) for text in self.texts.values())
+        return counts + ends
 
     def describe_unknown(self, counts: Tensor) -> str:
         """How many of the words language models read as the unknown word, given the counts that ``count`` makes."""

@@ -266,5 +266,6 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
     assert raw.words() == ["Anna", "sang", "wept"]
     assert frequent_words({"a": text, "b": text}, 5) == ["Anna"]
     assert torch.equal(raw.count(READER), torch.tensor([2, 3, 2, 0]))
+    assert torch.equal(raw.predicted(raw.count(READER)), torch.tensor([2 + 3, 3, 2, 0])), "each of 3 sentences ends"
     assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]
     assert raw.describe_unknown(raw.count(READER)).startswith("28.6 % of the words of raw text are the unknown word")

@@ -109,7 +109,7 @@ class Tagger(nn.Module, ABC):
         return False
 
     def set_word_counts(self, counts: Tensor) -> None:
-        """Learn how often each word number of the encoder occurs in raw text, (V+1,), before training begins."""
+        """Learn how often each word number of the encoder is predicted in raw text, (V+1,), before training begins."""
 
     def update(self) -> AbstractContextManager[None]:
         """What all forward and backward passes of an update are made inside, however many batches it reads."""

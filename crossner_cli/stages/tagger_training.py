@@ -295,7 +295,7 @@ def _card(
 
 
 def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
-    """Tell the tagger how often each word occurs in the raw text, or in the labelled sentences where none is read.
+    """Tell the tagger how often each word is to be predicted in raw text, or in labelled sentences where none is read.
 
     Returns:
         What a person should know of what language models read.
@@ -304,7 +304,7 @@ def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
     if counted is None:
         counted = RawInputs({"": RawSentences([sentence.words for sentence in data.sentences])}, {}, None, 1)
     counts = counted.count(tagger.encoder.reader)
-    tagger.set_word_counts(counts)
+    tagger.set_word_counts(counted.predicted(counts))
     has_models = data.raw is not None and getattr(tagger, "language_model", None) is not None
     return [counted.describe_unknown(counts)] if has_models else []
 
