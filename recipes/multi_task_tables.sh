@@ -3,14 +3,18 @@
 # Source: Jia, Liang and Zhang (2019), table 3; Jia and Zhang (2020), tables 2 and 5. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets. EMBEDDINGS: a file of static vectors (GloVe 100, or PubMed 200 for
 # BioNLP, are the papers'); without, vectors are learnt with the tagger. INPUTS=transformer adds ENCODER, frozen.
-# Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. CORPUS and SOURCE_CORPUS give the language
-# models raw text beside the labelled sentences, which are all that table 3 reads. target-elmo (STM+ELMo) reads language
-# models of characters, as Flair's, trained on that text of STRINGS_TEXT; the paper's are of words, their sizes not told.
+# Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. One weight of the target's labels for all
+# systems, that of the second paper (BioNLP; 1 for Broad Twitter); the first one's is 2. CORPUS and SOURCE_CORPUS give
+# the language models raw text beside the labelled sentences, which are all that table 3 reads. target-elmo (STM+ELMo)
+# reads language models of characters, as Flair's, trained on that text of STRINGS_TEXT; the paper's are of words, their
+# sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-bionlp13pc}
 TARGET=${TARGET:-bionlp13cg}
 MAP_TYPES=${MAP_TYPES:-} # of CoNLL-2003 to Broad Twitter: person=PER,organisation=ORG,location=LOC
 DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-}
+SCHEME=${SCHEME:-bioes}
+TARGET_WEIGHT=${TARGET_WEIGHT:-1.6}
 TRAIN_LIMIT=${TRAIN_LIMIT:-} # target sentences; figure 6 of the first paper takes fewer and fewer
 CORPUS=${CORPUS:-}
 SOURCE_CORPUS=${SOURCE_CORPUS:-}
@@ -31,7 +35,7 @@ SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm c
   multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses stacked expanded}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
 
-data=(--source "$SOURCE" --target "$TARGET")
+data=(--source "$SOURCE" --target "$TARGET" --scheme "$SCHEME")
 if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
 if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
 if [ -n "$TRAIN_LIMIT" ]; then data+=(--train-limit "$TRAIN_LIMIT"); fi
@@ -42,7 +46,8 @@ crossner prepare-data "${data[@]}"
 all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
 if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
-both=(joint-train --upsample 1)
+weight=(--set target_weight="$TARGET_WEIGHT")
+both=(joint-train --upsample 1 "${weight[@]}")
 stm=(--method cross-domain-lm --set generator=none)
 lm=(--method cross-domain-lm)
 if [ -z "$CORPUS$SOURCE_CORPUS" ]; then # without raw text, as the paper: what is read for its tags is read for its words
@@ -64,7 +69,7 @@ for system in $SYSTEMS; do
       ;;
     multi-task) train+=(--method multi-task-lstm) ;;
     multi-task-lm) train+=("${lm[@]}" --set generator=none) ;;
-    co-lm) train=(finetune "${lm[@]}" --set generator=task --set tasks=target-ner,target-lm) ;;
+    co-lm) train=(finetune "${lm[@]}" --set generator=task --set tasks=target-ner,target-lm "${weight[@]}") ;;
     co-ner) train+=(--method cross-domain-lm --set generator=domain --set tasks=target-ner,source-ner) ;;
     mix-data) train+=("${lm[@]}" --set lm_mixed=true) ;;
     full) train+=("${lm[@]}") ;;

@@ -3,7 +3,8 @@
 # Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), table 3. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
 # (without, the news sentences themselves); DICTIONARY, names with types of the target, for the last systems and lm-dictionary.
-# Differs: crossner's optimiser and epochs. The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo
+# Differs: crossner's optimiser and epochs; RAW_BATCH_SIZE sentences of raw text an update, whatever there is of it (the
+# papers read all of it once an epoch). The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo
 # (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-conll2003}
@@ -18,6 +19,8 @@ ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
 EPOCHS=${EPOCHS:-10}
 BATCH_SIZE=${BATCH_SIZE:-10}
+RAW_BATCH_SIZE=${RAW_BATCH_SIZE:-32}
+SCHEME=${SCHEME:-bioes}
 RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
@@ -26,7 +29,7 @@ SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full full-alike lm lm-dict
   multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
 
-data=(--target "$TARGET" --corpus "$CORPUS" --corpus-level domain)
+data=(--target "$TARGET" --scheme "$SCHEME" --corpus "$CORPUS" --corpus-level domain)
 if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
 if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data --source "$SOURCE" "${data[@]}"
@@ -35,9 +38,11 @@ all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-l
 if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)
-cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm)
+raw=(--raw-batch-size "$RAW_BATCH_SIZE")
+cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm "${raw[@]}" --raw-minimum 1) # no word cut
+full=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm "${raw[@]}")
 weights=(--set entity_weight=0.1 --set attention_weight=0.5)
-lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source-ner,target-lm --set lm_text=raw)
+lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source-ner,target-lm --set lm_text=raw "${raw[@]}")
 names=()
 if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
@@ -52,7 +57,7 @@ self_train() {
     cat "$CROSSNER_RUN/prepare-data/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.part"
     mv "$run/data/train.part" "$run/data/train.jsonl"
   fi
-  crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET"
+  crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET" --scheme "$SCHEME"
   crossner pretrain-source --run "$run" "${stm[@]}" "${all[@]}" --name self-train
 }
 
@@ -71,9 +76,9 @@ for system in $SYSTEMS; do
       models+=(--model "$CROSSNER_RUN/self-train-data/self-train")
       continue
       ;;
-    dann) train+=(--method multi-task-lstm --set tasks=source-ner,target-lm --set adversary=dann) ;;
-    full) train+=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm) ;;
-    full-alike) train+=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm --set domain_vectors=alike) ;;
+    dann) train+=(--method multi-task-lstm --set tasks=source-ner,target-lm --set adversary=dann "${raw[@]}") ;;
+    full) train+=("${full[@]}") ;;
+    full-alike) train+=("${full[@]}" --set domain_vectors=alike) ;;
     lm) train=("${lm[@]}") ;;
     lm-dictionary) needs_names && train=("${lm[@]}" --set entity_weight=0.1 "${names[@]}") ;;
     multi-cell-source) train=(pretrain-source --method multi-cell-lstm --set tasks=source-ner "${weights[@]}") ;;
