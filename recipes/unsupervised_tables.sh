@@ -3,9 +3,10 @@
 # Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), table 3. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
 # (without, the news sentences themselves); DICTIONARY, names with types of the target, for the last systems and lm-dictionary.
-# Differs: crossner's optimiser and epochs; RAW_BATCH_SIZE sentences of raw text an update, whatever there is of it (the
-# papers read all of it once an epoch). The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo
-# (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told.
+# Differs: crossner's optimiser and epochs; digits stay digits (the papers read 0), vectors of characters are not
+# dropped; RAW_BATCH_SIZE sentences of raw text an update, whatever there is of it (the papers read all of it once an
+# epoch). The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo (STM+ELMo) reads language models
+# of characters, as Flair's; the paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-conll2003}
 TARGET=${TARGET:-cbs-scitech-2019} # or cbs-scitech-2020, the same sentences labelled anew: not to be compared

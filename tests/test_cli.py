@@ -143,6 +143,7 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
     for method, settings, expected in (
         ("linear", [], ["dropout=0", "legal=false"]),
         ("laner", ["dropout=0.3"], ["legal=false"]),
+        ("coach", [], ["word_size=300", "input_dropout=0.5", "characters=none"]),
         ("nomethod", [], []),
     ):
         assert settings_of_the_paper(Finetune(method=method, settings=settings)) == expected
@@ -156,6 +157,8 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
         ("pretrain-source", "concept-tagger", {"head_learning_rate": 1e-4, "patience": 5}, ("encoder", "keep")),
         ("pretrain-source", "moee", {"head_learning_rate": 1e-3, "batch_size": 32}, ("epochs", "patience", "keep")),
         ("joint-train", "cross-domain-lm", {"batch_size": 30, "epochs": 100}, ("head_learning_rate", "schedule")),
+        ("finetune", "bartner", {"encoder": "facebook/bart-base", "learning_rate": 1e-5, "weight_decay": 0.01,
+                                 "epochs": 30, "warmup": 0.01, "schedule": "linear"}, ("clip_norm", "patience")),
         ("finetune", "laner", {"learning_rate": 5e-5, "patience": 16, "schedule": "constant"}, ("seeds",)),
     ],
 )  # fmt: skip

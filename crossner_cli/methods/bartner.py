@@ -151,6 +151,12 @@ class BARTNER(Tagger):
             check_rate(self.dropout)
 
     reads = "encoder-decoder"
+    # Of the authors' code, which clips values where crossner clips the norm.
+    paper_options = {
+        "encoder": "facebook/bart-base", "learning_rate": 1e-5, "head_learning_rate": 1e-5, "weight_decay": 0.01,
+        "epochs": 30, "warmup": 0.01, "schedule": "linear", "clip_norm": None, "patience": None, "upsample": None,
+        "keep": None,
+    }  # fmt: skip
     type_dimensions = {"symbols": (0,)}  # the end stands where others have O
     encoder: EncoderDecoder
     opening: Tensor
