@@ -88,8 +88,8 @@ class MultiTaskInputs(WordInputs):
 
 class MultiTaskTagger(Tagger):
     """A BiLSTM-CRF of a target and a source. The first domain of the tag set is the target, any other the source; what
-    is in no tag set is read as the target. The losses of a domain are terms of their own, each divided by the domain's
-    words: domains weigh alike, however many sentences an update reads of each.
+    is in no tag set is read as the target. The losses of a domain are terms of their own, each divided by the
+    words of as many average sentences of the domain: domains weigh alike, however many an update reads of each.
     """
 
     reads = "words"

@@ -1,9 +1,10 @@
 """The one training loop: a generator that yields progress and leaves the chosen weights in the model.
 
-One update takes one batch from every stream, adds up the loss terms and steps once. Each term is divided by the units
+One update takes one batch from every stream, adds up the loss terms and steps once. Each term is divided by the words
 that a batch of sentences of average length would have, so that a word weighs the same beside short sentences as beside
-long ones, though batches are of one length; units are counted over all processes and all parts of the batch, so two
-processes, or a batch cut into parts, compute the very gradient of one process and one batch.
+long ones, though batches are of one length; a term of something else than words (entities, steps) is divided by what
+the batch has of it. Units are counted over all processes and all parts of the batch, so two processes, or a batch cut
+into parts, compute the very gradient of one process and one batch.
 """
 
 from __future__ import annotations
@@ -181,8 +182,9 @@ def fit(
     """Train a model.
 
     Args:
-        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` what to divide them by; all passes of
-            an update are made inside ``model.update()``, where it has that.
+        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` over how many units, which are words
+            but for the terms in ``model.terms_of_other_units``, where it has that; all passes of an update are made
+            inside ``model.update()``, where it has that.
         groups: What to train and how fast.
         streams: One batch of each makes an update; the first decides the length of an epoch.
         plan: How long.
@@ -284,12 +286,15 @@ class _Loop:
         engine, epoch = self.engine, self.state.epoch
         units_of: Callable[[Any], dict[str, int]] = self.plain_model.units  # type: ignore[assignment]
         parts: list[tuple[Any, float]] = []
-        units: list[tuple[dict[str, int], float]] = []
+        units: list[tuple[dict[str, float], float]] = []
+        others: frozenset[str] = getattr(self.plain_model, "terms_of_other_units", frozenset())
         for stream, numbers in zip(self.streams, items, strict=True):
             read = self._parts(stream, numbers, epoch)
             length = stream.relative_length(numbers) if isinstance(stream, KnowsLengths) else 1.0
             parts += read
-            units += [(units_of(batch), weight / length) for batch, weight in read]
+            for batch, weight in read:
+                counts = units_of(batch).items()
+                units.append(({name: count / (1.0 if name in others else length) for name, count in counts}, weight))
         names = list(dict.fromkeys(name for counts, _ in units for name in counts))
         mine = [sum(counts.get(name, 0) * weight for counts, weight in units) for name in names]
         *sums, words = engine.sum([*mine, sum(batch.words * weight for batch, weight in parts)])

@@ -4,10 +4,10 @@
 # Needs: CROSSNER_MIRROR or a network for the data sets. EMBEDDINGS: a file of static vectors (GloVe 100, or PubMed 200 for
 # BioNLP, are the papers'); without, vectors are learnt with the tagger. INPUTS=transformer adds ENCODER, frozen.
 # Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. Digits stay digits (the papers read 0),
-# vectors of characters are not dropped. One weight of the target's labels for all systems, that of the second paper
-# (BioNLP; 1 for Broad Twitter); the first one's is 2. CORPUS and SOURCE_CORPUS give the language models raw text beside
-# the labelled sentences, which are all that table 3 reads. target-elmo (STM+ELMo) reads language models of characters,
-# as Flair's, trained on that text of STRINGS_TEXT; the paper's are of words, their sizes not told.
+# vectors of characters are not dropped. One weight of the target's labels in all systems of several tasks, that of the
+# second paper (BioNLP; 1 for Broad Twitter); the first one's is 2. CORPUS and SOURCE_CORPUS give the language models
+# raw text beside the labelled sentences, which are all that table 3 reads. target-elmo (STM+ELMo) reads language models
+# of characters, as Flair's, trained on that text of STRINGS_TEXT; the paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-bionlp13pc}
 TARGET=${TARGET:-bionlp13cg}

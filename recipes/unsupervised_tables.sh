@@ -40,7 +40,7 @@ if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)
 raw=(--raw-batch-size "$RAW_BATCH_SIZE")
-cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm "${raw[@]}" --raw-minimum 1) # no word cut
+cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm "${raw[@]}" --raw-minimum 1) # every raw word is known
 full=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm "${raw[@]}")
 weights=(--set entity_weight=0.1 --set attention_weight=0.5)
 lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source-ner,target-lm --set lm_text=raw "${raw[@]}")

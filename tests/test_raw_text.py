@@ -30,6 +30,7 @@ from crossner_cli.methods import Tagger
 from crossner_cli.names import read_names
 from crossner_cli.options import Finetune, JointTrain
 from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, frequent_words, label
+from crossner_cli.stages import tagger_training
 from crossner_cli.subwords import UNLABELLED
 from crossner_cli.tags import TagSet
 from crossner_cli.word_reader import Vocabulary, WordInputs, WordReader
@@ -258,6 +259,16 @@ def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, sou
     if counted <= updates * size:
         assert len(order) <= updates, "nothing of the smaller domain is left out of an epoch"
     assert raw_stream.batch_size == 3 and raw_stream.batch([0], 0).is_raw
+
+
+def test_a_tagger_is_told_that_every_sentence_ends():
+    told: list[torch.Tensor] = []
+    tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), set_word_counts=told.append)
+    sentences = [Sentence(words, None, "songs") for words in (("Anna", "sang"), ("Anna",))]
+    data: Any = SimpleNamespace(raw=None, sentences=sentences)
+    assert tagger_training._count_words(tagger, data) == []
+    raw = RawInputs({"": RawSentences([sentence.words for sentence in sentences])}, {}, None, 1)
+    assert torch.equal(told[0], raw.count(READER) + torch.tensor([2, 0, 0, 0]))
 
 
 def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known():

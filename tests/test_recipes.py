@@ -37,7 +37,7 @@ SHORTER = {
     "corpus_share": {"SHARES": "0.5", "REGIMES": "direct"},
     "zero_resource": {"SYSTEMS": "mtl-moee", "MAP_TYPES": "", "WORD_SIZE": "6",
                       "READINGS": "frozen transformer"},
-    "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune full"},
+    "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune co-lm full"},
     "unsupervised_tables": {"SYSTEMS": "source self-train dann multi-cell-dictionary", "MAP_TYPES": ""},
     "crossner_baselines": {"METHODS": "coach multi-cell-lstm", "READINGS": "word", "WORD_SIZE": "6"},
 }  # fmt: skip

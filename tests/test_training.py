@@ -60,6 +60,7 @@ class Weighed(nn.Module):
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(sentences))
         self.gradients: list[Tensor] = []
+        self.terms_of_other_units: frozenset[str] = frozenset()
         self.weights.register_hook(self.gradients.append)
 
     def units(self, batch: Any) -> dict[str, int]:
@@ -148,6 +149,16 @@ def test_a_word_weighs_the_same_beside_short_sentences_as_beside_long_ones(
     of_a_word = torch.stack(model.gradients).sum(0).numpy() / (lengths * np.array(repeats))
     mean = np.average(lengths, weights=repeats)
     assert of_a_word == pytest.approx(np.full(96, 1 / (8 * mean)), rel=1e-5)
+
+
+def test_a_term_of_other_units_is_divided_by_those_of_its_own_update(engine: Engine) -> None:
+    sentences = [EncodedSentence((np.zeros(size),), np.zeros((size, 2)), None, str(size - 1)) for size in range(1, 13)]
+    reader: Any = SimpleNamespace(collate=Collated)
+    stream = SentenceStream(sentences, reader, 4, 1)
+    model = Weighed(len(sentences))
+    model.terms_of_other_units = frozenset(["loss"])
+    exhaust(fit(model, [ParameterGroup([model.weights], 0.1, 0.0)], [stream], Plan(epochs=1, clip_norm=1e9), engine))
+    assert [float(gradient.sum()) for gradient in model.gradients] == pytest.approx([1, 1, 1])
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 8, 11, 16])

@@ -34,6 +34,7 @@ def told(
         ("bilstm-crf", ("word_size=8", "words=none"), ("word_size=8", "words=trained")),
         ("bilstm-crf", ("lower_case=true", "words=none"), ("lower_case=true",)),
         ("bilstm-crf", ("character_size=8", "characters=none"), ("character_size=8", "characters=ngrams")),
+        ("bilstm-crf", ("dropout=0.2", "lstm_layers=1"), ("output_dropout=0.2", "lstm_layers=1")),
         ("laner", ("memory=8", "context=false"), ("memory=8", "background=false")),
         ("laner", ("label_size=8", "context=false", "background=false"), ("label_size=8", "context=false")),
         ("coach", ("template_weight=2",), ("template_weight=2", "templates=true")),

@@ -388,6 +388,14 @@ def test_without_its_second_task_mtl_is_the_bilstm_crf_beside_which_its_gain_is_
     assert losses[1] != pytest.approx(undropped, abs=1e-3), "training drops values"
 
 
+@pytest.mark.parametrize("setting", ["output_dropout=0", "output_dropout=0.5"])
+def test_values_behind_the_last_layer_of_bilstm_crf_are_dropped_on_request_only(setting):
+    tagger, batch = given("bilstm-crf", "lstm_layers=1", setting)
+    torch.manual_seed(5)
+    losses = {float(tagger.train().loss(batch)["crf"].detach()) for _ in range(3)}
+    assert len(losses) == (1 if setting == "output_dropout=0" else 3)
+
+
 @both
 def test_a_word_of_the_softmax_version_gets_its_likeliest_tag_where_every_sequence_is_legal(method):
     tagger, batch = given(method, "decoder=softmax")

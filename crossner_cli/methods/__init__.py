@@ -95,6 +95,8 @@ class Tagger(nn.Module, ABC):
     # Options as published, where they are others than those of CrossNER's BERT tagger, which the options themselves
     # hold; None where none is published, or only for another optimiser.
     paper_options: ClassVar[Mapping[str, Any]] = {}
+    # Terms of the loss that are summed over something else than words.
+    terms_of_other_units: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:
@@ -132,7 +134,9 @@ class Tagger(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Named loss terms, each summed over its units; the training loop divides by ``units`` over all processes."""
+        """Named loss terms, each summed over its units; the training loop divides by what ``units`` gives over all
+        processes, where those are words by those of as many average sentences.
+        """
 
     @abstractmethod
     def units(self, batch: Batch) -> dict[str, int]:

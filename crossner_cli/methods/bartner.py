@@ -151,7 +151,8 @@ class BARTNER(Tagger):
             check_rate(self.dropout)
 
     reads = "encoder-decoder"
-    # Of the authors' code, which clips values where crossner clips the norm.
+    terms_of_other_units = frozenset(("steps",))
+    # The encoder-decoder of Hu et al. (2022); the rest of the authors' code, which clips values, not the norm.
     paper_options = {
         "encoder": "facebook/bart-base", "learning_rate": 1e-5, "head_learning_rate": 1e-5, "weight_decay": 0.01,
         "epochs": 30, "warmup": 0.01, "schedule": "linear", "clip_norm": None, "patience": None, "upsample": None,

@@ -4,7 +4,7 @@ Paper: Lample et al. (2016), section 2 and 4; with the settings of Liu et al. (2
 two layers of 256 units a direction. A transformer may read along, frozen or trained.
 Dropout behind the last layer, which that baseline has not, is a setting.
 Differs: characters through a convolution or n-gram means instead of an LSTM; padding is masked in LSTM, loss and
-decoding; sums over sentences are divided by words, as in the method ``crf``.
+decoding; sums over sentences are divided by the words of as many average ones, as in ``crf``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crossner_cli.encoders import Encoder
 from crossner_cli.layers import BiLSTM, Dropout, check_rate
 from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
 from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm, unread_between_layers
+from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
 from crossner_cli.tags import TagSet
 from crossner_cli.word_reader import WordInputs
 
@@ -58,7 +58,9 @@ class BiLSTMCRFTagger(Tagger):
     @classmethod
     def unread_settings(cls, hyper: Any) -> dict[str, str]:
         """Dropout between layers, where there is one."""
-        return unread_between_layers(hyper.lstm_layers)
+        if hyper.lstm_layers > 1:
+            return {}
+        return {"dropout": "lstm_layers=1 (input_dropout comes before it, output_dropout behind it)"}
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Negative log-likelihood of the gold sequences, summed over sentences."""

@@ -73,6 +73,7 @@ class CoachTagger(Tagger):
         return {} if hyper.templates else dict.fromkeys(("template_weight", "template_margin"), "templates=false")
 
     reads = "words"
+    terms_of_other_units = frozenset(("types", "templates"))
     paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none"}
     paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10}
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}

@@ -141,7 +141,7 @@ class CrossDomainLM(MultiTaskTagger):
         return tuple(task for task in hyper.task_names if task not in instead)
 
     def set_word_counts(self, counts: Tensor) -> None:
-        """Take in how often each word occurs in the raw text, (V+1,)."""
+        """Take in how often each word is to be predicted in the raw text, (V+1,)."""
         if self.language_model is not None:
             self.language_model.set_counts(counts)
 

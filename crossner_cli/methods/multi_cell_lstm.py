@@ -102,7 +102,7 @@ class MultiCellTagger(MultiTaskTagger):
         return bool(hyper.entity_weight or hyper.attention_weight)
 
     def set_word_counts(self, counts: Tensor) -> None:
-        """Rank the words that raw text is told from by how often each number occurs in it, (V+1,)."""
+        """Rank the words that raw text is told from by how often each is to be predicted, (V+1,)."""
         if self.language_model is not None:
             self.language_model.set_counts(counts)
 
