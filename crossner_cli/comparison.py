@@ -44,9 +44,7 @@ class CountedModel:
         for seed, path in model.files.items():
             check_same_sentences(self.sentences, pair_up(predictions[seed]), model.place, str(path))
         sides = [self._first.gold, *(each.tags for each in predictions.values())]
-        is_bioes = any(tag[0] in "ES" for side in sides for tags in side for tag in tags)
-        scheme: Scheme = "bioes" if is_bioes else "bio"
-        self.gold, *self.predicted = (sentence_entities(side, mode=mode, scheme=scheme) for side in sides)
+        self.gold, *self.predicted = (sentence_entities(side, mode=mode, scheme=_scheme_of(side)) for side in sides)
 
     @property
     def sentences(self) -> Sentences:
@@ -65,6 +63,11 @@ class CountedModel:
             np.stack([_by_type(side, types) for side in self.predicted]),
             _by_type(self.gold, types),
         )
+
+
+def _scheme_of(side: Sequence[Sequence[str]]) -> Scheme:
+    """The scheme of one side's tags: a tagger of another run may tag in another one than the gold tags."""
+    return "bioes" if any(tag[0] in "ES" for tags in side for tag in tags) else "bio"
 
 
 def pair_up(predictions: Predictions) -> Sentences:

@@ -15,6 +15,7 @@ from crossner_cli.comparison_tables import comparison_tables
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score, sentence_entities
 from crossner_cli.evaluations import find_evaluation, find_evaluations, prediction_file_names, read_predictions
+from crossner_cli.tags import to_spans, to_tags
 
 WORDS, GOLD = random_gold(40)
 MODELS = {
@@ -82,6 +83,19 @@ def test_predictions_in_bioes_are_read_as_such() -> None:
         entities = sentence_entities(tags, mode=mode, scheme="bioes")  # type: ignore[arg-type]
         assert {name for name, _, _ in entities[0]} == {"a", "b"}
         assert len(entities[0]) == score(tags, tags, mode=mode).support  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["conll", "strict"])
+def test_a_tagger_of_another_scheme_than_the_gold_tags_is_counted_as_in_theirs(tmp_path: Path, mode: Any) -> None:
+    spans = [(to_spans(row), len(row)) for row in damage(GOLD, 0.3, 1)]
+    folders = []
+    for scheme in ("bio", "bioes"):
+        tags = {"1": [to_tags(found, length, scheme) for found, length in spans]}  # type: ignore[arg-type]
+        folders.append(write_evaluation(tmp_path / scheme, WORDS, GOLD, {"laner": tags}))
+    one, other = (models_of(folder, mode)["laner"] for folder in folders)
+    types = sorted(one.types())
+    assert one.count(types).f1()[:, 0] == pytest.approx(other.count(types).f1()[:, 0])
+    assert one.count(types).f1()[0, 0] > 10
 
 
 def test_the_same_taggers_read_in_two_ways_are_compared_seed_by_seed(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import csv
 import json
 import statistics
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -24,10 +26,11 @@ from crossner_cli.progress import Notice, exhaust
 from crossner_cli.readers import Repairs, read_labelled
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.scored_files import score_files
+from crossner_cli.stages import evaluate as evaluate_stage
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
 from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet
+from crossner_cli.tags import TagSet, to_spans, to_tags
 from crossner_cli.trained_taggers import best_on_dev, find_taggers
 
 SPLITS = {
@@ -272,6 +275,17 @@ def files(tmp_path: Path, gold: str, predictions: str, endings=("conll", "conll"
 def columns(*sentences: str) -> str:
     """Columns with the words w0, w1, … and the tags given."""
     return "\n".join("".join(f"w{place}\t{tag}\n" for place, tag in enumerate(tags.split())) for tags in sentences)
+
+
+def test_a_tagger_of_another_scheme_than_the_run_is_scored_in_its_own():
+    gold = [("B-place", "I-place", "O"), ("O", "B-person")]
+    sentences = [Sentence(("a", "b", "c")[: len(tags)], tags, "news") for tags in gold]
+    for scheme in ("bio", "bioes"):
+        tags = [tuple(to_tags(to_spans(row), len(row), scheme)) for row in gold]
+        tagged: Any = [SimpleNamespace(tags=row) for row in tags]
+        tagger: Any = SimpleNamespace(tag_set=SimpleNamespace(scheme=scheme))
+        for mode in ("conll", "strict"):
+            assert [each.f1 for each in evaluate_stage._score_both(sentences, tagged, tagger, mode)] == [100, 100]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_tw
 from crossner_cli.surroundings import Surroundings
 from crossner_cli.tagger_folder import check_decoding, load_tagger, read_description
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
-from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.tags import TagSet, split_tag, to_spans, to_tags
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.type_parents import read_parents
 
@@ -186,9 +186,10 @@ def _score_tagger(
 def _score_both(
     sentences: Sequence[Sentence], tagged: Sequence[Tagged], tagger: Tagger, mode: Mode
 ) -> tuple[Scores, Scores]:
-    gold = [sentence.tags or () for sentence in sentences]
-    predicted = [each.tags for each in tagged]
     scheme = tagger.tag_set.scheme
+    # A tagger of another run may tag in another scheme than this one's sentences.
+    gold = [to_tags(to_spans(sentence.tags or ()), len(sentence.words), scheme) for sentence in sentences]
+    predicted = [each.tags for each in tagged]
     return (
         score(gold, predicted, mode=mode, scheme=scheme),
         score(gold, predicted, mode="strict" if mode == "conll" else "conll", scheme=scheme),
