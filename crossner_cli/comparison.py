@@ -19,7 +19,7 @@ from crossner_cli.significance import (
     adjust_for_many,
     compare_counts,
 )
-from crossner_cli.tags import Scheme
+from crossner_cli.tags import scheme_shown
 
 Sentences = Sequence[tuple[Sequence[str], Sequence[str]]]  # words and gold tags
 Record = dict[str, Any]
@@ -44,7 +44,8 @@ class CountedModel:
         for seed, path in model.files.items():
             check_same_sentences(self.sentences, pair_up(predictions[seed]), model.place, str(path))
         sides = [self._first.gold, *(each.tags for each in predictions.values())]
-        self.gold, *self.predicted = (sentence_entities(side, mode=mode, scheme=_scheme_of(side)) for side in sides)
+        # Each side by itself: a tagger of another run may tag in another scheme than the gold tags.
+        self.gold, *self.predicted = (sentence_entities(side, mode=mode, scheme=scheme_shown(side)) for side in sides)
 
     @property
     def sentences(self) -> Sentences:
@@ -63,11 +64,6 @@ class CountedModel:
             np.stack([_by_type(side, types) for side in self.predicted]),
             _by_type(self.gold, types),
         )
-
-
-def _scheme_of(side: Sequence[Sequence[str]]) -> Scheme:
-    """The scheme of one side's tags: a tagger of another run may tag in another one than the gold tags."""
-    return "bioes" if any(tag[0] in "ES" for tags in side for tag in tags) else "bio"
 
 
 def pair_up(predictions: Predictions) -> Sentences:

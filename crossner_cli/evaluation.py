@@ -23,7 +23,7 @@ from seqeval.metrics.v1 import precision_recall_fscore_support as strict_scores
 from seqeval.scheme import IOB2, IOBES, Entities
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.tags import OUTSIDE, Scheme, illegal_positions, split_tag
+from crossner_cli.tags import OUTSIDE, Scheme, illegal_positions, scheme_shown, split_tag
 
 Mode = Literal["conll", "strict"]
 Percents = tuple[float, float, float]  # precision, recall, F1
@@ -120,7 +120,7 @@ def score(
     numbers = {name: f"{number:06}" for number, name in enumerate(names)}
     gold_tags = [[_numbered(tag, numbers) for tag in tags] for tags in gold]
     predicted_tags = [[_numbered(tag, numbers) for tag in tags] for tags in predicted]
-    if any(tag[0] in "ES" for tags in (*gold_tags, *predicted_tags) for tag in tags):
+    if scheme_shown((*gold_tags, *predicted_tags)) == "bioes":
         scheme = "bioes"
     scheme = scheme or "bio"
     micro, rows, counts = _count(gold_tags, predicted_tags, mode, scheme)

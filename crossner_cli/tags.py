@@ -76,6 +76,11 @@ def to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "bio") -> list[
     return tags
 
 
+def scheme_shown(sentences: Iterable[Sequence[str]]) -> Scheme:
+    """BIOES wherever any tag is an ``E-`` or ``S-``, else BIO."""
+    return "bioes" if any(tag[0] in "ES" for tags in sentences for tag in tags) else "bio"
+
+
 def illegal_positions(tags: Sequence[str], scheme: Literal["iob1", "bio", "bioes"]) -> list[int]:
     """Positions whose tag cannot follow the one before it (or, in BIOES, leaves an entity unfinished)."""
     found = []
