@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -147,22 +147,23 @@ def digest_word_inputs(options: Optimisation, strings: Path | None) -> dict[str,
 
 @dataclass(frozen=True)
 class CorpusSentences:
-    """The words of a corpus, sentence by sentence, as often as asked for."""
+    """The words of a corpus, as ``inputs`` spell them, sentence by sentence, as often as asked for."""
 
     path: Path
+    inputs: WordInputs
 
     def __iter__(self) -> Iterator[list[str]]:
         for _, line in open_lines(self.path):
             for words in segment(line):
-                yield [word.text for word in words]
+                yield [self.inputs.spelled(word.text) for word in words]
 
 
-def _words_of_raw_text(prepared: PreparedData) -> list[str]:
+def _words_of_raw_text(prepared: PreparedData, inputs: WordInputs) -> list[str]:
     """The frequent words of the run's raw text, where there is one."""
     corpus = prepared.raw_text("target")
     if corpus is None:
         return []
-    sentences = islice(CorpusSentences(corpus), MOST_RAW_SENTENCES)
+    sentences = islice(CorpusSentences(corpus, inputs), MOST_RAW_SENTENCES)
     counts = Counter(word for words in sentences for word in words)
     return [word for word, count in counts.most_common(MOST_RAW_WORDS) if count >= RAW_MINIMUM]
 
@@ -195,9 +196,9 @@ def _undescribed(described: Sequence[str], vectors: WordVectors) -> list[str]:
     ]
 
 
-def _read_ngram_vectors(path: Path, words: Sequence[str]) -> WordVectors:
+def _read_ngram_vectors(path: Path, words: Iterable[str]) -> WordVectors:
     """Those of the character n-grams of the words."""
-    keys = dict.fromkeys(key for word in words for key in ngram_keys(word[:LONGEST_WORD]))
+    keys = dict.fromkeys(key for word in sorted(set(words)) for key in ngram_keys(word[:LONGEST_WORD]))
     return _found(read_vectors(path, keys, exact_only=True), "--ngram-embeddings", "character n-grams")
 
 
@@ -237,14 +238,14 @@ def known_words(
     if inputs.words != "frozen" or not has_vectors:  # a frozen row without a vector would be noise for ever
         described += raw_words
     if options.embeddings is not None or options.ngram_embeddings is not None:
-        words = (word for domain in prepared.domains.values() for word in domain.words())
-        wanted = sorted({*described, *raw_words, *(inputs.spelled(word) for word in words)})
+        words = [word for domain in prepared.domains.values() for word in domain.words()]
+        wanted = sorted({*described, *raw_words, *map(inputs.spelled, words)})
     if options.embeddings is not None and inputs.words == "frozen":
-        wanted = sorted({*wanted, *(inputs.spelled(word) for word in _words_of_raw_text(prepared))})
+        wanted = sorted({*wanted, *_words_of_raw_text(prepared, inputs)})
     if options.embeddings == CORPUS:
         vectors = train_vectors(
-            CorpusSentences(prepared.corpus("domain")), size=inputs.word_size, seed=options.seed, epochs=RAW_EPOCHS,
-            minimum_count=RAW_MINIMUM, workers=1, words=wanted,
+            CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
+            epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=wanted,
         )  # fmt: skip
     elif options.embeddings is not None:
         vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words")
@@ -252,7 +253,7 @@ def known_words(
         notes += [vectors.describe(), *_undescribed(of_types, vectors)]
     ngram_vectors = None
     if options.ngram_embeddings is not None:
-        ngram_vectors = _read_ngram_vectors(Path(options.ngram_embeddings), wanted)
+        ngram_vectors = _read_ngram_vectors(Path(options.ngram_embeddings), map(inputs.lettered, words))
         notes.append(ngram_vectors.describe())
     vocabulary = collect_vocabulary(
         sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words

@@ -40,17 +40,20 @@ class CharacterCNN(nn.Module):
     Args:
         characters: Distinct characters; number 0 is unknown.
         size: Filters.
+        dropout: Share of the values of characters' vectors dropped.
     """
 
-    def __init__(self, characters: int, size: int) -> None:
+    def __init__(self, characters: int, size: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.table = nn.Embedding(characters + 1, CHARACTER_WIDTH)
         nn.init.uniform_(self.table.weight, -((3 / CHARACTER_WIDTH) ** 0.5), (3 / CHARACTER_WIDTH) ** 0.5)
+        self.dropout = Dropout(dropout)
         self.convolution = nn.Conv1d(CHARACTER_WIDTH, size, KERNEL, padding=KERNEL // 2)
 
     def forward(self, characters: Tensor, mask: Tensor) -> Tensor:
         """Read characters (N, C), where ``mask`` (N, C) says they are; return (N, size)."""
-        vectors = self.table(characters) * mask[..., None]  # (N, C, 30); padding is zero, as behind a word's end
+        # (N, C, 30); padding is zero, as behind a word's end
+        vectors = self.dropout(self.table(characters)) * mask[..., None]
         found = self.convolution(vectors.transpose(1, 2))  # (N, size, C)
         filters: Tensor = found.masked_fill(~mask[:, None], -torch.inf).amax(dim=2)
         return filters
@@ -115,7 +118,9 @@ class WordEncoder(Encoder):
         self.character_size = character_size or (inputs.character_size if ngram_vectors is None else ngram_vectors.size)
         if inputs.characters != "none":
             if inputs.characters == "cnn":
-                self.characters = CharacterCNN(len(vocabulary.characters), self.character_size)
+                self.characters = CharacterCNN(
+                    len(vocabulary.characters), self.character_size, inputs.character_dropout
+                )
             else:
                 self.characters = NgramMean(len(vocabulary.ngrams), self.character_size)
                 if ngram_vectors is not None:  # what has no known n-gram is zero, as in CharNGram

@@ -19,7 +19,7 @@ from crossner_cli.layers import check_range, check_rate
 from crossner_cli.string_encoder import StringEncoder
 from crossner_cli.subwords import MOST_WORDS, Batch, EncodedSentence, Ids, SubwordReader, number_tags, pad_words
 from crossner_cli.tags import TagSet
-from crossner_cli.word_vectors import WordVectors, ngram_keys
+from crossner_cli.word_vectors import WordVectors, digits_as_zeros, ngram_keys
 
 UNKNOWN = 0
 LONGEST_WORD = 50  # characters that are read of a word
@@ -29,19 +29,23 @@ LONGEST_WORD = 50  # characters that are read of a word
 class WordInputs:
     """words: how static word vectors are used: trained, frozen or none. word_size: their width where no --embeddings
     give one. characters: cnn (a convolution), ngrams (the mean of the vectors of 2-, 3- and 4-grams) or none.
-    character_size: width of that. strings: whether two frozen language models of characters read the sentence (Flair);
-    none or frozen, from --string-embeddings. transformer: whether the --encoder reads along: none, frozen or trained.
-    input_dropout: share of the values of a word's vector dropped. lower_case: look words up lower-cased.
+    character_size: width of that. character_dropout: share of the values of characters dropped before the convolution.
+    strings: whether two frozen language models of characters read the sentence (Flair); none or frozen, from
+    --string-embeddings. transformer: whether the --encoder reads along: none, frozen or trained. input_dropout: share
+    of the values of a word's vector dropped. lower_case: look words up lower-cased. digits: kept, or read as zeros in
+    words and characters, so that all years look alike; models of strings and the --encoder read them as they are.
     """
 
     words: Literal["trained", "frozen", "none"] = "trained"
     word_size: int = 100
     characters: Literal["cnn", "ngrams", "none"] = "cnn"
     character_size: int = 50
+    character_dropout: float = 0.0
     strings: Literal["none", "frozen"] = "none"
     transformer: Literal["none", "frozen", "trained"] = "none"
     input_dropout: float = 0.3
     lower_case: bool = False
+    digits: Literal["kept", "zeros"] = "kept"
 
     def check_described(self) -> None:
         """Refuse settings with which a method that describes types has nothing to describe them with.
@@ -57,15 +61,27 @@ class WordInputs:
 
     def spelled(self, word: str) -> str:
         """A word as its static vector is looked up."""
+        word = self.lettered(word)
         return word.lower() if self.lower_case else word
+
+    def lettered(self, word: str) -> str:
+        """A word as its characters are read."""
+        return digits_as_zeros(word) if self.digits == "zeros" else word
 
     def unread_settings(self) -> dict[str, str]:
         """Settings of the words that others make meaningless, with the reason."""
         unread = dict.fromkeys(("word_size", "lower_case"), "words=none") if self.words == "none" else {}
-        return unread | ({"character_size": "characters=none"} if self.characters == "none" else {})
+        if self.characters == "none":
+            unread["character_size"] = "characters=none"
+            if self.words == "none":
+                unread["digits"] = "words=none and characters=none"
+        if self.characters != "cnn":
+            unread["character_dropout"] = f"characters={self.characters}"
+        return unread
 
     def __post_init__(self) -> None:
         check_rate(self.input_dropout)
+        check_rate(self.character_dropout)
         if self.words == self.characters == self.strings == self.transformer == "none":
             raise CrossNERError(
                 "words, characters, strings and transformer are all none: there is nothing to read.",
@@ -116,19 +132,22 @@ def collect_vocabulary(
         has_vectors: Whether there are any, those of a start included; None goes by ``vectors``.
     """
     counts = Counter(word for sentence in sentences for word in sentence.words)
-    spelled = Counter(inputs.spelled(word) for sentence in sentences for word in sentence.words)
+    spelled, lettered = Counter[str](), Counter[str]()
+    for word, count in counts.items():
+        spelled[inputs.spelled(word)] += count
+        lettered[inputs.lettered(word)] += count
     given = () if vectors is None else vectors.words
     has_vectors = bool(given) if has_vectors is None else has_vectors
     words: tuple[str, ...] = ()
     if inputs.words != "none":
         own = () if inputs.words == "frozen" and has_vectors else sorted(spelled)
         words = tuple(dict.fromkeys((*given, *own, *map(inputs.spelled, described))))
-    characters = "".join(sorted({letter for word in counts for letter in word})) if inputs.characters == "cnn" else ""
+    characters = "".join(sorted({letter for word in lettered for letter in word})) if inputs.characters == "cnn" else ""
     ngrams: tuple[str, ...] = ()
     if inputs.characters == "ngrams" and ngram_vectors is not None:
         ngrams = ngram_vectors.words
     elif inputs.characters == "ngrams":
-        of_words = Counter(key for word in counts for key in ngram_keys(word))
+        of_words = Counter(key for word in lettered for key in ngram_keys(word))
         ngrams = tuple(sorted(key for key, count in of_words.items() if count > 1))
     has_vector = set(given)
     rare = frozenset(word for word, count in spelled.items() if count == 1 and word not in has_vector)
@@ -238,9 +257,10 @@ class WordReader:
     def _pieces_of(self, word: str) -> Ids:
         """Numbers of a word's characters or n-grams, at least one."""
         if word not in self._pieces:
+            read = self.inputs.lettered(word[:LONGEST_WORD])
             table, parts = (
-                (self._characters, list(word[:LONGEST_WORD])) if self.inputs.characters == "cnn"
-                else (self._ngrams, [key for key in ngram_keys(word[:LONGEST_WORD]) if key in self._ngrams])
+                (self._characters, list(read)) if self.inputs.characters == "cnn"
+                else (self._ngrams, [key for key in ngram_keys(read) if key in self._ngrams])
             )  # fmt: skip
             self._pieces[word] = np.asarray([table.get(part, UNKNOWN) for part in parts] or [UNKNOWN], np.int64)
         return self._pieces[word]

@@ -146,9 +146,14 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
     )  # fmt: skip
 
 
+def digits_as_zeros(word: str) -> str:
+    """A word with its digits replaced by 0."""
+    return _DIGIT.sub("0", word)
+
+
 def _forms(word: str, exact_only: bool) -> dict[bytes, Form]:
     """The forms to look up, best first. What cannot be written as UTF-8, or is empty, is in no file."""
-    zeros = _DIGIT.sub("0", word)
+    zeros = digits_as_zeros(word)
     forms: dict[bytes, Form] = {}
     candidates: list[tuple[str, Form]] = [
         (word, "exact"), (word.lower(), "lower_cased"), (zeros, "digits"), (zeros.lower(), "digits")

@@ -3,17 +3,19 @@
 # Source: Jia, Liang and Zhang (2019), table 3; Jia and Zhang (2020), tables 2 and 5. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets. EMBEDDINGS: a file of static vectors (GloVe 100, or PubMed 200 for
 # BioNLP, are the papers'); without, vectors are learnt with the tagger. INPUTS=transformer adds ENCODER, frozen.
-# Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. Digits stay digits (the papers read 0),
-# vectors of characters are not dropped. One weight of the target's labels in all systems of several tasks, that of the
-# second paper (BioNLP; 1 for Broad Twitter); the first one's is 2. CORPUS and SOURCE_CORPUS give the language models
-# raw text beside the labelled sentences, which are all that table 3 reads. target-elmo (STM+ELMo) reads language models
-# of characters, as Flair's, trained on that text of STRINGS_TEXT; the paper's are of words, their sizes not told.
+# Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. One weight of the target's labels in all
+# systems of several tasks, that of the second paper (BioNLP; 1 for Broad Twitter); the first one's is 2. CORPUS and
+# SOURCE_CORPUS give the language models raw text beside the labelled sentences, which are all that table 3 reads.
+# target-elmo (STM+ELMo) reads language models of characters, as Flair's, trained on that text of STRINGS_TEXT; the
+# paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-bionlp13pc}
 TARGET=${TARGET:-bionlp13cg}
 MAP_TYPES=${MAP_TYPES:-} # of CoNLL-2003 to Broad Twitter: person=PER,organisation=ORG,location=LOC
 DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-}
 SCHEME=${SCHEME:-bioes}
+DIGITS=${DIGITS:-zeros} # or kept
+CHARACTER_DROPOUT=${CHARACTER_DROPOUT:-0.5}
 TARGET_WEIGHT=${TARGET_WEIGHT:-1.6}
 TRAIN_LIMIT=${TRAIN_LIMIT:-} # target sentences; figure 6 of the first paper takes fewer and fewer
 CORPUS=${CORPUS:-}
@@ -44,6 +46,7 @@ if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data "${data[@]}"
 
 all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
+all+=(--set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
 if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 weight=(--set target_weight="$TARGET_WEIGHT")

@@ -3,10 +3,9 @@
 # Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), table 3. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
 # (without, the news sentences themselves); DICTIONARY, names with types of the target, for the last systems and lm-dictionary.
-# Differs: crossner's optimiser and epochs; digits stay digits (the papers read 0), vectors of characters are not
-# dropped; RAW_BATCH_SIZE sentences of raw text an update, whatever there is of it (the papers read all of it once an
-# epoch). The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo (STM+ELMo) reads language models
-# of characters, as Flair's; the paper's are of words, their sizes not told.
+# Differs: crossner's optimiser and epochs; RAW_BATCH_SIZE sentences of raw text an update, whatever there is of it (the
+# papers read all of it once an epoch). The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo
+# (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-conll2003}
 TARGET=${TARGET:-cbs-scitech-2019} # or cbs-scitech-2020, the same sentences labelled anew: not to be compared
@@ -22,6 +21,8 @@ EPOCHS=${EPOCHS:-10}
 BATCH_SIZE=${BATCH_SIZE:-10}
 RAW_BATCH_SIZE=${RAW_BATCH_SIZE:-32}
 SCHEME=${SCHEME:-bioes}
+DIGITS=${DIGITS:-zeros} # or kept
+CHARACTER_DROPOUT=${CHARACTER_DROPOUT:-0.5}
 RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
@@ -36,6 +37,7 @@ if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data --source "$SOURCE" "${data[@]}"
 
 all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS" --select-on source)
+all+=(--set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
 if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
 if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
 stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)

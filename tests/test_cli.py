@@ -144,6 +144,8 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
         ("linear", [], ["dropout=0", "legal=false"]),
         ("laner", ["dropout=0.3"], ["legal=false"]),
         ("coach", [], ["word_size=300", "input_dropout=0.5", "characters=none"]),
+        ("multi-cell-lstm", ["digits=kept"], ["character_dropout=0.5"]),
+        ("cross-domain-lm", [], ["digits=zeros", "character_dropout=0.5"]),
         ("nomethod", [], []),
     ):
         assert settings_of_the_paper(Finetune(method=method, settings=settings)) == expected

@@ -18,14 +18,15 @@ from crossner_cli.cli import app
 from crossner_cli.corpora import LEVELS
 from crossner_cli.data import PreparedData, Sentence, read_sentences
 from crossner_cli.engine import start_engine
-from crossner_cli.known_words import known_words
-from crossner_cli.options import JointTrain, Predict
+from crossner_cli.known_words import CorpusSentences, known_words
+from crossner_cli.options import Finetune, JointTrain, Predict
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.starting import Start
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.text import find_words, segment
+from crossner_cli.word_reader import WordInputs
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
@@ -417,6 +418,27 @@ def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_
         assert "Zorblax" not in vocabulary and ("snark" in vocabulary) == (words == "trained")
         if words == "frozen":
             assert rows[vocabulary.index("zorblax")].tolist() == [1, 2]
+
+
+def test_raw_text_that_vectors_are_trained_on_is_read_as_words_are_spelled(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("In 1999 Paris won .\n")
+    inputs = WordInputs(lower_case=True, digits="zeros")
+    assert list(CorpusSentences(corpus, inputs)) == [["in", "0000", "paris", "won", "."]]
+
+
+def test_published_n_grams_are_looked_up_with_capitals_though_words_are_lower_cased(
+    chain: Path, tmp_path: Path
+) -> None:
+    prepared = PreparedData.load(RunDirectory(chain), wanted_by="finetune")
+    capital = next(word for word in prepared.domain("target", wanted_by="finetune").words() if word[0].isupper())
+    path = tmp_path / "charNgram.txt"
+    path.write_text(f"2gram-#BEGIN#{capital[0]} 1 2\n")
+    options = Finetune(
+        method="bilstm-crf", settings=["characters=ngrams", "lower_case=true"], ngram_embeddings=str(path)
+    )
+    known, _ = known_words(prepared, options, [], TagSet({"sample-target": ("person",)}), Start("base", None, ""))
+    assert known is not None and known.vocabulary.ngrams == (f"2gram-#BEGIN#{capital[0]}",)
 
 
 def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain: Path, tmp_path: Path) -> None:

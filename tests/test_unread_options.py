@@ -34,6 +34,9 @@ def told(
         ("bilstm-crf", ("word_size=8", "words=none"), ("word_size=8", "words=trained")),
         ("bilstm-crf", ("lower_case=true", "words=none"), ("lower_case=true",)),
         ("bilstm-crf", ("character_size=8", "characters=none"), ("character_size=8", "characters=ngrams")),
+        ("bilstm-crf", ("character_dropout=0.2", "characters=ngrams"), ("character_dropout=0.2",)),
+        ("multi-task-lstm", ("digits=zeros", "words=none", "characters=none", "transformer=frozen"),
+         ("digits=zeros", "words=none", "transformer=frozen")),
         ("bilstm-crf", ("dropout=0.2", "lstm_layers=1"), ("output_dropout=0.2", "lstm_layers=1")),
         ("laner", ("memory=8", "context=false"), ("memory=8", "background=false")),
         ("laner", ("label_size=8", "context=false", "background=false"), ("label_size=8", "context=false")),
@@ -51,7 +54,7 @@ def told(
         ("cross-domain-lm", ("source_weight=2", "tasks=target-ner,target-lm"), ("source_weight=2",)),
         ("multi-cell-lstm", ("lm_weight=2",), ("lm_weight=2", "tasks=source-ner,target-lm")),
     ],
-)
+)  # fmt: skip
 def test_a_setting_that_another_makes_meaningless_is_told(method, unread, read):
     (note,) = told(*unread, method=method)
     assert note.startswith(f"--set {unread[0]} is not read: ")

@@ -251,6 +251,34 @@ def test_words_are_looked_up_lower_cased_where_told_so():
     assert encoder.reader.number("ANNA") == 1 and encoder.reader.number("Paris") == 2
 
 
+@pytest.mark.parametrize("characters", ["cnn", "ngrams"])
+def test_digits_are_read_as_zeros_in_words_and_characters_where_told_so(characters):
+    sentences = [Sentence(("In", "1999", "A-4", "B٣")), Sentence(("2001", "1999"))]
+    inputs = WordInputs(characters=characters, digits="zeros", input_dropout=0.0)
+    vocabulary = collect_vocabulary(sentences, inputs)
+    assert vocabulary.words == ("0000", "A-0", "B0", "In") and vocabulary.rare == {"A-0", "B0", "In"}
+    encoder = WordEncoder(vocabulary, inputs).eval()
+    (vectors,), _ = read(encoder, ("1999", "2024", "0000", "A-7", "A-0", "1"))
+    assert torch.equal(vectors[0], vectors[1]) and torch.equal(vectors[1], vectors[2])
+    assert torch.equal(vectors[3], vectors[4]) and encoder.reader.unknown_words == 1  # of one digit
+    kept = WordInputs(characters=characters, input_dropout=0.0)
+    encoder = WordEncoder(collect_vocabulary(sentences, kept), kept).eval()
+    (vectors,), _ = read(encoder, ("1999", "2001"))
+    assert not torch.equal(vectors[0], vectors[1]) and "1999" in encoder.vocabulary.words
+
+
+def test_values_of_characters_are_dropped_before_the_convolution_in_training_alone():
+    encoder = make(WordInputs(words="none", input_dropout=0.0, character_dropout=0.5))
+    assert isinstance(encoder.characters, CharacterCNN)
+    seen: list[Tensor] = []
+    encoder.characters.convolution.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    for is_training in (True, False):
+        read(encoder.train(is_training), ("Paris",) * 200)
+    dropped, whole = (values == 0 for values in seen)
+    assert 0.45 < dropped.float().mean() < 0.55 and not whole.any()
+    torch.testing.assert_close(seen[0][~dropped], 2 * seen[1][~dropped])
+
+
 def test_a_stream_of_words_is_read_in_constant_memory(monkeypatch):
     monkeypatch.setattr("crossner_cli.word_reader.MOST_WORDS", 10)
     encoder = make(WordInputs())
