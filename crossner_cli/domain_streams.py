@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class RawInputs:
         names: The dictionary that labels target text; None without one.
         named: What there is to tell of it; empty without one.
         fewest: Occurrences that make a word one that language models know.
+        spelled: How a word's vector is looked up.
     """
 
     texts: Mapping[str, RawText]
@@ -41,10 +42,11 @@ class RawInputs:
     names: Names | None
     fewest: int
     named: str = ""
+    spelled: Callable[[str], str] = str
 
     def words(self) -> list[str]:
-        """Words that language models know beside those of labelled sentences."""
-        return frequent_words(self.texts, self.fewest)
+        """Words that language models know beside those of labelled sentences, as ``spelled`` has them."""
+        return frequent_words(self.texts, self.fewest, self.spelled)
 
     def count(self, reader: Any) -> Tensor:
         """How often each word number of a reader occurs, (V+1,)."""
@@ -99,13 +101,14 @@ def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[
 def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet) -> list[str]:
     """What a person may not expect of the tasks that a stage trains.
 
-    Language models that are told what they are to predict; CRFs, types, or generated parameters that no task teaches.
+    Language models that are told what they are to predict; CRFs, types, or generated parameters that no task teaches;
+    labels of the target that choose where none are learnt.
     """
     method = find_method(options.method)
     settings = read_settings(method, options.settings)
     if not issubclass(method, MultiTaskTagger):
         return []
-    notes = _notes_on_language_models(tasks, settings)
+    notes = _notes_on_language_models(tasks, settings) + _notes_on_choosing(options, tasks)
     if len(tag_set.domains) < len(ROLES):
         return notes
     notes += _notes_on_generated_parameters(tasks, settings)
@@ -126,6 +129,16 @@ def _notes_on_language_models(tasks: Sequence[str], settings: Any) -> list[str]:
     return [
         f"language models read the {' and the '.join(seen)} of words, which read the whole sentence, also the word that"
         f" is to be predicted: they teach less than without ({', '.join(f'{name}=none' for name in seen)})"
+    ]
+
+
+def _notes_on_choosing(options: Optimisation, tasks: Sequence[str]) -> list[str]:
+    """Tell of an epoch chosen by labels of a target of which no label is learnt."""
+    if "target-ner" in tasks or options.select_on != "target" or options.keep == "last":
+        return []
+    return [
+        "no task of this stage learns labels of the target, but those of its dev sentences choose the epoch and"
+        " calibrate the scores: --select-on source does without them, as the papers' unsupervised tables do"
     ]
 
 
@@ -206,7 +219,8 @@ def read_raw(
     names, named = (None, "")
     if options.dictionary:
         names, named = read_dictionary(options, prepared.domains["target"].types, texts["target"].counts)
-    return RawInputs(texts, domains, names, options.raw_minimum, named)
+    inputs = read_settings(find_method(options.method), options.settings)
+    return RawInputs(texts, domains, names, options.raw_minimum, named, inputs.spelled)
 
 
 def read_dictionary(options: Optimisation, types: Sequence[str], counts: Mapping[str, int]) -> tuple[Names, str]:

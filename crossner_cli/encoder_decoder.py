@@ -8,7 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossner_cli.encoders import TransformerEncoder, load_encoder, load_weights, read_config, resolve_encoder
+from crossner_cli.encoders import (
+    LoadedWeights,
+    TransformerEncoder,
+    load_encoder,
+    load_weights,
+    read_config,
+    resolve_encoder,
+)
 from crossner_cli.errors import CrossNERError
 from crossner_cli.subwords import Batch, SubwordReader
 from crossner_cli.tokenizer import check_vocabulary, position_limit, read_tokenizer
@@ -108,7 +115,7 @@ def check_encoder_decoder(encoder: str, config: Any = None) -> None:
     )
 
 
-def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple[EncoderDecoder, dict[str, int]]:
+def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple[EncoderDecoder, LoadedWeights]:
     """Load an encoder-decoder without its head.
 
     A window takes no more than half of the decoder's positions, so that whatever its words are, their sequence fits:
@@ -119,7 +126,7 @@ def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple
         attention: As for ``load_encoder``.
 
     Returns:
-        The encoder-decoder, and how many tensors were loaded, new and left.
+        The encoder-decoder, and which tensors were loaded, new and left.
 
     Raises:
         CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
@@ -128,14 +135,14 @@ def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple
     folder = resolve_encoder(encoder)
     config = read_config(folder)
     check_encoder_decoder(encoder, config)
-    model, counts = load_weights(encoder, folder, config, attention)
+    model, weights = load_weights(encoder, folder, config, attention)
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
     words = (config.max_position_embeddings - 1) // 2
-    return EncoderDecoder(model, SubwordReader(tokenizer, min(position_limit(config, tokenizer), words + 2))), counts
+    return EncoderDecoder(model, SubwordReader(tokenizer, min(position_limit(config, tokenizer), words + 2))), weights
 
 
-def load_transformer(encoder: str, reads: str, *, attention: str | None = None) -> tuple[Any, dict[str, int]]:
+def load_transformer(encoder: str, reads: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
     """Load what a method reads: an encoder-decoder, or an encoder as every other does.
 
     Args:
@@ -144,7 +151,7 @@ def load_transformer(encoder: str, reads: str, *, attention: str | None = None) 
         attention: As for ``load_encoder``.
 
     Returns:
-        The transformer, and how many tensors were loaded, new and left.
+        The transformer, and which tensors were loaded, new and left.
 
     Raises:
         CrossNERError: As ``load_encoder`` and ``load_encoder_decoder``.

@@ -9,7 +9,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -261,7 +261,21 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CrossNERError(f"{path} cannot be read: {error}.", hint="Train the tagger again.") from None
 
 
-def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, dict[str, int]]:
+class LoadedWeights(NamedTuple):
+    """Tensors of a model that files hold.
+
+    Args:
+        loaded: How many were taken over.
+        new: Names of those of the model that the files lack.
+        left: Names of those in the files that the model has no place for.
+    """
+
+    loaded: int
+    new: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, LoadedWeights]:
     """Load an encoder without its head.
 
     Args:
@@ -270,7 +284,7 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
             transformers' choice.
 
     Returns:
-        The encoder, and how many tensors were loaded, new and left.
+        The encoder, and which tensors were loaded, new and left.
 
     Raises:
         CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
@@ -278,17 +292,17 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
     """
     folder = resolve_encoder(encoder)
     config = read_config(folder)
-    model, counts = load_weights(encoder, folder, config, attention)
+    model, weights = load_weights(encoder, folder, config, attention)
     _check_reads_text(encoder, model)
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
     reader = SubwordReader(tokenizer, position_limit(config, tokenizer))
     if model.config._attn_implementation == PACKED_ATTENTION:
         reader.first_position = first_position(config)
-    return TransformerEncoder(model, reader), counts
+    return TransformerEncoder(model, reader), weights
 
 
-def load_weights(encoder: str, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, int]]:
+def load_weights(encoder: str, folder: str, config: Any, attention: str | None) -> tuple[Any, LoadedWeights]:
     """Load a model without head and pooler.
 
     Args:
@@ -298,7 +312,7 @@ def load_weights(encoder: str, folder: str, config: Any, attention: str | None) 
         attention: As for ``load_encoder``.
 
     Returns:
-        The model, and how many tensors were loaded, new and left.
+        The model, and which tensors were loaded, new and left.
 
     Raises:
         CrossNERError: It cannot be read, or none of its weights fit.
@@ -309,13 +323,13 @@ def load_weights(encoder: str, folder: str, config: Any, attention: str | None) 
     if getattr(model, "pooler", None) is not None:  # no word vector comes from it
         left |= {f"pooler.{name}" for name in model.pooler.state_dict()} - set(report["missing_keys"])
         model.pooler = None
-    counts = {"loaded": len(model.state_dict()) - len(missing), "new": len(missing), "left": len(left)}
-    if counts["loaded"] <= 0:
+    weights = LoadedWeights(len(model.state_dict()) - len(missing), tuple(sorted(missing)), tuple(sorted(left)))
+    if weights.loaded <= 0:
         raise CrossNERError(
             f"None of the weights of {encoder!r} fit its architecture ({config.model_type}).",
             hint="Check that config.json and model.safetensors belong together.",
         )
-    return model, counts
+    return model, weights
 
 
 def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:

@@ -65,7 +65,8 @@ def _scores(models: Mapping[str, Any], title: str) -> Table:
     other = next(iter(models.values()))["other_mode"]["mode"]
     averages = (("F1", "f1"), ("precision", "precision"), ("recall", "recall"), ("macro F1", "macro_f1"))
     counts = (
-        ("entities", "support"), ("repaired tags", "repaired"), ("unreadable words", "unreadable_words"),
+        ("entities", "support"), ("repaired tags", "repaired"),
+        ("repaired tags in gold", "illegal_in_gold"), ("unreadable words", "unreadable_words"),
         ("shortened words", "shortened_words"), ("words without vector", "unknown_words"),
         ("discarded sequences", "discarded_sequences"),
         ("words/s", "words_per_second"),

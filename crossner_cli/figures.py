@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 NOTHING = "–"
 SCORES = ("f1", "precision", "recall")
@@ -37,6 +39,11 @@ def with_seed(name: str, seed: object) -> str:
 def count(number: float | None) -> str:
     """A whole number with thousands separators."""
     return NOTHING if number is None else f"{number:,.0f}"
+
+
+def setting(value: object) -> str:
+    """A setting as ``--set`` takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def percent(part: float, whole: float) -> str:
@@ -78,3 +85,18 @@ def amount(done: float, total: float | None, unit: str) -> str:
         parts = [f"{number / size:,.{digits}f}" for number in (done, total) if number is not None]
         return f"{'/'.join(parts)} {name}"
     return f"{'/'.join(count(number) for number in (done, total) if number is not None)} {unit}"
+
+
+def tensors(start: Mapping[str, Any], most: int = 3) -> str:
+    """How many tensors a start gave, and which are new and left: the first ``most`` by name, all are in the manifest.
+
+    Args:
+        start: Counts ``loaded``, ``new`` and ``left``, and names ``new_tensors`` and ``left_tensors`` where known.
+        most: Names of each kind that are told.
+    """
+    parts = [f"{count(start['loaded'])} tensors loaded"]
+    for kind in ("new", "left"):
+        names = start.get(f"{kind}_tensors", [])
+        told = ", ".join(names[:most]) + (" …" if len(names) > most else "")
+        parts.append(f"{count(start[kind])} {kind}" + (f" ({told})" if told else ""))
+    return ", ".join(parts)

@@ -93,7 +93,7 @@ class MultiTaskTagger(Tagger):
     """
 
     reads = "words"
-    paper_settings = {"digits": "zeros", "character_dropout": "0.5"}
+    paper_settings = {"digits": "zeros", "character_dropout": "0.5", "legal": "false"}
     paper_options = {
         **UNPUBLISHED_FOR_WORDS, **UNPUBLISHED_FOR_ADAM,
         "epochs": 100, "batch_size": 10, "weight_decay": 1e-8, "upsample": 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -167,7 +167,16 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
     return found
 
 
-def frequent_words(texts: Mapping[str, RawText], fewest: int) -> list[str]:
-    """Words that occur often enough in all raw text together, the most frequent first."""
-    counts: Counter[str] = sum((text.counts for text in texts.values()), Counter())
+def frequent_words(texts: Mapping[str, RawText], fewest: int, spelled: Callable[[str], str] = str) -> list[str]:
+    """Words that occur often enough in all raw text together, the most frequent first.
+
+    Args:
+        texts: Raw text by role.
+        fewest: Occurrences, of all words that are spelled alike.
+        spelled: How a word's vector is looked up.
+    """
+    counts = Counter[str]()
+    for text in texts.values():
+        for word, count in text.counts.items():
+            counts[spelled(word)] += count
     return [word for word, count in counts.most_common() if count >= fewest]

@@ -23,6 +23,7 @@ from crossner_cli.option_fields import Command
 
 Manifest = dict[str, Any]
 MANIFEST, DRAFT = "manifest.json", "draft.json"
+PREPARED = "prepare-data"  # the one stage that others look for by its command's name
 COMMAND_THAT_MAKES = {
     "prepare-data": "crossner prepare-data --source DATASET --target DATASET",
     "dapt": "crossner dapt",
@@ -203,6 +204,7 @@ class Stage:
             raise CrossNERError(
                 f"--name {self.name!r} is not a folder name.", hint="Use letters, digits, '-' and '_', as dapt-token."
             )
+        self._check_meaning()
         self.folder = run.folder(self.name)
         self.draft = run.path / f".draft-{self.name}"
         self.replaced = run.path / f".replaced-{self.name}"
@@ -210,6 +212,18 @@ class Stage:
         self.is_continued = False
         self._lock: int | None = None
         self._started = time.time()
+
+    def _check_meaning(self) -> None:
+        """Refuse names that mean something else."""
+        if (self.command == PREPARED) != (self.name == PREPARED):
+            raise CrossNERError(
+                f"--name {self.name!r}: the prepared data of a run, and nothing else, are called {PREPARED!r}.",
+                hint="Other data want another run: --run DIR." if self.command == PREPARED else "Take another name.",
+            )
+        if self.name == "base":
+            raise CrossNERError(
+                "--name 'base': --start-from base is the untouched encoder, never a stage.", hint="Take another name."
+            )
 
     def open(self) -> None:
         """Lock, tidy what a crash left, compare, and make the draft folder."""
@@ -245,6 +259,7 @@ class Stage:
 
         for path in self.draft.rglob(".*.draft"):  # what a crash left of ``write_atomically``
             path.unlink()
+        self._open_to_readers()
         flush_tree(self.draft)
         manifest: Manifest = {
             "stage": self.command,
@@ -267,6 +282,12 @@ class Stage:
         shutil.rmtree(self.replaced, ignore_errors=True)
         self.finished = manifest
         return manifest
+
+    def _open_to_readers(self) -> None:
+        """Let who may read the draft's record read the weights: safetensors writes them for their owner alone."""
+        mode = (self.draft / DRAFT).stat().st_mode
+        for path in self.draft.rglob("*.safetensors"):
+            path.chmod(mode)
 
     def _move_in(self) -> None:
         """Make a draft that has its manifest the stage's folder."""
@@ -376,6 +397,6 @@ class Stage:
                 + "\n  ".join(found),
                 # The other commands look for prepared data under one name.
                 hint="--force does it again, replacing it; "
-                + ("--run DIR" if self.command == "prepare-data" else "--name NAME")
+                + ("--run DIR" if self.command == PREPARED else "--name NAME")
                 + " keeps both.",
             )

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from crossner_cli import figures
 from crossner_cli.encoder_decoder import load_transformer
 from crossner_cli.encoders import MINILM, Encoder, TransformerEncoder, digest_encoder, read_tensors
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import Tagger, find_method, read_settings
+from crossner_cli.methods import Tagger, find_method, read_settings, split_setting
 from crossner_cli.options import Dapt, Optimisation
 from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_folder, read_manifest
 from crossner_cli.string_encoder import TENSORS as STRINGS
 from crossner_cli.string_encoder import load_string_encoder
-from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_tag_set
+from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_description, read_tag_set
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import (
     VOCABULARY,
@@ -109,10 +111,12 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
         )
     if (folder / MANIFEST).is_file():
         start = _start_from_stage(name, folder)
-        return replace(start, notes=(*_data_note(run, name, folder), *_encoder_note(start, options)))
+        notes = (*_data_note(run, name, folder), *_encoder_note(start, options), *_settings_note(start, options))
+        return replace(start, notes=notes)
     if is_tagger_folder(folder) or (folder / "config.json").is_file():
         digest = digest_folder(folder)
-        return Start(name, folder, digest, lineage=[{"folder": str(folder), "digest": digest}])
+        start = Start(name, folder, digest, lineage=[{"folder": str(folder), "digest": digest}])
+        return replace(start, notes=tuple(_settings_note(start, options)))
     raise CrossNERError(
         f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a model (config.json).",
         hint="Give the folder of a stage such as RUN/dapt, or of a Hugging Face encoder.",
@@ -134,6 +138,26 @@ def _encoder_note(start: Start, options: Optimisation | Dapt) -> list[str]:
     if options.encoder in (MINILM, made_from):
         return []
     return [f"The encoder is that of {start.name} ({made_from or 'a model folder'}); {options.encoder} is not read."]
+
+
+def _settings_note(start: Start, options: Optimisation | Dapt) -> list[str]:
+    """Tell of method and settings that the start was trained with and this tagger is not: none is inherited."""
+    folder = start.folder if not start.seeds else start.folder_for(min(start.seeds))
+    if isinstance(options, Dapt) or folder is None or not is_tagger_folder(folder):
+        return []
+    before, method = read_description(folder), find_method(options.method)
+    if before["method"] != options.method:
+        return [f"The start {start.name!r} is a tagger of {before['method']}, this one of {options.method} (--method)."]
+    now, given = asdict(read_settings(method, options.settings)), {split_setting(text)[0] for text in options.settings}
+    others = [
+        key for key, value in before["hyperparameters"].items() if key in now.keys() - given and value != now[key]
+    ]
+    if not others:
+        return []
+    told = ", ".join(
+        f"{key}={figures.setting(before['hyperparameters'][key])} (here {figures.setting(now[key])})" for key in others
+    )
+    return [f"The start {start.name!r} was trained with {told}; settings are not handed on: give them with --set."]
 
 
 def _start_from_stage(name: str, folder: Path) -> Start:
@@ -199,7 +223,7 @@ def check_start(start: Start, options: Optimisation) -> None:
 
 @dataclass
 class Carried:
-    """What a start gave: numbers of tensors, and names of tags where the tag sets differ.
+    """What a start gave: tensors, and names of tags where the tag sets differ.
 
     Args:
         loaded: Tensors taken over, in part or whole.
@@ -207,6 +231,8 @@ class Carried:
         left: Tensors of the start that the new tagger has no place for.
         carried_types: Entity types whose rows were taken over.
         fresh_types: Entity types whose rows start afresh.
+        new_tensors: Names of those that start afresh.
+        left_tensors: Names of those of the start that have no place.
     """
 
     start: str
@@ -215,6 +241,15 @@ class Carried:
     left: int = 0
     carried_types: list[str] = field(default_factory=list)
     fresh_types: list[str] = field(default_factory=list)
+    new_tensors: list[str] = field(default_factory=list, compare=False)
+    left_tensors: list[str] = field(default_factory=list, compare=False)
+
+    def add(self, loaded: int, new: Iterable[str], left: Iterable[str] = (), *, prefix: str = "") -> None:
+        """Note tensors of a part of the tagger, whose names begin with ``prefix``."""
+        new, left = [prefix + name for name in new], [prefix + name for name in left]
+        self.loaded, self.new, self.left = self.loaded + loaded, self.new + len(new), self.left + len(left)
+        self.new_tensors += new
+        self.left_tensors += left
 
     def to_json(self) -> dict[str, Any]:
         """For the manifest."""
@@ -222,7 +257,7 @@ class Carried:
 
     def describe(self) -> str:
         """One line for the log."""
-        text = f"start from {self.start}: {self.loaded} tensors loaded, {self.new} new, {self.left} left"
+        text = f"start from {self.start}: {figures.tensors(self.to_json())}"
         if self.carried_types:
             text += f"; types carried over: {', '.join(self.carried_types)}"
         return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
@@ -281,7 +316,7 @@ def start_tagger(
     if folder is not None and is_tagger_folder(folder):
         carry_over(tagger, folder, carried)  # what the encoder's file has besides is a copy of the classifier
     else:
-        carried.new += len(tagger.above_encoder())
+        carried.add(0, tagger.above_encoder())
         carried.fresh_types = list(tag_set.types)
     if folder is not None and not carried.loaded:
         raise CrossNERError(
@@ -293,12 +328,11 @@ def start_tagger(
 
 
 def _start_transformer(name: str, reads: str, engine: Engine, carried: Carried) -> TransformerEncoder:
-    """Load an encoder and count its tensors; what a tagger's file has besides is a copy of its classifier."""
+    """Load an encoder and note its tensors; what a tagger's file has besides is a copy of its classifier."""
     encoder: TransformerEncoder
-    encoder, counts = load_transformer(name, reads, attention=engine.attention)
-    carried.loaded += counts["loaded"]
-    carried.new += counts["new"]
-    carried.left += 0 if is_tagger_folder(Path(name)) else counts["left"]
+    encoder, weights = load_transformer(name, reads, attention=engine.attention)
+    left = () if is_tagger_folder(Path(name)) else weights.left
+    carried.add(weights.loaded, weights.new, left, prefix="encoder.")
     return encoder
 
 
@@ -319,11 +353,9 @@ def _start_words(
         character_size=None if known.ngram_vectors else old.get("character_size"),
         strings=load_string_encoder(strings) if inputs.strings == "frozen" and strings else None,
     )  # fmt: skip
-    carried.loaded += len(encoder.strings.state_dict()) if encoder.strings else 0
-    own = len(encoder.own_tensors())
-    taken = carry_over_words(encoder, stored)
-    carried.loaded += taken
-    carried.new += own - taken
+    carried.add(len(encoder.strings.state_dict()) if encoder.strings else 0, ())
+    taken, own = carry_over_words(encoder, stored), encoder.own_tensors()
+    carried.add(len(taken), [name for name in own if name not in taken], prefix="encoder.")
     return encoder
 
 
@@ -338,7 +370,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
     tag_rows = _shared_rows(new_set.tags, old_set.tags)
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types))  # O stands first
-    taken, has_rows = [], False
+    taken, fresh, has_rows = [], [], False
     for name, value in new.items():
         if name in type(tagger).word_rows and name in old and _begins_with(value, old[name]):
             value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters
@@ -346,13 +378,12 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
             continue
         dimensions = by_type.get(name) or type(tagger).tag_dimensions.get(name, ())
         if name not in old or not _fits(value, old[name], dimensions):
-            carried.new += 1
+            fresh.append(name)
             continue
         _copy_rows(value, old[name], dimensions, *(type_rows if name in by_type else tag_rows))
         taken.append(name)
         has_rows = has_rows or bool(dimensions)
-    carried.loaded += len(taken)
-    carried.left += len(old) - len(taken)
+    carried.add(len(taken), fresh, [name for name in old if name not in taken])
     carried.carried_types = [each for each in new_set.types if has_rows and each in old_set.types]
     carried.fresh_types = [each for each in new_set.types if each not in carried.carried_types]
 

@@ -165,8 +165,7 @@ def training_tables(manifest: Manifest) -> list[Block]:
 
 
 def _start_lines(start: Mapping[str, Any]) -> list[Line]:
-    loaded, new, left = (figures.count(start[name]) for name in ("loaded", "new", "left"))
-    lines = [f"Start from {start['start']}: {loaded} tensors loaded, {new} new, {left} left"]
+    lines = [f"Start from {start['start']}: {figures.tensors(start)}"]
     for name, words in (("carried_types", "Types carried over"), ("fresh_types", "Types new")):
         if start[name]:
             lines.append(f"{words}: {', '.join(start[name])}")
@@ -265,7 +264,7 @@ def method_details(facts: MethodFacts) -> list[Block]:
     rows = [
         (
             name,
-            str(value).lower() if isinstance(value, bool) else str(value).replace(",", ",\n"),
+            figures.setting(value).replace(",", ",\n"),
             facts.values[name],
             facts.meaning[name],
         )

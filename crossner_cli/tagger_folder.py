@@ -136,7 +136,7 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
     Raises:
         CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.
     """
-    tagger, _ = build_tagger(folder, engine)
+    tagger = build_tagger(folder, engine)
     check_decoding(folder, decoding)
     if decoding != "trained":
         tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
@@ -159,8 +159,8 @@ def check_decoding(folder: Path, decoding: Decoding) -> None:
         )
 
 
-def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:
-    """Load a tagger and tell how many tensors of the encoder were loaded, new and left."""
+def build_tagger(folder: Path, engine: Engine) -> Tagger:
+    """Load a tagger."""
     description = read_description(folder)
     tag_set = read_tag_set(folder)
     method = find_method(description["method"])
@@ -172,14 +172,13 @@ def build_tagger(folder: Path, engine: Engine) -> tuple[Tagger, dict[str, int]]:
             hint="Train the tagger again.",
         ) from None
     transformer: TransformerEncoder | None = None
-    counts: dict[str, int] = {}
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
-        transformer, counts = load_transformer(str(folder), method.reads, attention=engine.attention)
+        transformer, _ = load_transformer(str(folder), method.reads, attention=engine.attention)
     encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
     assert encoder is not None
     tagger = method(encoder, tag_set, hyper)
     fill(tagger, read_tensors(folder / TENSORS), folder)
-    return tagger, counts
+    return tagger
 
 
 def fill(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:

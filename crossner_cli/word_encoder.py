@@ -321,16 +321,17 @@ def stored_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, 
     return {size: stored[name].shape[1] for size, name in names.items() if name in stored}
 
 
-def carry_over_words(encoder: WordEncoder, stored: Mapping[str, Tensor]) -> int:
-    """Copy the vectors of a start whose vocabulary the encoder's begins with; return how many tensors fitted.
+def carry_over_words(encoder: WordEncoder, stored: Mapping[str, Tensor]) -> list[str]:
+    """Copy the vectors of a start whose vocabulary the encoder's begins with; return the names of those that fitted.
 
     A table of vectors may have more rows than before, other tensors must have the same shape.
     """
-    taken, own = 0, encoder.own_tensors()
+    taken: list[str] = []
+    own = encoder.own_tensors()
     for name, value in stored.items():
         new = own.get(name)
         has_more = name in TABLES and new is not None and len(new) >= len(value)
         if new is not None and new.shape[1:] == value.shape[1:] and (has_more or len(new) == len(value)):
             new[: len(value)] = value  # the state dict shares memory with the parameters
-            taken += 1
+            taken.append(name)
     return taken

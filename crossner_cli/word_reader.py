@@ -27,13 +27,14 @@ LONGEST_WORD = 50  # characters that are read of a word
 
 @dataclass(frozen=True)
 class WordInputs:
-    """words: how static word vectors are used: trained, frozen or none. word_size: their width where no --embeddings
-    give one. characters: cnn (a convolution), ngrams (the mean of the vectors of 2-, 3- and 4-grams) or none.
-    character_size: width of that. character_dropout: share of the values of characters dropped before the convolution.
-    strings: whether two frozen language models of characters read the sentence (Flair); none or frozen, from
-    --string-embeddings. transformer: whether the --encoder reads along: none, frozen or trained. input_dropout: share
-    of the values of a word's vector dropped. lower_case: look words up lower-cased. digits: kept, or read as zeros in
-    words and characters, so that all years look alike; models of strings and the --encoder read them as they are.
+    """words: how static word vectors are used: trained, frozen or none; words met once that no file and no start has a
+    vector of are read as unknown half of the time in training. word_size: their width where no --embeddings give one.
+    characters: cnn (a convolution), ngrams (the mean of the vectors of 2-, 3- and 4-grams) or none. character_size:
+    width of that. character_dropout: share of the values of characters dropped before the convolution. strings: whether
+    two frozen language models of characters read the sentence (Flair); none or frozen, from --string-embeddings.
+    transformer: whether the --encoder reads along: none, frozen or trained. input_dropout: share of the values of a
+    word's vector dropped. lower_case: look words up lower-cased. digits: kept, or read as zeros in words and
+    characters, so that all years look alike; models of strings and the --encoder read them as they are.
     """
 
     words: Literal["trained", "frozen", "none"] = "trained"
@@ -108,12 +109,12 @@ class Vocabulary:
     rare: frozenset[str] = frozenset()
 
     def extended(self, other: Vocabulary) -> Vocabulary:
-        """This vocabulary, numbers unchanged, followed by what only the other one has."""
+        """This vocabulary, numbers unchanged, followed by what only the other one has; what it knows is not rare."""
         return Vocabulary(
             tuple(dict.fromkeys((*self.words, *other.words))),
             "".join(dict.fromkeys((*self.characters, *other.characters))),
             tuple(dict.fromkeys((*self.ngrams, *other.ngrams))),
-            other.rare,
+            other.rare.difference(self.words),
         )
 
 

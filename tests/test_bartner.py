@@ -17,6 +17,7 @@ from crossner_cli.encoder_decoder import BART_FAMILY, load_encoder_decoder
 from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import Dropout
 from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join, read_entities
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
 from crossner_cli.progress import exhaust
@@ -301,9 +302,9 @@ def test_the_encoder_decoder_learns_at_its_own_rate_and_what_stands_above_at_the
 @pytest.mark.parametrize("kind", ["Bart", "MBart", "PLBart"])
 def test_each_of_the_family_writes_what_its_own_decoder_says(tmp_path, kind):
     make_encoder_decoder(tmp_path, kind, scale_embedding=True)
-    encoder, counts = load_encoder_decoder(str(tmp_path), attention="eager")
+    encoder, weights = load_encoder_decoder(str(tmp_path), attention="eager")
     assert encoder.model.config.model_type == kind.lower() and kind.lower() in BART_FAMILY
-    assert counts["new"] == counts["left"] == 0
+    assert weights.new == weights.left == ()
     model = transformers.AutoModel.from_pretrained(tmp_path).eval()
     encoder.eval()
     batch = encoder.reader.collate(encoder.reader.encode(some_sentences(3, longest=8)))
@@ -320,12 +321,36 @@ def test_each_of_the_family_writes_what_its_own_decoder_says(tmp_path, kind):
         assert torch.equal(encoder(batch)[0, 0], read[0, 1])
 
 
+def test_values_are_dropped_of_states_and_of_all_that_they_are_compared_with(folder, monkeypatch):
+    class Double(torch.nn.Module):  # in the place of dropout it tells what passes through
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            return 2 * values
+
+    tagger = make(folder)
+    batch = batch_of(tagger, some_sentences(6, longest=9))
+    windows, read = find_windows(batch), tagger.encoder.read(batch)
+    states, ends = torch.randn(len(read), 3, read.shape[-1]), len(tagger.symbols)
+    with torch.no_grad():
+        pointed = tagger._pointed(read, batch, windows)
+        whole = tagger._scores(states, pointed, windows.mask)
+        assert isinstance(tagger.dropout, Dropout) and tagger.dropout.p == 0.3
+        monkeypatch.setattr(tagger, "dropout", Double())
+        doubled = tagger._pointed(read, batch, windows)
+        words = 2 * (doubled - pointed)  # subword vectors
+        rows = torch.arange(len(read))[:, None]
+        expected = tagger.encoder.word_embeddings[batch.input_ids[rows, windows.columns]]
+        torch.testing.assert_close(words, expected, atol=1e-5, rtol=1e-5)
+        scores = tagger._scores(states, pointed, windows.mask)
+    torch.testing.assert_close(scores[..., :ends], 4 * whole[..., :ends])
+    torch.testing.assert_close(scores[..., ends:], 2 * whole[..., ends:])
+
+
 def test_weights_below_a_head_are_found(tmp_path, folder):
     model = transformers.BartForConditionalGeneration.from_pretrained(folder)
     model.save_pretrained(tmp_path)
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
-    encoder, counts = load_encoder_decoder(str(tmp_path))
-    assert counts["new"] == 0
+    encoder, weights = load_encoder_decoder(str(tmp_path))
+    assert weights.new == ()
     assert torch.equal(encoder.word_embeddings, load_encoder_decoder(str(folder))[0].word_embeddings)
 
 

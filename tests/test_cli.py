@@ -143,9 +143,11 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
     for method, settings, expected in (
         ("linear", [], ["dropout=0", "legal=false"]),
         ("laner", ["dropout=0.3"], ["legal=false"]),
-        ("coach", [], ["word_size=300", "input_dropout=0.5", "characters=none"]),
-        ("multi-cell-lstm", ["digits=kept"], ["character_dropout=0.5"]),
-        ("cross-domain-lm", [], ["digits=zeros", "character_dropout=0.5"]),
+        ("coach", [], ["word_size=300", "input_dropout=0.5", "characters=none", "legal=false"]),
+        ("robust-tagger", ["lower_case=false"], ["word_size=300", "characters=none", "legal=false"]),
+        ("moee", [], ["word_size=300", "characters=none", "legal=false"]),
+        ("multi-cell-lstm", ["digits=kept"], ["character_dropout=0.5", "legal=false"]),
+        ("cross-domain-lm", [], ["digits=zeros", "character_dropout=0.5", "legal=false"]),
         ("nomethod", [], []),
     ):
         assert settings_of_the_paper(Finetune(method=method, settings=settings)) == expected
@@ -156,12 +158,15 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
     [
         ("joint-train", "bilstm-crf", {"head_learning_rate": 1e-3, "batch_size": 32, "upsample": 10, "patience": 8},
          ("encoder", "learning_rate", "train_embeddings")),
-        ("pretrain-source", "concept-tagger", {"head_learning_rate": 1e-4, "patience": 5}, ("encoder", "keep")),
+        ("pretrain-source", "concept-tagger", {"head_learning_rate": 1e-4, "patience": 5, "epochs": 300},
+         ("encoder", "keep")),
         ("pretrain-source", "moee", {"head_learning_rate": 1e-3, "batch_size": 32}, ("epochs", "patience", "keep")),
-        ("joint-train", "cross-domain-lm", {"batch_size": 30, "epochs": 100}, ("head_learning_rate", "schedule")),
+        ("joint-train", "cross-domain-lm", {"batch_size": 30, "epochs": 100},
+         ("head_learning_rate", "schedule", "raw_minimum")),
+        ("joint-train", "multi-cell-lstm", {"batch_size": 10, "epochs": 100, "raw_minimum": 1}, ("schedule",)),
         ("finetune", "bartner", {"encoder": "facebook/bart-base", "learning_rate": 1e-5, "weight_decay": 0.01,
                                  "epochs": 30, "warmup": 0.01, "schedule": "linear"}, ("clip_norm", "patience")),
-        ("finetune", "laner", {"learning_rate": 5e-5, "patience": 16, "schedule": "constant"}, ("seeds",)),
+        ("finetune", "laner", {"learning_rate": 5e-5, "patience": 16, "epochs": 100}, ("seeds",)),
     ],
 )  # fmt: skip
 def test_paper_takes_what_the_paper_of_the_method_has_and_leaves_what_none_has(

@@ -347,6 +347,7 @@ def test_one_model_is_shown_with_precision_and_recall_by_type_the_frequent_ones_
     assert text.startswith("F1 61.50 ± 0.75 on politics test\n")
     assert re.search(r"F1 +61\.50 ± 0\.75\n", text)
     assert re.search(r"repaired tags +1,234\n", text)
+    assert "repaired tags in gold" not in text
     assert re.search(r"discarded sequences +2,345\n", text)
     assert re.search(r"star +3,456 +4\.25 +5\.50 +6\.75\nplanet +12 +1\.25", text)
     assert "unreadable" not in text

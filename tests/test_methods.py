@@ -198,7 +198,8 @@ def test_decoding_never_reads_gold_tags(tiny_encoder_folder, method):
 
 @every_method
 def test_a_tiny_batch_is_learnt_by_heart(tiny_encoder_folder, method):
-    tagger = make_tagger(tiny_encoder_folder, method).train()
+    # A score of so small a decoder is noise where a third of all values is dropped.
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *(["dropout=0"] if method == "bartner" else [])).train()
     gold = [
         Sentence(("anna", "visited", "london", "of", "paris"), ("B-person", "O", "B-place", "O", "B-place"), "news"),
         Sentence(("acme", "x-ray", "anna", "anna"), ("B-artist", "I-artist", "B-artist", "O"), "songs"),

@@ -148,7 +148,7 @@ def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path):
 
 def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():
     def told(method: str, tasks: tuple[str, ...], *settings: str, tag_set: TagSet = TAG_SET) -> list[str]:
-        return notes_on_tasks(JointTrain(method=method, settings=list(settings)), tasks, tag_set)
+        return notes_on_tasks(JointTrain(method=method, settings=list(settings), select_on="source"), tasks, tag_set)
 
     same = TagSet({"songs": ("person",), "news": ("person",)})
     for method in ("cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"):
@@ -167,6 +167,17 @@ def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():
     assert told("bilstm-crf", ()) == []
 
 
+def test_labels_of_the_target_that_choose_where_none_are_learnt_are_told():
+    def told(tasks: tuple[str, ...], **options: Any) -> list[str]:
+        given = JointTrain(method="multi-cell-lstm", settings=["tasks=source-ner,target-lm"], **options)
+        return notes_on_tasks(given, tasks, TagSet({"songs": ("person",)}))
+
+    (note,) = told(("source-ner", "target-lm"))
+    assert "those of its dev sentences choose the epoch" in note and "--select-on source" in note
+    assert told(("source-ner", "target-lm"), select_on="source") == told(("source-ner",), keep="last") == []
+    assert told(("target-ner", "source-ner")) == []
+
+
 def test_language_models_over_states_that_know_the_next_word_are_told():
     def told(*settings: str, tasks: tuple[str, ...] = ("target-ner", "target-lm")) -> list[str]:
         options = JointTrain(method="cross-domain-lm", settings=list(settings))
@@ -181,7 +192,7 @@ def test_language_models_over_states_that_know_the_next_word_are_told():
 
 def test_parameters_of_the_target_that_only_vectors_reach_are_told():
     def told(*settings: str, method: str = "cross-domain-lm", tasks: str = "source-ner,target-lm,source-lm") -> str:
-        options = JointTrain(method=method, settings=list(settings))
+        options = JointTrain(method=method, settings=list(settings), select_on="source")
         return " ".join(notes_on_tasks(options, tasks.split(","), TagSet({"songs": ("person",), "news": ("person",)})))
 
     for generator in ("full", "domain"):
@@ -276,6 +287,9 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
     raw = RawInputs({"target": text}, {"target": "songs"}, None, 2)
     assert raw.words() == ["Anna", "sang", "wept"]
     assert frequent_words({"a": text, "b": text}, 5) == ["Anna"]
+    years = RawSentences([("In", str(year)) for year in range(1950, 1954)])
+    inputs = WordInputs(digits="zeros", lower_case=True)
+    assert frequent_words({"a": years}, 4, inputs.spelled) == ["in", "0000"], "however often each is written so"
     assert torch.equal(raw.count(READER), torch.tensor([2, 3, 2, 0]))
     assert torch.equal(raw.predicted(raw.count(READER)), torch.tensor([2 + 3, 3, 2, 0])), "each of 3 sentences ends"
     assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]

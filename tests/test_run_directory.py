@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Finetune
+from crossner_cli.options import Finetune, PrepareData
 from crossner_cli.run_directory import (
     RunDirectory,
     Stage,
@@ -66,6 +68,30 @@ def assert_finished(path: Path, text: str) -> None:
 
 def full_disk(*arguments: Any, **keywords: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "name"),
+    [
+        ("finetune", Finetune, "prepare-data"), ("finetune", Finetune, "base"),
+        ("prepare-data", PrepareData, "other"), ("prepare-data", PrepareData, "base"),
+    ],
+)  # fmt: skip
+def test_names_that_mean_something_else_are_refused_before_anything_is_written(tmp_path, command, given, name):
+    with pytest.raises(CrossNERError, match=f"--name {name!r}") as caught:
+        RunDirectory(tmp_path / "run").open_stage(command, given(name=name, force=True), {})
+    assert "name" in caught.value.hint or "--run DIR" in caught.value.hint
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_are_as_readable_as_all_else_in_a_stage(tmp_path):
+    with open_stage(tmp_path / "run") as stage:
+        work(stage)
+        save_file({"w": torch.zeros(2)}, stage.draft / "tagger" / "model.safetensors")
+        stage.finish({"dev_f1": 0.5}, lineage=[])
+    folder = tmp_path / "run" / "finetune"
+    modes = {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()}
+    assert modes == {(folder / "tagger" / "model.txt").stat().st_mode & 0o777}
 
 
 def test_a_finished_stage_holds_its_outputs_and_a_manifest_and_the_run_a_lock(tmp_path):

@@ -107,6 +107,7 @@ def test_rows_of_shared_types_carry_over_exactly_and_others_start_afresh(
         str(tmp_path / "old"), loaded=size + len(above(old)), new=0, left=0,
         carried_types=["place", "person"], fresh_types=["band", "song"],
     )  # fmt: skip
+    assert carried.new_tensors == carried.left_tensors == []
     assert carried.describe().endswith("types carried over: place, person; types new: band, song")
     assert carried.to_json()["fresh_types"] == ["band", "song"]
 
@@ -176,6 +177,8 @@ def test_base_is_the_untouched_encoder(tiny_encoder_folder, run, engine):
     assert carried == Carried(
         "base", loaded=len(encoder_of(tagger).state_dict()), new=len(above(tagger)), fresh_types=list(NEW.types)
     )
+    assert carried.new_tensors == [*above(tagger)] and carried.to_json()["new_tensors"] == carried.new_tensors
+    assert f"{len(above(tagger))} new ({', '.join(above(tagger))})" in carried.describe()
     assert "types new: band, place, person, song" in carried.describe()
     assert start.folder_for(7) is None
 
@@ -240,6 +243,26 @@ def test_a_model_folder_with_a_name_of_its_own_is_that_folder(tiny_encoder_folde
     options = options_for(tiny_encoder_folder, start_from="minilm")
     tagger, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
     assert tagger.encoder.output_dim == 32
+
+
+def test_a_start_of_other_settings_or_another_method_is_told_but_for_what_is_given(tiny_encoder_folder, run):
+    trained = make_tagger(tiny_encoder_folder, "bilstm-crf", OLD, "lower_case=true", "dropout=0.25")
+    save_stage(run, "source", {1: trained}, [1.0])
+    sizes = small_sizes(find_method("bilstm-crf"))
+
+    def told(method: str, *settings: str) -> list[str]:
+        given = [*sizes, *settings] if method == "bilstm-crf" else small_sizes(find_method(method))
+        options = options_for(tiny_encoder_folder, method=method, start_from="source", settings=given)
+        notes = find_start(run, options, wanted_by="finetune").notes
+        return [note for note in notes if not note.startswith("The encoder")]
+
+    (note,) = told("bilstm-crf")
+    assert "was trained with dropout=0.25 (here 0.5), lower_case=true (here false)" in note and "--set" in note
+    (note,) = told("bilstm-crf", "dropout=0.5")
+    assert "lower_case=true (here false)" in note and "dropout" not in note
+    assert told("bilstm-crf", "dropout=0.25", "lower-case=true") == []
+    (note,) = told("mtl")
+    assert note == "The start 'source' is a tagger of bilstm-crf, this one of mtl (--method)."
 
 
 def test_a_stage_is_preferred_to_a_folder_of_its_name(tiny_encoder_folder, run, tmp_path, monkeypatch):

@@ -239,7 +239,7 @@ def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
     torch.manual_seed(8)
     wider = WordEncoder(collect_vocabulary(KNOWN, inputs), WordInputs(word_size=8, character_size=9))
     before = {name: value.clone() for name, value in wider.own_tensors().items()}
-    assert carry_over_words(wider, read_own_tensors(tmp_path)) == 1
+    assert carry_over_words(wider, read_own_tensors(tmp_path)) == ["characters.table.weight"]
     changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
     assert changed == ["characters.table.weight"]
 
@@ -249,6 +249,23 @@ def test_words_are_looked_up_lower_cased_where_told_so():
     encoder = WordEncoder(collect_vocabulary([Sentence(("Anna", "anna", "PARIS"))], inputs), inputs)
     assert encoder.vocabulary.words == ("anna", "paris")
     assert encoder.reader.number("ANNA") == 1 and encoder.reader.number("Paris") == 2
+
+
+@pytest.mark.parametrize("words", ["frozen", "trained"])
+def test_words_that_the_start_knows_are_not_hidden_though_they_are_met_once(vector_file, engine, words, tmp_path):
+    options = Finetune(method="bilstm-crf", settings=[f"words={words}", "lstm_size=8"], device="cpu")
+    inputs, sentences = WordInputs(words=words), [Sentence(("met", "Paris", "anna"), ("O",) * 3, "news")]
+    vectors = read_vectors(vector_file, ["met", "Paris"])
+    known = KnownWords(collect_vocabulary(sentences, inputs, vectors), vectors)
+    tagger, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    save_tagger(tagger, tmp_path)
+    start = Start("source", tmp_path, "", seeds={1: tmp_path})
+    again = KnownWords(collect_vocabulary([*sentences, Sentence(("Bob",))], inputs, has_vectors=True))
+    onward, _ = start_tagger(start, options, TAG_SET, 1, engine, again)
+    assert isinstance(onward.encoder, WordEncoder)
+    vocabulary = onward.encoder.vocabulary
+    hidden = {word for word, is_rare in zip(vocabulary.words, onward.encoder.rare[1:].tolist(), strict=True) if is_rare}
+    assert hidden == ({"Bob"} if words == "trained" else set())
 
 
 @pytest.mark.parametrize("characters", ["cnn", "ngrams"])

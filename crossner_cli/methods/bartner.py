@@ -4,6 +4,7 @@ Paper: Yan et al. (2021), A Unified Generative Framework for Various NER Subtask
 Differs: only the first subwords of words can be pointed to, and windows of a long sentence are written one by one, an
 entity across their border in two parts that are joined again; end and types have vectors of their own, which begin as
 the paper's and leave the table of subword vectors as it is; greedy, no beam; entities are made of neighbouring words.
+Values are dropped where the code drops them: of the decoder's states, of what they are compared with, and inside MLP.
 The probability of an entity is that of its steps, given those before; of a word outside, that no step points to it.
 """
 
@@ -143,7 +144,9 @@ class BARTNER(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters:
-        """dropout: share of values dropped inside the layers that the encoder's states pass on their way to a score."""
+        """dropout: share of values dropped where scores are made: of the decoder's states, of the vectors of end, types
+        and subwords that they are compared with, and inside the layers that the encoder's states pass.
+        """
 
         dropout: float = 0.3
 
@@ -168,6 +171,7 @@ class BARTNER(Tagger):
     def __init__(self, encoder: EncoderDecoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         size, types = encoder.output_dim, tag_set.types
+        self.dropout = Dropout(hyper.dropout)
         self.mlp = nn.Sequential(nn.Linear(size, size), Dropout(hyper.dropout), nn.ReLU(), nn.Linear(size, size))
         start = torch.cat([encoder.end_vector.detach()[None], encoder.describe(types)])
         self.symbols = nn.Parameter(start)  # the end and the types, (1+E, H)
@@ -257,15 +261,15 @@ class BARTNER(Tagger):
         """What a state is compared with to point to a word, (R, P, H)."""
         rows = torch.arange(len(read), device=read.device)[:, None]
         words = functional.embedding(batch.input_ids[rows, windows.columns], self.encoder.word_embeddings)
-        pointed: Tensor = (self.mlp(read[rows, windows.columns]).float() + words.float()) / 2
+        pointed: Tensor = (self.mlp(read[rows, windows.columns]).float() + self.dropout(words.float())) / 2
         return pointed
 
     def _scores(self, states: Tensor, pointed: Tensor, mask: Tensor) -> Tensor:
         """Scores of all steps, (R, S, 1+E+P), given states, (R, S, H); -infinity where no word is."""
         with torch.autocast(states.device.type, enabled=False):
-            states = states.float()
+            states, symbols = self.dropout(states.float()), self.dropout(self.symbols.float())
             words = (states @ pointed.mT).masked_fill(~mask[:, None], -torch.inf)
-            return torch.cat([states @ self.symbols.float().T, words], dim=-1)
+            return torch.cat([states @ symbols.T, words], dim=-1)
 
     def _banned(self, batch: Batch, windows: Windows) -> Tensor:
         """Steps that cannot be written, (R, 1+E+P): types of other domains; words, where there is no type at all."""

@@ -45,7 +45,7 @@ class BiLSTMCRFTagger(Tagger):
             check_rate(self.output_dropout)
 
     reads = "words"
-    paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none"}
+    paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"}
     paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-3, "upsample": 10}
     tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
 

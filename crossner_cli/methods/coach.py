@@ -74,7 +74,7 @@ class CoachTagger(Tagger):
 
     reads = "words"
     terms_of_other_units = frozenset(("types", "templates"))
-    paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none"}
+    paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"}
     paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10}
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
     descriptions: Tensor

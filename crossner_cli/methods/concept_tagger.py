@@ -5,7 +5,8 @@ Paper: the Concept Tagger of Bapna et al. (2017), zero-shot slot filling, as the
 Differs: passes are merged by score, where the code lets later types overwrite earlier ones: taken as independent, and
 given that at most one type names a word, they make P(B or I of k) proportional to P_k(B or I) / P_k(O), and P(O) to 1.
 The best legal sequence is given (legal=false: the likeliest tag of each word). Only types of the sentence's domain are
-passed; in BIOES, E and S are I and B. The loss is the mean over types but the sum over words. Padding is masked.
+passed; words keep their case (lower_case=true is the code's); in BIOES, E and S are I and B. The loss is the mean over
+types but the sum over words. Padding is masked.
 """
 
 from __future__ import annotations
@@ -88,9 +89,10 @@ class ConceptTagger(Tagger):
         return unread_between_layers(hyper.lstm_layers)
 
     reads = "words"
-    paper_settings = {"word_size": "300", "characters": "none"}
+    paper_settings = {"word_size": "300", "characters": "none", "lower_case": "true", "legal": "false"}
     paper_options = {
-        **UNPUBLISHED_FOR_WORDS, "patience": 5, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": None,
+        **UNPUBLISHED_FOR_WORDS,
+        "epochs": 300, "patience": 5, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": None,
     }  # fmt: skip
     # Nothing above the encoder learns a row a tag or a type: all types share all weights.
     type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}

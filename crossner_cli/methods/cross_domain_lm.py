@@ -5,8 +5,9 @@ are settings: STM-TARGET tasks=target-ner generator=none, STM-SOURCE likewise wi
 tasks=target-ner,source-ner generator=none, MULTITASK(NER+LM) generator=none, CO-NER tasks=target-ner,source-ner
 generator=domain, CO-LM tasks=target-ner,target-lm generator=task, FINETUNE STM-TARGET --start-from STM-SOURCE (types
 that both have keep their rows of the CRF, too), MIX-DATA lm_mixed=true. Without labels of the target:
-tasks=source-ner,target-lm,source-lm. BILSTM+LM of Jia and Zhang (2020) is tasks=source-ner,target-lm generator=none,
-their BILSTM+LM+DICT has entity_weight and --dictionary beside that.
+tasks=source-ner,target-lm,source-lm. BILSTM+LM of Jia and Zhang (2020) is tasks=source-ner,target-lm generator=none
+lm_text=raw, their BILSTM+LM+DICT has entity_weight and --dictionary beside that; theirs have no dropout of the states
+that their language models read and do not correct for how likely a negative word was drawn, as ``multi-cell-lstm``.
 Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words), not by its
 sentences; the weights are those of the authors' first code, as the paper prints none. As in that code, the labelled
 sentences of a domain are read by its language model too, beside raw text (lm_text=labelled is the paper's with labels

@@ -5,8 +5,10 @@ ours. A label is a tag as the model reads it: a vector.
 Differs: words instead of subwords; padding masked in both attentions; before the first word stands a learned start
 label, where the paper has no rule and the code an untrained layer; the label of O is learned, which the code holds at
 zero; dropout of the word vectors that the output layer reads (0 gives the paper's); greedy decoding gives legal
-sequences (legal=false gives the paper's); behind more than ``memory`` labels the context is made of the last ``memory``
-only, and the backward half of the label LSTM ends with them (its forward half still reads all).
+sequences (legal=false: any); behind more than ``memory`` labels the context is made of the last ``memory``
+only, and the backward half of the label LSTM ends with them (its forward half still reads all). The source is learnt
+with the source's labels; those that only the target has begin when it is trained on, where the code's table holds them
+from the first, and only labels of a sentence's domain are given (the code's may give any).
 """
 
 from __future__ import annotations
@@ -260,7 +262,7 @@ class LANER(Tagger):
         return unread if hyper.background or hyper.context else {**unread, "label_size": "background=context=false"}
 
     paper_settings = {"dropout": "0", "legal": "false"}
-    paper_options = {"patience": 16}
+    paper_options = {"patience": 16, "epochs": 100}
     tag_dimensions = {"label_encoder.labels.weight": (0,), "output.weight": (0,), "output.bias": (0,)}
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:

@@ -8,7 +8,10 @@ dictionary or not) instead of its sentences. The attention loss reads the mean o
 says; the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
 attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the
 code does, where cells that the same batches reach stay equal for ever without the two type losses. The CRF is shared
-where all domains have the same types (crf=domain never shares). Gates have one bias vector, as in the paper.
+where all domains have the same types (crf=domain never shares). Gates have one bias vector, as in the paper. An epoch
+reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's is one pass over
+the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does. A dictionary's
+entries with digits label words too, which the code never finds. Sequences are legal ones (legal=false: the CRF alone).
 """
 
 from __future__ import annotations
@@ -72,6 +75,7 @@ class MultiCellTagger(MultiTaskTagger):
             ("negatives", "lm_weight"), f"tasks={hyper.tasks}"
         )  # fmt: skip
 
+    paper_options = {**MultiTaskTagger.paper_options, "raw_minimum": 1}
     type_dimensions = dict.fromkeys(
         ("lstm.type_gate", "lstm.type_candidate", "type_score.weight", "type_score.bias"), (0,)
     )

@@ -11,9 +11,9 @@ is shared where all domains have the same types or tags are learnt in one domain
 layout of GRAD's discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient
 is multiplied by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the
 states; its schedule counts updates, up to adversary_warmup, since a method is not told how long it is trained, and goes
-on where a start left off. The CRF knows the tags of all domains, and a generator learns at a share of the rate, both as
-in ``cross-domain-lm``. Sizes of STACKED BILSTMS (lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and Zhang (2020)
-are not told.
+on where a start left off. An epoch reads both domains whole, as that of ``multi-cell-lstm``. The CRF knows the tags of
+all domains, and a generator learns at a share of the rate, both as in ``cross-domain-lm``. Sizes of STACKED BILSTMS
+(lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and Zhang (2020) are not told.
 """
 
 from __future__ import annotations
