@@ -82,7 +82,8 @@ def test_what_is_missing_is_told_with_the_way_to_get_it(tmp_path):
 
 
 def test_another_stage_under_that_name_is_not_read_as_data(tmp_path):
-    with RunDirectory(tmp_path).open_stage("finetune", Finetune(name="prepare-data"), {}) as stage:
+    with RunDirectory(tmp_path).open_stage("finetune", Finetune(), {}) as stage:
         stage.finish({})
+    (tmp_path / "finetune").rename(tmp_path / "prepare-data")
     with pytest.raises(CrossNERError, match="was made by finetune, not by prepare-data"):
         PreparedData.load(RunDirectory(tmp_path), wanted_by="finetune")

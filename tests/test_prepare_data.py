@@ -158,7 +158,7 @@ def test_the_manifest_tells_what_each_domain_holds(run, folders):
 
 def test_one_domain_alone_is_enough(run, folders):
     assert list(prepare(run, target=folders["target"])["result"]["domains"]) == ["target"]
-    assert list(prepare(run, source=folders["source"], name="other")["result"]["domains"]) == ["source"]
+    assert list(prepare(run, source=folders["source"], force=True)["result"]["domains"]) == ["source"]
 
 
 def test_the_same_command_again_does_nothing_and_says_so(run, folders):
@@ -263,9 +263,9 @@ def test_dev_is_taken_from_train_where_there_is_none(run, folders):
 
 def test_dev_does_not_depend_on_the_train_limit(run, folders):
     prepare(run, **folders, dev_from_train=0.3)
-    prepare(run, **folders, dev_from_train=0.3, train_limit=2, name="limited")
-    dev = [(run.folder(name) / "target" / "dev.jsonl").read_text() for name in ("prepare-data", "limited")]
-    assert dev[0] == dev[1]
+    dev = words(run, "target", "dev")
+    prepare(run, **folders, dev_from_train=0.3, train_limit=2, force=True)
+    assert words(run, "target", "dev") == dev and len(words(run, "target", "train")) == 2
 
 
 def test_dev_depends_on_the_sentences_alone_and_keeps_repeated_ones_together():
@@ -344,8 +344,8 @@ def test_repairs_are_counted_with_their_places(run, folders):
     assert {kind: record["count"] for kind, record in stored["source"].items()} == repairs["source"]
     assert stored["source"]["-DOCSTART- dropped"] == {"count": 1, "first": [f"{path}:1"]}
     assert len(repairs["source"]) == 4
-    prepare(run, **folders, keep_docstart=True, name="kept")
-    assert "-DOCSTART-" in (run.folder("kept") / "source" / "dev.jsonl").read_text()
+    prepare(run, **folders, keep_docstart=True, force=True)
+    assert "-DOCSTART-" in (run.folder("prepare-data") / "source" / "dev.jsonl").read_text()
 
 
 def test_two_folders_of_one_name_stay_two_domains(run, folders, tmp_path):
@@ -392,7 +392,7 @@ def test_raw_text_of_the_source_is_kept_apart_without_what_taggers_are_scored_on
     assert "source-corpus/0" in manifest["inputs"] and "source-corpus/domain.txt" in manifest["outputs"]
     assert manifest["result"]["source_corpus"] == {"domain": {"lines": 1}} and not manifest["result"]["corpus"]
     with pytest.raises(CrossNERError, match="is text of a source, and there is none"):
-        prepare(run, target=folders["target"], source_corpus=[tmp_path / "raw.txt"], name="other")
+        prepare(run, target=folders["target"], source_corpus=[tmp_path / "raw.txt"], force=True)
 
 
 def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_source_lacks(

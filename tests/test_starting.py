@@ -257,7 +257,7 @@ def test_a_start_of_other_settings_or_another_method_is_told_but_for_what_is_giv
         return [note for note in notes if not note.startswith("The encoder")]
 
     (note,) = told("bilstm-crf")
-    assert "was trained with dropout=0.25 (here 0.5), lower_case=true (here false)" in note and "--set" in note
+    assert "was trained with lower_case=true (here false), dropout=0.25 (here 0.5)" in note and "--set" in note
     (note,) = told("bilstm-crf", "dropout=0.5")
     assert "lower_case=true (here false)" in note and "dropout" not in note
     assert told("bilstm-crf", "dropout=0.25", "lower-case=true") == []
