@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.documents import ENDINGS as ENDINGS_READ
 from crossner_cli.documents import is_writable
 from crossner_cli.errors import CrossNERError
 from crossner_cli.parquet_files import COLUMNS, GIVEN
@@ -20,10 +21,8 @@ from crossner_cli.readers import NO_WORD
 # Name and bytes of a file; where the output is one file, what is next in it.
 Piece = tuple[str, bytes]
 BRAT_CONFIGURATION, BRAT_NAME = "annotation.conf", r"[A-Za-z0-9_-]+"
-ENDINGS = {
-    ".jsonl": "jsonl", ".conll": "conll", ".html": "html", ".htm": "html", ".spacy": "spacy", ".parquet": "parquet",
-    ".pq": "parquet",
-}  # fmt: skip
+# What is read by an ending is written by it too.
+ENDINGS = {**ENDINGS_READ, ".html": "html", ".htm": "html", ".spacy": "spacy"}
 
 
 @dataclass(frozen=True)

@@ -123,8 +123,8 @@ def _refuse_stale(run: RunDirectory, name: str, manifest: Manifest) -> None:
     raise CrossNERError(
         f"The stage {name!r} was trained before the data of {run.path} were prepared anew "
         f"({DATA_STAGE} {made_from[:12]} -> {run.digest(DATA_STAGE)[:12]}).",
-        hint=f"Train it again: crossner {manifest['stage']} --name {name} --run {run.path} --force; or use another "
-        "--run for the new data.",
+        hint=f"Train it again with its own options, which its {MANIFEST} tells: crossner {manifest['stage']} … --name "
+        f"{name} --run {run.path} --force; or use another --run for the new data.",
     )
 
 

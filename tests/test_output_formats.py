@@ -286,7 +286,8 @@ def test_what_is_no_parquet_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "output", "found"),
     [("auto", None, "jsonl"), ("auto", "x.txt", "jsonl"), ("auto", "x.jsonl", "jsonl"), ("auto", "x.HTML", "html"),
-     ("auto", "x.conll", "conll"), ("auto", "x.parquet", "parquet"), ("auto", "x.spacy", "spacy"),
+     ("auto", "x.conll", "conll"), ("auto", "x.tsv", "conll"), ("auto", "x.iob2", "conll"),
+     ("auto", "x.ndjson", "jsonl"), ("auto", "x.parquet", "parquet"), ("auto", "x.spacy", "spacy"),
      ("jsonl", "x.html", "jsonl"), ("brat", "folder", "brat")],
 )  # fmt: skip
 def test_the_format_is_asked_for_or_follows_from_the_name(asked: str, output: str | None, found: str) -> None:
