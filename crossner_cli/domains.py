@@ -145,7 +145,8 @@ def is_folder(path: Path) -> bool:
 
 
 def split_files(folder: Path) -> dict[str, Path]:
-    """The file of each split in a folder: stem ``train``, ``dev`` (or its other names) or ``test``, a known ending.
+    """The file of each split in a folder: stem ``train``, ``dev`` (or its other names) or ``test``, a known ending, in
+    any case.
 
     Raises:
         CrossNERError: There is none, or two for one split.
@@ -156,8 +157,8 @@ def split_files(folder: Path) -> dict[str, Path]:
         raise CrossNERError(f"{folder} cannot be read: {error.strerror}.", hint=FOLDER_HINT) from None
     found: dict[str, Path] = {}
     for path in paths:
-        split = SPLIT_OF_STEM.get(path.stem)
-        if split is None or path.suffix not in ENDINGS:
+        split = SPLIT_OF_STEM.get(path.stem.lower())
+        if split is None or path.suffix.lower() not in ENDINGS:
             continue
         if split in found:
             raise CrossNERError(

@@ -18,6 +18,14 @@ from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.tags import OUTSIDE, split_tag
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# First bytes, what they are those of, and a command that makes UTF-8 of it.
+OTHER_CONTENT = (
+    (b"\x1f\x8b", "compressed by gzip", "gzip -dc FILE"),
+    (b"BZh", "compressed by bzip2", "bzip2 -dc FILE"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -dc FILE"),
+    (b"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
+    (b"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
+)
 DOCSTART = "-DOCSTART-"
 # What stands for a word that is empty or white space: the row keeps its place and its tag.
 NO_WORD = "\ufffd"
@@ -101,7 +109,7 @@ def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iter
         repairs: Where a byte-order mark is counted.
 
     Raises:
-        CrossNERError: A line is not UTF-8.
+        CrossNERError: A line is not UTF-8, or the first one shows that all of it is something else.
     """
     for number, raw in enumerate(stream, start=1):
         if number == 1 and raw.startswith(BYTE_ORDER_MARK):
@@ -110,6 +118,8 @@ def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iter
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
+            if number == 1:
+                _refuse_other_content(raw, name)
             problem = BadLine(
                 f"{name}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8.",
                 hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > CONVERTED",
@@ -117,6 +127,13 @@ def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iter
             repairs.refuse(problem, f"{name}:{number}")
             continue
         yield number, line.rstrip("\r\n")
+
+
+def _refuse_other_content(head: bytes, name: str) -> None:
+    """Refuse a file of which no line can be read: to skip lines (``--skip-bad-lines``) would leave noise."""
+    for magic, what, command in OTHER_CONTENT:
+        if head.startswith(magic):
+            raise CrossNERError(f"{name} is {what}, not UTF-8.", hint=f"Convert the file, as: {command} > CONVERTED")
 
 
 def read_labelled(
@@ -133,7 +150,7 @@ def read_labelled(
     Raises:
         CrossNERError: The file cannot be read, is not UTF-8, or a line is malformed.
     """
-    parse = parse_jsonl if path.suffix == ".jsonl" else parse_columns
+    parse = parse_jsonl if path.suffix.lower() == ".jsonl" else parse_columns
     with open_binary(path) as stream:
         yield from parse(stream, str(path), repairs, tags_required=tags_required, keep_docstart=keep_docstart)
 

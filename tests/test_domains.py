@@ -219,6 +219,15 @@ def test_a_folder_is_read_by_the_names_of_its_files(tmp_path, name, dev):
     assert found.files == {"train": tmp_path / name, "dev": tmp_path / f"{dev}.tsv"}
 
 
+def test_capitals_in_the_names_of_files_make_no_difference(tmp_path):
+    for file in ("Train.CoNLL", "DEV.tsv", "test.TXT"):
+        (tmp_path / file).touch()
+    found = find_domain(str(tmp_path)).files
+    assert {split: path.name for split, path in found.items()} == {
+        "train": "Train.CoNLL", "dev": "DEV.tsv", "test": "test.TXT",
+    }  # fmt: skip
+
+
 def test_seven_endings_are_read():
     assert domains.ENDINGS == (".txt", ".conll", ".tsv", ".bio", ".iob2", ".bioes", ".jsonl")
 

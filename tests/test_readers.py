@@ -1,5 +1,7 @@
 """Reading labelled files: every published variant, and nothing but a clear error for the rest."""
 
+import bz2
+import gzip
 import io
 import json
 import os
@@ -348,3 +350,20 @@ def test_indented_rows_keep_their_words_and_a_tag_without_a_word_is_an_empty_wor
     assert indented.words == ("John", "lives") and indented.tags == ("B-person", "O") and not repairs.counts
     (empty,), repairs = columns("John O\n O\n")
     assert empty.words == ("John", "\N{REPLACEMENT CHARACTER}") and repairs.counts
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "command"),
+    [
+        (gzip.compress(b"Anna met Peter.\n" * 50), "compressed by gzip", "gzip -dc FILE"),
+        (bz2.compress(b"Anna met Peter.\n" * 50), "compressed by bzip2", "bzip2 -dc FILE"),
+        ("Anna met Peter.\n".encode("utf-16"), "UTF-16", "iconv -f UTF-16"),
+    ],
+)
+@pytest.mark.parametrize("skip", [False, True])
+def test_what_is_no_text_of_utf_8_is_told_by_its_content_whether_or_not_bad_lines_are_skipped(
+    data, what, command, skip
+):
+    with pytest.raises(CrossNERError, match=f"t.txt is {what}, not UTF-8") as caught:
+        list(readers.numbered_lines(io.BytesIO(data), "t.txt", Repairs(skips_bad_lines=skip)))
+    assert command in caught.value.hint
