@@ -133,7 +133,9 @@ def _refuse_other_content(head: bytes, name: str) -> None:
     """Refuse a file of which no line can be read: to skip lines (``--skip-bad-lines``) would leave noise."""
     for magic, what, command in OTHER_CONTENT:
         if head.startswith(magic):
-            raise CrossNERError(f"{name} is {what}, not UTF-8.", hint=f"Convert the file, as: {command} > CONVERTED")
+            raise CrossNERError(
+                f"{name}:1: the file is {what}, not UTF-8.", hint=f"Convert the file, as: {command} > CONVERTED"
+            )
 
 
 def read_labelled(

@@ -114,7 +114,7 @@ def test_docstart_is_dropped_and_counted_or_kept(row):
         (b"a\tB-\n", "found the tag 'B-'"),
         (b"a\tX-person\n", "found the tag 'X-person'"),
         (b"a\tO\n\xe9t\xe9\tO\n", "file:2: byte 0xe9 at position 1"),
-        ("a\tO\n".encode("utf-16"), "file:1: byte 0xff"),
+        ("a\tO\n".encode("utf-16"), "file:1: the file is UTF-16"),
         (b"a O\rb O\r\r", "file:1: found a carriage return inside a line"),
     ],
 )
@@ -364,6 +364,6 @@ def test_indented_rows_keep_their_words_and_a_tag_without_a_word_is_an_empty_wor
 def test_what_is_no_text_of_utf_8_is_told_by_its_content_whether_or_not_bad_lines_are_skipped(
     data, what, command, skip
 ):
-    with pytest.raises(CrossNERError, match=f"t.txt is {what}, not UTF-8") as caught:
+    with pytest.raises(CrossNERError, match=f"t.txt:1: the file is {what}, not UTF-8") as caught:
         list(readers.numbered_lines(io.BytesIO(data), "t.txt", Repairs(skips_bad_lines=skip)))
     assert command in caught.value.hint
