@@ -359,6 +359,7 @@ def test_indented_rows_keep_their_words_and_a_tag_without_a_word_is_an_empty_wor
         (bz2.compress(b"Anna met Peter.\n" * 50), "compressed by bzip2", "bzip2 -dc FILE"),
         ("Anna met Peter.\n".encode("utf-16"), "UTF-16", "iconv -f UTF-16"),
     ],
+    ids=["gzip", "bzip2", "utf-16"],  # gzip's bytes hold the time: no two processes would collect one name
 )
 @pytest.mark.parametrize("skip", [False, True])
 def test_what_is_no_text_of_utf_8_is_told_by_its_content_whether_or_not_bad_lines_are_skipped(
