@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, digest_file, read_manifest
 from crossner_cli.tags import split_tag
@@ -190,6 +191,14 @@ def _is_scored(model: Any) -> bool:
         return False
     scores = [seed.get("f1") if isinstance(seed, dict) else None for seed in seeds.values()]
     return all(isinstance(score, int | float) for score in (average.get("mean"), *scores))
+
+
+def write_predictions(path: Path, sentences: Sequence[Sentence], tags: Iterable[Sequence[str]]) -> None:
+    """Write what ``read_predictions`` reads: sentences with their gold tags, and the tags predicted for each."""
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        for sentence, predicted in zip(sentences, tags, strict=True):
+            record = {"words": sentence.words, "gold": sentence.tags, "tags": predicted}
+            stream.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def read_predictions(path: Path) -> Predictions:

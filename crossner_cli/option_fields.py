@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.errors import CrossNERError
+
 NOT_PUBLISHED: Any = object()
 EVERY_COMMAND = "Every command"
 
@@ -74,6 +76,26 @@ class Command:
             for field in dataclasses.fields(self)
             if field.metadata["counts"]
         }
+
+    def given(self, name: str) -> str | None:
+        """An option as it is written on a command line; None where it has the value that it has without its flag."""
+        field = next(field for field in dataclasses.fields(self) if field.name == name)
+        value = getattr(self, name)
+        if value == _default(field):
+            return None
+        flag = (*field.metadata["flags"], f"--{name.replace('_', '-')}")[0]
+        if value is True:
+            return flag
+        return " ".join(f"{flag} {each}" for each in (value if isinstance(value, list) else [value]))
+
+    def refuse_name(self, command: str) -> None:
+        """Refuse ``--name`` of a command that makes no stage.
+
+        Raises:
+            CrossNERError: It was given.
+        """
+        if self.name is not None:
+            raise CrossNERError(f"--name names a stage's folder, and {command} makes none.", hint="Use --output.")
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

@@ -395,7 +395,8 @@ def test_parents_are_checked_before_any_tagging(run, engine, add_stage, options,
 def test_two_files_are_taken_apart_into_a_stage(tmp_path):
     gold, predictions = files(tmp_path, columns("B-x I-x O", "B-y O"), columns("B-x O O", "S-y S-x"))
     run = RunDirectory(tmp_path / "run")
-    manifest, _ = go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")
+    manifest, said = go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")
+    assert not any("is not read" in text for text in said)
     assert {path.name for path in run.folder("files").iterdir()} >= {*FINE_GRAINED_FILES, "scores.json"}
     model = model_of(manifest)[str(predictions)]
     errors = model["fine_grained"]["mean"]["errors"]["all"]
@@ -449,6 +450,24 @@ def test_models_are_compared_with_those_of_another_evaluation(run, engine, add_s
     assert any("comparing with 1 evaluated model." in text for text in said)
     _, said = go(run, engine, model=["one"], against=[run.folder("first")])
     assert "already done" in said[0]
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_a_tagger_is_compared_with_predictions_of_another_tool_whatever_its_scheme(
+    run, engine, add_stage, tmp_path, scheme
+):
+    add_stage()
+    gold = list(read_sentences(run.folder("prepare-data") / "target" / "test.jsonl"))
+    path = tmp_path / "all-right.conll"
+    tags = [to_tags(to_spans(sentence.tags), len(sentence.words), scheme) for sentence in gold]
+    sides = zip(gold, tags, strict=True)
+    path.write_text("\n".join("".join(map("{}\t{}\n".format, sentence.words, its)) for sentence, its in sides))
+    _, said = go(run, None, gold=path, predictions=path, fine_grained=True, name="other-tool", split="dev")
+    assert "--split dev is not read: two files are scored as they are." in said
+    manifest, _ = go(run, engine, against=[run.folder("other-tool")])
+    (comparison,) = manifest["result"]["comparisons"]
+    assert comparison["against_f1"]["mean"] == 100 and comparison["sentences"]["won"] == 0
+    assert comparison["difference"] == pytest.approx(manifest["result"]["models"]["finetune"]["f1"]["mean"] - 100)
 
 
 def test_what_was_scored_on_other_sentences_is_refused_before_any_tagging(run, engine, add_stage, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from crossner_cli.comparison import CountedModel, check_same_sentences, compare_
 from crossner_cli.data import PreparedData, PreparedDomain, Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.evaluation import Mode, Scores, describe_mode, score
-from crossner_cli.evaluations import ONE_SEED, find_evaluation, models_of, prediction_file_names
+from crossner_cli.evaluations import ONE_SEED, find_evaluation, models_of, prediction_file_names, write_predictions
 from crossner_cli.fine_grained import FineGrained, Tagging, analyse
 from crossner_cli.methods import Tagger
 from crossner_cli.model_scores import Scored, summarise
@@ -170,7 +169,7 @@ def _score_tagger(
     )
     seconds = time.perf_counter() - began
     if path is not None:
-        _write_predictions(path, sentences, tagged)
+        write_predictions(path, sentences, (each.tags for each in tagged))
     scored = _score_both(sentences, tagged, tagger, options.mode)
     counts = {
         **reading_counts(tagger, engine),
@@ -224,11 +223,3 @@ def _warnings(run: RunDirectory) -> list[str]:
     """What ``prepare-data`` found that a reader of test scores should know, as dev equal to test."""
     manifest = run.manifest("prepare-data", wanted_by=COMMAND)
     return [text for text in manifest["result"].get("warnings", []) if "target" in text and "test" in text]
-
-
-def _write_predictions(path: Path, sentences: Sequence[Sentence], tagged: Sequence[Tagged]) -> None:
-    """One sentence a line: its words, gold tags and predicted ``tags``."""
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for sentence, each in zip(sentences, tagged, strict=True):
-            record = {"words": sentence.words, "gold": sentence.tags, "tags": each.tags}
-            stream.write(json.dumps(record, ensure_ascii=False) + "\n")

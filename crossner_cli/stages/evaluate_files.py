@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import describe_mode
-from crossner_cli.evaluations import ONE_SEED
+from crossner_cli.evaluations import ONE_SEED, prediction_file_names, write_predictions
 from crossner_cli.fine_grained import FineGrained, Tagging, analyse
 from crossner_cli.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.model_scores import Scored, summarise, write_per_type
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
-from crossner_cli.scored_files import ScoredFiles, score_files
+from crossner_cli.scored_files import FileScheme, ScoredFiles, score_files
 from crossner_cli.surroundings import Surroundings
-from crossner_cli.tags import split_tag
+from crossner_cli.tags import split_tag, to_spans, to_tags
 from crossner_cli.type_parents import read_parents
 from crossner_cli.versions import versions
 
@@ -38,6 +40,9 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
             hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
         )
     began = time.perf_counter()
+    for name in ("split", "decoding", "batch_subwords"):
+        if flag := options.given(name):
+            yield Notice(f"{flag} is not read: two files are scored as they are.")
     if options.fine_grained:
         return (yield from _take_files_apart(options, run))
     refuse_parents(options)
@@ -70,9 +75,18 @@ def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
             Surroundings(),
             mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types - {""}),
         )  # fmt: skip
+        gold_tags, predicted_tags = map(_as_written, found.sentences, found.schemes)
+        scored = [Sentence(one.words, tuple(tags)) for one, tags in zip(gold, gold_tags, strict=True)]
+        write_predictions(stage.draft / prediction_file_names([("", ONE_SEED)])[0], scored, predicted_tags)
         manifest = store(stage, _files_result(options, found), taken_apart)
         yield where(stage)
         return manifest
+
+
+def _as_written(sentences: Sequence[Sentence], scheme: FileScheme) -> list[list[str]]:
+    """Tags as other stages know them: those of their file, IOB1, which no stage writes, as BIO."""
+    tags = [list(sentence.tags or ()) for sentence in sentences]
+    return [to_tags(to_spans(each), len(each)) for each in tags] if scheme == "iob1" else tags
 
 
 def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
