@@ -45,7 +45,7 @@ class Start:
     Args:
         name: As the user named it.
         folder: A model folder, or a stage's folder; None for an untouched encoder.
-        digest: What tells this start from any other.
+        digest: What tells this start from any other; ``nothing`` where every weight is new.
         seeds: Tagger folder of each seed, where the start is a training stage.
         best_seed: The one of these with the best dev F1.
         lineage: The stages that made these weights, the first one first.
@@ -100,6 +100,8 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
     """
     name = options.start_from
     if name == "base":
+        if not _reads_transformer(options):
+            return Start("base", None, "nothing")
         digest = digest_encoder(options.encoder)
         return Start("base", None, digest, lineage=[{"encoder": options.encoder, "digest": digest}])
     folder = run.folder(name) if run.has(name) else Path(name)
@@ -121,6 +123,14 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
         f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a model (config.json).",
         hint="Give the folder of a stage such as RUN/dapt, or of a Hugging Face encoder.",
     )
+
+
+def _reads_transformer(options: Optimisation | Dapt) -> bool:
+    """Whether weights come from ``--encoder``: not where words alone are read, and then it need not be there."""
+    if isinstance(options, Dapt):
+        return True
+    inputs = read_settings(find_method(options.method), options.settings)
+    return not isinstance(inputs, WordInputs) or inputs.transformer != "none"
 
 
 def _data_note(run: RunDirectory, name: str, folder: Path) -> list[str]:

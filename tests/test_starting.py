@@ -183,6 +183,15 @@ def test_base_is_the_untouched_encoder(tiny_encoder_folder, run, engine):
     assert start.folder_for(7) is None
 
 
+def test_words_alone_start_without_any_encoder_and_with_one_that_they_read_only_if_it_is_there(run):
+    options = Finetune(method="bilstm-crf", encoder="not/there")
+    start = find_start(run, options, wanted_by="finetune")
+    assert start == Start("base", None, "nothing") and start.lineage == []
+    with pytest.raises(CrossNERError, match="not-there"):
+        reads = dataclasses.replace(options, encoder="./not-there", settings=["transformer=frozen"])
+        find_start(run, reads, wanted_by="finetune")
+
+
 def test_an_adapted_encoder_starts_a_tagger(tmp_path, tiny_encoder_folder, run, engine):
     adapted = make_encoder(tmp_path / "adapted", intermediate_size=48)
     with run.open_stage("dapt", Dapt(), {}) as stage:
