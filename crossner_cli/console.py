@@ -272,9 +272,9 @@ def show_manifest(manifest: Manifest, *, json: bool = False, to_stderr: bool = F
 
 def show_known_domains(*, json: bool = False) -> None:
     """Show the data sets known by name."""
-    from crossner_cli.domains import bundled_domains, known_domains
+    from crossner_cli.domains import bundled_domains, list_domains
 
-    known = known_domains()
+    known = list_domains()
     if json:
         record = {name: dataclasses.asdict(domain) for name, domain in known.items()}
         print_json({"known": record, "bundled": list(bundled_domains())}, sys.stdout)

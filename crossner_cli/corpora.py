@@ -91,9 +91,9 @@ def write_levels(
     """
     names, levels = check_selection(entities, selection)
     yield from _tell_what_is_left_out(names, levels, selection)
-    named, files = corpus_files(corpus)
-    if named > len(files):
-        yield Notice(f"{named - len(files)} corpus files were named more than once and are read once.")
+    found_files = corpus_files(corpus)
+    yield from map(Notice, found_files.notes())
+    files = found_files.files
     if selection.execution.executor != "local":  # on other machines nobody is in this folder
         folder, files = folder.absolute(), [path.absolute() for path in files]
     parts = cut_into_parts(files)

@@ -84,12 +84,12 @@ class PreparedDomain:
     def _way_out(self, split: str) -> str:
         """What helps where a split is missing: only what is there can stand in for it."""
         add = f"Add a {split} file to the data set and prepare the data again"
-        other = "source" if self.role == "target" else "target"
-        if split == "dev" and self.has("train"):
-            return f"Give prepare-data --dev-from-train 0.1 to take dev from train, or choose on the {other}'s dev: " \
-                   f"--select-on {other}."  # fmt: skip
         if split == "dev":
-            return f"{add}, or choose on the {other}'s dev: --select-on {other}."
+            other = "source" if self.role == "target" else "target"
+            is_there = (self.folder.parent / other / "dev.jsonl").is_file()
+            on_other = f", or choose on the {other}'s dev: --select-on {other}" if is_there else ""
+            return f"{'Give prepare-data --dev-from-train 0.1 to take dev from train' if self.has('train') else add}" \
+                   f"{on_other}."  # fmt: skip
         if split == "train" and self.role == "target":
             return f"{add}; crossner pretrain-source trains without the target."
         return f"{add}."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossner_cli.domains import Domain
+from crossner_cli.domains import FOLDER_HINT, Domain
 from crossner_cli.labelled_domain import LabelledDomain
 from crossner_cli.options import PrepareData
 from crossner_cli.tags import OUTSIDE
@@ -29,10 +29,13 @@ def data_warnings(
         options: The options of ``prepare-data``.
     """
     found = [
-        warning
-        for role, domain in labelled.items()
-        for warning in _domain_warnings(f"{role} {domains[role].name!r}", domain, statistics[role])
+        f"The {role} {domain.name!r}: not read: {', '.join(domain.passed_over)}. {FOLDER_HINT}"
+        for role, domain in domains.items()
+        if domain.passed_over
     ]
+    for role, domain in labelled.items():
+        others = [other for other, each in labelled.items() if other != role and "dev" in each.splits]
+        found += _domain_warnings(f"{role} {domains[role].name!r}", domain, statistics[role], others)
     train = labelled["target"].splits.get("train", []) if "target" in labelled else []
     if options.train_limit and len(train) < options.train_limit:
         found.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
@@ -73,10 +76,14 @@ def _map_warnings(map_types: str, labelled: Mapping[str, LabelledDomain]) -> lis
     ] if missing else []  # fmt: skip
 
 
-def _domain_warnings(who: str, labelled: LabelledDomain, statistics: dict[str, Any]) -> list[str]:
+def _domain_warnings(
+    who: str, labelled: LabelledDomain, statistics: dict[str, Any], others_with_dev: Sequence[str]
+) -> list[str]:
     splits, found = labelled.splits, []
     if "dev" not in splits:
-        way = "--dev-from-train 0.1 takes it from train" if "train" in splits else "--select-on the other domain"
+        ways = ["--dev-from-train 0.1 takes it from train"] * ("train" in splits)
+        ways += [f"--select-on {role}" for role in others_with_dev]
+        way = ", or ".join(ways) or "add a dev file"
         found.append(f"The {who} has no dev sentences to choose the best epoch on: {way}.")
     if repeated := statistics["shared_sentences"].get("test in train"):
         found.append(f"The {who}: {repeated} of {len(splits['test'])} test sentences are in train, word for word.")

@@ -46,6 +46,7 @@ class Domain:
         origins: Where each file was taken from: a URL, a mirror, ``cache``, ``package`` or ``folder``.
         corpus: Raw text that comes with the data set; only the bundled sample has some.
         entities: Entity list that comes with it.
+        passed_over: Files of its folder that are called as a split that it lacks, with endings that are not read.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Domain:
     origins: dict[str, str] = field(default_factory=dict)
     corpus: Path | None = None
     entities: Path | None = None
+    passed_over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,9 @@ def find_domain(name_or_folder: str) -> Domain:
             return _known_domain(known)
     folder = Path(name_or_folder)
     if is_folder(folder):
-        return Domain(folder.resolve().name, split_files(folder), dict.fromkeys(SPLITS, "folder"))
+        files = split_files(folder)
+        others = tuple(sorted(path.name for path in folder.iterdir() if _split_of(path.name) not in (None, *files)))
+        return Domain(folder.resolve().name, files, dict.fromkeys(SPLITS, "folder"), passed_over=others)
     raise _unknown(name_or_folder)
 
 
@@ -170,6 +174,11 @@ def split_files(folder: Path) -> dict[str, Path]:
         names = ", ".join(path.name for path in paths[:10]) or "nothing"
         raise CrossNERError(f"{folder} holds no train, dev or test file (found: {names}).", hint=FOLDER_HINT)
     return {split: found[split] for split in SPLITS if split in found}
+
+
+def _split_of(name: str) -> str | None:
+    """The split that a file is called by, whatever its endings."""
+    return SPLIT_OF_STEM.get(name.partition(".")[0].lower())
 
 
 def _unknown(name: str) -> CrossNERError:

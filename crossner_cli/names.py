@@ -90,10 +90,10 @@ def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[tuple[
 def _parse_entry(path: Path, number: int, line: str) -> tuple[str, str]:
     """Read a line of an entity list."""
     fields = line.split("\t")
-    if len(fields) != 2 or not fields[0].strip() or not fields[1] or len(fields[1].split()) != 1:
+    if len(fields) != 2 or not all(field.strip() for field in fields):
         raise CrossNERError(
             f"{path}:{number}: expected 'name<TAB>type', got {line[:200]!r}.",
-            hint="Put one tab between the name and its type, and no white space into the type. A list of one type"
-            " becomes such a file with: sed 's/$/\\tperson/' names.txt > names.tsv",
+            hint="Put one tab between the name and its type, and none elsewhere. A list of one type becomes such a file"
+            " with: sed 's/$/\\tperson/' names.txt > names.tsv",
         )
     return fields[0], fields[1].strip()

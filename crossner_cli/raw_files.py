@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from crossner_cli.decompression import COMPRESSED_ENDINGS, open_decompressed
 from crossner_cli.documents import HEAD, format_of, is_writable
@@ -29,37 +29,63 @@ PARQUET_ROWS, PARQUET_BUFFER = 1000, 1 << 20
 COLUMN_HINT = "Name the column that holds the text: --text-column NAME."
 
 
-def corpus_files(paths: Sequence[Path]) -> tuple[int, list[Path]]:
+class CorpusFiles(NamedTuple):
+    """The files of a corpus.
+
+    Args:
+        files: Each once: in the order given, those of a folder sorted.
+        named: How many were named, some perhaps more than once.
+        passed_over: Files in folders whose names tell no format of raw text.
+    """
+
+    files: list[Path]
+    named: int
+    passed_over: list[Path]
+
+    def notes(self) -> list[str]:
+        """What a person may not expect of them."""
+        notes = []
+        if self.named > len(self.files):
+            notes.append(f"{self.named - len(self.files)} corpus files were named more than once and are read once.")
+        if self.passed_over:
+            names = ", ".join(path.name for path in self.passed_over[:5]) + (", …" if self.passed_over[5:] else "")
+            notes.append(
+                f"{len(self.passed_over)} files in folders of the corpus are not read, since their names end in none of"
+                f" {' '.join(FOLDER_ENDINGS)}, plain or compressed: {names}. Named themselves, they are."
+            )
+        return notes
+
+
+def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
     """Find the files of a corpus.
 
     Args:
         paths: Files, of any name, and folders, of which those below count whose name tells a format of raw text.
 
-    Returns:
-        How many files were named, and the files, each once: in the order given, those of a folder sorted.
-
     Raises:
         CrossNERError: A folder holds none.
     """
     named: list[tuple[Any, Path]] = []
+    passed_over: list[Path] = []
     for path in paths:
         status = status_of(path)
         if status is None or not stat.S_ISDIR(status.st_mode):
             named.append((path if status is None else (status.st_dev, status.st_ino), path))
             continue
-        files = sorted(file for file in path.rglob("*") if _is_corpus_name(file.name))
-        below = [(file, found) for file in files if (found := status_of(file)) and stat.S_ISREG(found.st_mode)]
-        if not below:
+        below = [(file, found) for file in sorted(path.rglob("*")) if (found := _plain_file(file))]
+        chosen = [((found.st_dev, found.st_ino), file) for file, found in below if _is_corpus_name(file.name)]
+        if not chosen:
             endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS[1:])
             raise CrossNERError(
                 f"{path} holds no *.txt file, and none of {endings}, plain or compressed as .gz, .bz2 or .zst.",
                 hint="Name the files of the corpus themselves.",
             )
-        named += [((found.st_dev, found.st_ino), file) for file, found in below]
+        named += chosen
+        passed_over += [file for file, _ in below if not _is_corpus_name(file.name) and file.name[0] != "."]
     unique: dict[Any, Path] = {}
     for identity, path in named:
         unique.setdefault(identity, path)
-    return len(named), list(unique.values())
+    return CorpusFiles(list(unique.values()), len(named), passed_over)
 
 
 def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Iterator[str]:
@@ -132,6 +158,12 @@ def _is_corpus_name(name: str) -> bool:
     """Whether a file in a folder is taken for raw text: known by its ending, or called nothing but compressed."""
     ending = _plain_ending(name)
     return ending in FOLDER_ENDINGS or (not ending and Path(name.lower()).suffix in COMPRESSED_ENDINGS)
+
+
+def _plain_file(path: Path) -> os.stat_result | None:
+    """What the system knows of a plain file; None of anything else."""
+    status = status_of(path)
+    return status if status and stat.S_ISREG(status.st_mode) else None
 
 
 def status_of(path: Path) -> os.stat_result | None:

@@ -135,6 +135,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     return [f"{key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed]
 
 
+def _holds_same(before: Manifest, after: Manifest) -> bool:
+    return all(before.get(key) == after.get(key) for key in ("stage", "name", "options", "inputs", "outputs"))
+
+
 class RunDirectory:
     """One experiment: a folder with one folder a finished stage."""
 
@@ -253,8 +257,15 @@ class Stage:
             os.close(self._lock)
             self._lock = None
 
-    def finish(self, result: dict[str, Any], **more: Any) -> Manifest:
-        """Write the manifest last, flush everything, and rename the draft to the stage's folder."""
+    def finish(self, result: dict[str, Any], *, keeps_same: bool = False, **more: Any) -> Manifest:
+        """Write the manifest last, flush everything, and rename the draft to the stage's folder.
+
+        Args:
+            result: What the stage tells of its work.
+            keeps_same: Where the stage is made again and holds what it held, leave its manifest as it was, times and
+                versions included, so that what was made from it is not of another stage.
+            more: Further entries of the manifest.
+        """
         from crossner_cli.versions import versions
 
         for path in self.draft.rglob(".*.draft"):  # what a crash left of ``write_atomically``
@@ -277,6 +288,10 @@ class Stage:
             "seconds": round(time.time() - self._started, 1),
             "continued": self.is_continued,
         }
+        if keeps_same and self.run.has(self.name):
+            with contextlib.suppress(CrossNERError):  # what is broken is replaced
+                before = read_manifest(self.folder)
+                manifest = before if _holds_same(before, manifest) else manifest
         write_json(self.draft / MANIFEST, manifest)
         self._move_in()
         shutil.rmtree(self.replaced, ignore_errors=True)

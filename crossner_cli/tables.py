@@ -236,7 +236,7 @@ def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ..
     licences = [(name, domain.licence, domain.note) for name, domain in known.items()]
     sources = [(name, domain.source) for name, domain in known.items()]
     return [
-        Line(f"{len(known)} data sets known by name, and {len(bundled)} that come along: {', '.join(bundled)}", True),
+        Line(f"{len(known)} data sets known by name; {len(bundled)} come along: {', '.join(bundled)}", True),
         Table("Sentences, words and entity types", ("name", *SPLITS, "words", "types"), sizes),
         Table("Entity types", ("name", "entity types"), types, texts=(0, 1)),
         Table("Licences", ("name", "licence", "note"), licences, texts=(0, 1, 2)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,23 +37,16 @@ def _unread_flags(
                           "--head-learning-rate"))  # fmt: skip
         if options.train_embeddings:
             found.append(("--train-embeddings", reason))
-    if uses == "none" and _is_given(options, "encoder"):
-        found.append((f"--encoder {options.encoder}", "transformer=none (--set transformer=frozen lets it read along)"))
+    if uses == "none" and (flag := options.given("encoder")):
+        found.append((flag, "transformer=none (--set transformer=frozen lets it read along)"))
     if not any(task.endswith("-lm") for task in tasks):
         for name in ("raw_batch_size", "raw_minimum"):
-            if _is_given(options, name):
-                flag = f"--{name.replace('_', '-')} {getattr(options, name)}"
+            if flag := options.given(name):
                 found.append((flag, f"{options.method} as set reads no raw text here"))
     is_largest = sentences.get("target", 0) >= max(sentences.values(), default=0)
-    if tasks and isinstance(options, JointTrain) and _is_given(options, "upsample") and is_largest:
-        found.append((f"--upsample {options.upsample}", "no labelled sentences of the source outnumber the target's"))
+    if tasks and isinstance(options, JointTrain) and is_largest and (flag := options.given("upsample")):
+        found.append((flag, "no labelled sentences of the source outnumber the target's"))
     return found
-
-
-def _is_given(options: Optimisation, name: str) -> bool:
-    """Whether an option has another value than without its flag."""
-    default = next(field.default for field in dataclasses.fields(options) if field.name == name)
-    return bool(getattr(options, name) != default)
 
 
 def _unread_settings(options: Optimisation, inputs: Any, start: Start) -> list[tuple[str, str]]:

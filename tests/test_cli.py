@@ -472,8 +472,21 @@ def test_the_known_data_sets_are_listed_for_people_and_for_programs() -> None:
     assert {"conll2003", "politics", "mit-movie"} <= set(known["known"])
     for name, domain in known["known"].items():
         assert name in shown.stdout and domain["source"] in shown.stdout
-        assert f"{domain['files']['test']['sentences']:,}" in shown.stdout
-    assert known["bundled"] == ["sample-source", "sample-target"]
+        assert all(f"{file['sentences']:,}" in shown.stdout for file in domain["files"].values())
+    assert known["bundled"] == ["sample-source", "sample-target"] == list(known["known"])[-2:]
+
+
+@pytest.mark.parametrize("name", ["predict", "inspect", "export", "report"])
+def test_commands_that_make_no_stage_refuse_a_name_for_it(name: str) -> None:
+    found = CliRunner().invoke(app, [name, "--name", "mine", *(["--sentence", "Ada"] if name == "inspect" else [])])
+    assert found.exit_code == 1 and f"--name names a stage's folder, and {name} makes none" in found.stderr
+
+
+def test_an_option_is_told_as_it_is_written_unless_it_has_its_default() -> None:
+    sample = options_of("--set", "a=1", "--set", "b=2", "--plain", "--both", "--word", "two")
+    assert [sample.given(name) for name in ("pairs", "plain", "both", "word", "number")] == [
+        "--set a=1 --set b=2", "--plain", "--both", "--word two", None,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["dapt", "pretrain-source", "finetune", "joint-train"])

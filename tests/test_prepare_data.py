@@ -170,6 +170,18 @@ def test_the_same_command_again_does_nothing_and_says_so(run, folders):
     assert run.folder("prepare-data").stat().st_mtime_ns == written
 
 
+def test_the_same_data_prepared_anew_are_those_that_taggers_were_made_from(run, folders):
+    def is_kept():
+        events = prepare_data.run(run, PrepareData(run=run.path, **folders, force=True))
+        return any("holds what it held" in event.text for event in list(events) if isinstance(event, Notice))
+
+    prepare(run, **folders)
+    before = run.digest("prepare-data")
+    assert is_kept() and run.digest("prepare-data") == before
+    (Path(folders["target"]) / "test.txt").write_text("Another\tO\nsentence\tO\n")
+    assert not is_kept() and run.digest("prepare-data") != before
+
+
 def test_other_options_or_inputs_are_an_error_that_names_the_difference(run, folders):
     prepare(run, **folders)
     assert "train_limit: None -> 3" in failure(run, **folders, train_limit=3)
@@ -301,6 +313,30 @@ def test_options_that_contradict_each_other_are_errors(run, options, problem):
     assert run.stages() == []
 
 
+def test_options_that_change_nothing_are_told_with_what_would_read_them(run, corpora):
+    def told(**options):
+        events = list(prepare_data.run(run, PrepareData(run=run.path, target="sample-target", force=True, **options)))
+        return [event.text for event in events if isinstance(event, Notice) and "is not read" in event.text]
+
+    assert told(drop_boilerplate=True, min_entities=3, category_depth=1, slurm_arguments=["a=1", "b=2"]) == [
+        "--drop-boilerplate is not read: there is no raw text (--corpus, --source-corpus).",
+        "--min-entities 3 is not read: there are no names (--entities).",
+        "--category-depth 1 is not read: no category is asked for (--wikipedia-category).",
+        "--slurm-argument a=1 --slurm-argument b=2 is not read: nothing runs on Slurm (--executor slurm).",
+    ]
+    sample = [Path("sample-target")]
+    (note,) = told(corpus=sample, drop_boilerplate=True, min_entities=1)
+    assert note.startswith("--min-entities 1 is not read")
+    assert told(corpus=sample, entities=sample, drop_boilerplate=True, min_entities=1) == []
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_the_way_to_an_epoch_names_only_dev_sentences_that_are_there(run, folders, role):
+    (Path(folders["source"]) / "dev.txt").unlink()
+    (warning, *_) = prepare(run, **{role: folders[role]})["result"]["warnings"]
+    assert warning.endswith("to choose the best epoch on: --dev-from-train 0.1 takes it from train.")
+
+
 def test_a_limit_on_a_target_without_train_is_an_error(run, folders):
     (Path(folders["target"]) / "train.txt").unlink()
     assert "no training sentences" in failure(run, **folders, train_limit=3)
@@ -324,6 +360,14 @@ def test_warnings_are_given_as_notices_and_kept(run, folders):
         "The type 'location' of the source and 'Location' of the target differ by case only: two types.",
     ]
     assert set(warnings) <= {event.text for event in events if isinstance(event, Notice)}
+
+
+def test_a_file_called_as_a_split_that_is_not_read_is_a_warning(run, folders):
+    for name in ("dev.csv", "Valid.txt.gz", "test.log", "notes.md"):
+        (Path(folders["target"]) / name).write_text("x,B-dish\n")
+    (first, *_) = prepare(run, **folders)["result"]["warnings"]
+    assert first.startswith("The target 'food': not read: Valid.txt.gz, dev.csv. A folder holds train, dev and test")
+    assert "test.log" not in first, "there is another file of test"
 
 
 def test_a_domain_without_dev_is_a_warning(run, folders):

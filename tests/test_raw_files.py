@@ -211,8 +211,12 @@ def test_a_folder_gives_its_files_of_raw_text_once(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "link.txt").symlink_to(tmp_path / "b.txt")
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
-    named, files = corpus_files([tmp_path / "below" / "c.parquet", tmp_path])
+    (tmp_path / ".hidden").write_bytes(b"")
+    files, named, passed_over = corpus_files([tmp_path / "below" / "c.parquet", tmp_path])
     assert named == len(names) + 2
+    assert [path.name for path in passed_over] == [
+        "all.tar.gz", "x", "dump.xml.bz2", "info.json", "notes.md", "table.csv.gz"
+    ]  # fmt: skip
     assert files[0].name == "c.parquet"
     assert {path.relative_to(tmp_path).as_posix() for path in files} == {*names}
     assert files[1:] == sorted(files[1:])
@@ -221,9 +225,19 @@ def test_a_folder_gives_its_files_of_raw_text_once(tmp_path: Path) -> None:
 def test_files_that_are_named_are_taken_whatever_their_name(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_text('{"text": "Ada"}')
-    assert corpus_files([path, tmp_path / "missing", path]) == (3, [path, tmp_path / "missing"])
+    assert corpus_files([path, tmp_path / "missing", path]) == ([path, tmp_path / "missing"], 3, [])
     assert read(path) == ["Ada"]
     assert "does not exist" in refusal(tmp_path / "missing.parquet").problem
+
+
+def test_files_that_a_folder_has_besides_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada went home.")
+    assert corpus_files([tmp_path]).notes() == []
+    for number in range(6):
+        (tmp_path / f"wiki_0{number}").write_text("Ada came back.")
+    (note,) = corpus_files([tmp_path]).notes()
+    assert note.startswith("6 files in folders of the corpus are not read") and "wiki_04, …. Named" in note
+    assert "wiki_05" not in note
 
 
 def test_a_folder_without_raw_text_is_told(tmp_path: Path) -> None:

@@ -127,6 +127,12 @@ def test_what_is_unfinished_missing_or_of_another_encoder_is_told(tmp_path: Path
     assert "of several encoders stand side by side: bert-base-cased, minilm" in notes
 
 
+def test_lines_of_a_curve_that_is_not_drawn_are_told(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", {"linear": tags(0.3, 1)})
+    assert "--series encoder is not read" in "\n".join(go(tmp_path / "run", series="encoder")["notes"])
+    assert "is not read" not in "\n".join(go(tmp_path / "run")["notes"])
+
+
 def test_a_place_that_is_no_run_and_runs_without_scores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CrossNERError, match="there is no such folder"):
         go(tmp_path / "missing")
@@ -138,7 +144,7 @@ def test_a_place_that_is_no_run_and_runs_without_scores_are_refused(tmp_path: Pa
     make_run(tmp_path / "run", {"linear": tags(0.3, 1)})
     with pytest.raises(CrossNERError, match="There are no dev scores"):
         go(tmp_path / "run", split="dev")
-    with pytest.raises(CrossNERError, match="a report makes none"):
+    with pytest.raises(CrossNERError, match="and report makes none"):
         go(tmp_path / "run", name="mine")
 
 

@@ -170,6 +170,26 @@ def test_force_does_it_again_and_replaces_it_at_the_end_only(tmp_path):
     assert_finished(tmp_path, "new")
 
 
+@pytest.mark.parametrize(("made_anew", "is_same"), [("old", True), ("new", False)], ids=["the same", "something else"])
+def test_a_stage_that_may_keeps_its_manifest_where_it_is_made_again_the_same(tmp_path, made_anew, is_same):
+    finish_stage(tmp_path, "old")
+    before = RunDirectory(tmp_path).digest("finetune")
+    with open_stage(tmp_path, force=True) as stage:
+        work(stage, made_anew)
+        stage.finish({"told": "otherwise"}, keeps_same=True)
+    assert (RunDirectory(tmp_path).digest("finetune") == before) is is_same
+    assert_finished(tmp_path, made_anew)
+
+
+def test_a_broken_manifest_is_never_kept(tmp_path):
+    finish_stage(tmp_path)
+    (tmp_path / "finetune/manifest.json").write_text("{")
+    with open_stage(tmp_path, force=True) as stage:
+        work(stage)
+        stage.finish({}, keeps_same=True)
+    assert_finished(tmp_path, "weights")
+
+
 def test_an_interrupted_stage_is_continued_by_the_same_command(tmp_path):
     with contextlib.suppress(KeyboardInterrupt), open_stage(tmp_path) as stage:
         work(stage)

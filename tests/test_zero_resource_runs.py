@@ -149,4 +149,7 @@ def test_what_a_target_lacks_is_answered_with_what_it_has(run):
     (target / "train.jsonl").unlink()
     said = refused("pretrain-source", *train, "--select-on", "target")
     assert "--dev-from-train" not in said and "--select-on source" in said, "there is no train to take it from"
+    (run / "prepare-data" / "source" / "dev.jsonl").unlink()
+    said = refused("pretrain-source", *train, "--select-on", "target")
+    assert "--select-on" not in said and "Add a dev file" in said, "the source cannot stand in either"
     assert "crossner pretrain-source trains without the target" in refused("finetune", *train)

@@ -40,7 +40,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
         seen = yield from look_inside(tagger, run, options, engine, drawing)
         record = {
             "stage": COMMAND,
-            "name": options.name or COMMAND,
+            "name": COMMAND,
             "options": options.record(),
             "inputs": {trained.label: trained.digest},
             "result": {
@@ -57,6 +57,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
 
 def _check(options: Inspect, engine: Engine) -> None:
     """Refuse what would only fail after the tagger was loaded."""
+    options.refuse_name(COMMAND)
     check_inside(options, engine, COMMAND)
     if not options.sentence and options.states == "none":
         hint = 'Give --sentence "Words of a sentence.", or --states hidden --output DIR.'

@@ -163,7 +163,7 @@ def _record(options: Predict, trained: TrainedTagger, result: dict[str, Any], se
     """The record of the command, as of a stage."""
     return {
         "stage": COMMAND,
-        "name": options.name or COMMAND,
+        "name": COMMAND,
         "options": options.record(),
         "inputs": {trained.label: trained.digest},
         "result": result,
@@ -213,6 +213,7 @@ def _tag_chunks(
 
 def _check(options: Predict, engine: Engine) -> str:
     """Refuse what would only fail after the tagger was loaded; give the name of the output's format."""
+    options.refuse_name(COMMAND)
     if options.workers > 1 and (engine.world > 1 or not engine.on_cpu):
         raise CrossNERError(
             f"--workers {options.workers} tag on the CPU, and this would run on {engine.describe()}.",

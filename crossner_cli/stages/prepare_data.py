@@ -14,6 +14,7 @@ from crossner_cli.corpora import WORK
 from crossner_cli.corpus_inputs import TRAIN
 from crossner_cli.corpus_preparation import write_corpus
 from crossner_cli.data import SPLITS, Sentence, write_sentences
+from crossner_cli.data_options import check_options, unread_options
 from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
 from crossner_cli.data_warnings import data_warnings
 from crossner_cli.domains import Domain, bundled_domains, find_domain
@@ -41,7 +42,7 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
     Raises:
         CrossNERError: Options contradict each other, or an input is missing or malformed; no stage is left then.
     """
-    _check(options)
+    check_options(options)
     domains = _find_domains(options)
     for role, domain in domains.items():
         fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
@@ -54,10 +55,15 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
             return stage.finished
+        yield from map(Notice, unread_options(options))
         _keep_selected(stage.draft)
         try:
             result = yield from _prepare(stage.draft, options, domains, corpus, source_corpus, entities)
-            return stage.finish(result)
+            before = run.digest(COMMAND) if run.has(COMMAND) else None
+            manifest = stage.finish(result, keeps_same=True)
+            if before == run.digest(COMMAND):
+                yield Notice(f"{stage.folder} holds what it held: taggers that were made from it stay those of it.")
+            return manifest
         finally:
             if not _keep_selected(stage.draft):
                 shutil.rmtree(stage.draft, ignore_errors=True)
@@ -79,31 +85,6 @@ def _keep_selected(draft: Path) -> bool:
         if path.is_dir() and path not in {one.parent for one in kept}:
             shutil.rmtree(path)
     return bool(kept)
-
-
-def _check(options: PrepareData) -> None:
-    """Refuse options that contradict each other."""
-    if not options.source and not options.target:
-        raise CrossNERError(
-            "prepare-data needs a source or a target domain.",
-            hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
-        )
-    if options.train_limit and not options.target:
-        raise CrossNERError("--train-limit limits the target, and there is none.", hint="Add --target DATASET.")
-    if options.train_limit_seed is not None and not options.train_limit:
-        raise CrossNERError("--train-limit-seed draws a sample of no size.", hint="Add --train-limit N.")
-    if options.corpus_level is not None and not options.corpus:
-        raise CrossNERError("--corpus-level selects from a corpus, and there is none.", hint="Add --corpus PATH.")
-    if options.weak_labels and not options.entities:
-        raise CrossNERError("--weak-labels needs names to label with.", hint="Add --entities LIST.")
-    if options.entities and not options.corpus:
-        raise CrossNERError("--entities select sentences of a corpus, and there is none.", hint="Add --corpus PATH.")
-    if options.wikipedia_category and not options.corpus:
-        raise CrossNERError("--wikipedia-category is read from a dump, and there is none.", hint="Add --corpus DUMP.")
-    if options.source_corpus and not options.source:
-        raise CrossNERError("--source-corpus is text of a source, and there is none.", hint="Add --source DATASET.")
-    if options.map_types and not options.source:
-        raise CrossNERError("--map-types renames types of the source, and there is none.", hint="Add --source DATASET.")
 
 
 def _find_domains(options: PrepareData) -> Domains:

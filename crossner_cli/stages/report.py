@@ -44,8 +44,7 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
             sentences.
     """
     began = time.perf_counter()
-    if options.name is not None:
-        raise CrossNERError("--name names a stage's folder, and a report makes none.", hint="Use --output DIR.")
+    options.refuse_name(COMMAND)
     if engine is not None:
         from crossner_cli.inspection_record import check_inside  # loads PyTorch, which tables do without
 
@@ -58,6 +57,8 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
     found = read_runs(paths)
     models = [model for model in found.models if model.split == options.split]
     notes = [*found.notes, *_notes(found, models, options)]
+    if options.x is None and (flag := options.given("series")):
+        notes.append(f"{flag} is not read: it tells the lines of a curve apart (--x).")
     curves = draw_curves(found, models, x=options.x, series=options.series) if options.x is not None else None
     comparisons = yield from _compare(models, options, notes)
     result = {
