@@ -83,7 +83,7 @@ class Command:
         value = getattr(self, name)
         if value == _default(field):
             return None
-        flag = (*field.metadata["flags"], f"--{name.replace('_', '-')}")[0]
+        flag: str = next(iter(field.metadata["flags"]), f"--{name.replace('_', '-')}")
         if value is True:
             return flag
         return " ".join(f"{flag} {each}" for each in (value if isinstance(value, list) else [value]))

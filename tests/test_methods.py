@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import math
@@ -197,13 +198,15 @@ def test_decoding_never_reads_gold_tags(tiny_encoder_folder, method):
 
 
 @every_method
-def test_a_tiny_batch_is_learnt_by_heart(tiny_encoder_folder, method):
+def test_five_sentences_are_learnt_by_heart(tiny_encoder_folder, method):
     # A score of so small a decoder is noise where a third of all values is dropped.
     tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *(["dropout=0"] if method == "bartner" else [])).train()
     gold = [
         Sentence(("anna", "visited", "london", "of", "paris"), ("B-person", "O", "B-place", "O", "B-place"), "news"),
         Sentence(("acme", "x-ray", "anna", "anna"), ("B-artist", "I-artist", "B-artist", "O"), "songs"),
         Sentence(("the",) * 5, ("O", "B-person", "B-person", "I-person", "O"), "news"),
+        Sentence(("x-ray", "of", "visited"), ("O", "O", "O"), "songs"),
+        Sentence(("paris", "x-ray"), ("B-place", "I-place"), "news"),
     ]  # fmt: skip
     batch = batch_of(tagger, gold)
     optimiser = torch.optim.AdamW(tagger.parameters(), lr=2e-2 if tagger.reads == "words" else 5e-3)
@@ -218,6 +221,25 @@ def test_a_tiny_batch_is_learnt_by_heart(tiny_encoder_folder, method):
     found = [TAG_SET.from_ids(ids) for ids in decode(tagger.eval(), gold).tags]
     assert score([sentence.tags or () for sentence in gold], found, mode="conll").f1 == 100
     assert found == [list(sentence.tags or ()) for sentence in gold]
+
+
+@every_method
+def test_the_same_seed_gives_the_very_same_losses_and_another_one_others(tiny_encoder_folder, method):
+    begun = make_tagger(tiny_encoder_folder, method).train()
+
+    def losses(seed):
+        tagger = copy.deepcopy(begun)
+        optimiser, found = torch.optim.AdamW(tagger.parameters(), lr=1e-3), []
+        torch.manual_seed(seed)  # of what is dropped, hidden and drawn
+        for update in range(4):
+            terms = tagger(batch_of(tagger, some_sentences(5, seed=update)))
+            optimiser.zero_grad()
+            torch.stack(list(terms.values())).sum().backward()
+            optimiser.step()
+            found.append({name: value.item() for name, value in terms.items()})
+        return found
+
+    assert losses(1) == losses(1) != losses(2)
 
 
 @every_method

@@ -18,14 +18,16 @@ import pytest
 import torch
 from conftest import make_encoder
 from safetensors.torch import load_file
+from test_methods import make_tagger, some_sentences
 from torch import Tensor, nn
 
 from crossner_cli import checkpoints as checkpoints_module
 from crossner_cli.checkpoints import Checkpoints
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Finetune
+from crossner_cli.options import Finetune, JointTrain
 from crossner_cli.progress import exhaust
+from crossner_cli.stages.tagger_training import TaggerData, streams_of
 from crossner_cli.subwords import EncodedSentence
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
 
@@ -284,6 +286,17 @@ def test_each_sentence_counts_as_often_as_it_should_in_every_epoch() -> None:
         counts = np.bincount([item for batch in stream.epoch(epoch) for item in batch])
         assert counts.tolist() == [5, 5, 1, 1, 1, 1, 1]
         assert all(len(batch) <= 4 for batch in stream.epoch(epoch))
+
+
+def test_joint_training_repeats_the_sentences_of_the_target_and_never_those_of_the_source(
+    tiny_encoder_folder: Path,
+) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "linear")
+    labelled = {"target": some_sentences(3), "source": some_sentences(7, seed=2)}
+    for options, expected in ((JointTrain(upsample=4), [4] * 3 + [1] * 7), (Finetune(), [1] * 10)):
+        (stream,) = streams_of(tagger, TaggerData(tagger.tag_set, labelled, [], {}), options, 1)
+        assert isinstance(stream, SentenceStream)
+        assert np.bincount([item for batch in stream.epoch(0) for item in batch]).tolist() == expected
 
 
 def test_the_order_follows_from_seed_and_epoch_alone() -> None:

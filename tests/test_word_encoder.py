@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_methods import some_sentences
+from test_methods import small_sizes, some_sentences
 from torch import Tensor
 
 from crossner_cli.data import Sentence
@@ -16,6 +16,7 @@ from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.known_words import check_word_inputs
+from crossner_cli.methods import find_method, method_names, read_settings
 from crossner_cli.options import Finetune
 from crossner_cli.progress import exhaust
 from crossner_cli.stages.tagger_training import parameter_groups, plan_of
@@ -96,11 +97,16 @@ def test_given_vectors_are_looked_up_by_case_and_counted(vector_file):
 
 
 @pytest.mark.parametrize("words", ["frozen", "trained"])
-def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(vector_file, engine, words):
-    vectors = read_vectors(vector_file, ["the", "London", "of", "met", "visited"])
-    options = Finetune(method="bilstm-crf", settings=[f"words={words}", "lstm_size=8"], epochs=2, device="cpu")
+@pytest.mark.parametrize("method", [name for name in method_names() if find_method(name).reads == "words"])
+def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(tmp_path, engine, words, method):
+    kind = find_method(method)
+    (tmp_path / "even.txt").write_text("paris 1 2 3 4\nmet 4 5 6 7\nlondon 7 8 9 10\n", encoding="utf-8")
+    vectors = read_vectors(tmp_path / "even.txt", ["the", "London", "of", "met", "visited"])
+    options = Finetune(method=method, settings=[f"words={words}", *small_sizes(kind)], epochs=2, device="cpu")
     sentences = some_sentences(6)
-    known = KnownWords(collect_vocabulary(sentences, WordInputs(words=words), vectors), vectors)  # type: ignore[arg-type]
+    described = TAG_SET.types if "descriptions" in kind.type_dimensions else ()
+    inputs = read_settings(kind, options.settings)
+    known = KnownWords(collect_vocabulary(sentences, inputs, vectors, described=described), vectors)
     tagger, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
     assert isinstance(tagger.encoder, WordEncoder) and tagger.encoder.words is not None
     before = tagger.encoder.words.weight.detach().clone()

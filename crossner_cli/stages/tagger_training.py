@@ -244,7 +244,7 @@ def _train_seed(
     if data.tasks:
         yield from (Notice(f"{task}: {note}") for note in _count_words(tagger, data))
     yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task)
-    streams = _streams(tagger, data, options, seed)
+    streams = streams_of(tagger, data, options, seed)
     gold = [sentence.tags or () for sentence in data.dev]
 
     def dev_f1() -> dict[str, float]:
@@ -309,7 +309,7 @@ def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
     return [counted.describe_unknown(counts)] if has_models else []
 
 
-def _streams(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
+def streams_of(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
     """One stream of all labelled sentences, those of the target repeated beside another domain's; or one a task."""
     if data.tasks:
         return domain_streams(tagger, data.tasks, data.labelled, data.raw, options, seed)
