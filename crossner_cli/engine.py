@@ -312,7 +312,7 @@ def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
     Returns:
         Exit status of the processes, or None where this process is to do the work itself.
     """
-    if not options.gpus or "RANK" in os.environ or "SLURM_STEP_ID" in os.environ:
+    if not options.gpus or "RANK" in os.environ or slurm_tasks() > 1:
         return None
     numbers = parse_gpus(options.gpus)
     if len(numbers) < 2:
@@ -321,8 +321,11 @@ def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     count = len(numbers)
+    # Numbers count the GPUs that this process may see, as they do with one GPU.
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    names = [visible[number] if visible else str(number) for number in numbers]
     shared = {
-        "CUDA_VISIBLE_DEVICES": ",".join(map(str, numbers)), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
+        "CUDA_VISIBLE_DEVICES": ",".join(names), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
     }  # fmt: skip
     command = [sys.executable, "-m", "crossner_cli", *argv]
@@ -358,14 +361,21 @@ def wait_for_all(processes: list[subprocess.Popen[bytes]]) -> int:
     return failed or next((process.returncode for process in processes if process.returncode), 0)
 
 
+def slurm_tasks() -> int:
+    """Tasks of the Slurm step that this process is one of; 1 outside a step, as in a batch script's own shell."""
+    slurm = os.environ
+    if not {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LAUNCH_NODE_IPADDR"} <= slurm.keys():
+        return 1
+    # A step of one task, as an interactive shell, knows the tasks of the whole job by the second name.
+    return int(slurm.get("SLURM_STEP_NUM_TASKS") or slurm.get("SLURM_NTASKS") or 1)
+
+
 def read_slurm_variables() -> None:
     """Under ``srun`` without another launcher, take the process numbers that Slurm gives."""
-    slurm = os.environ
-    if "RANK" in slurm or int(slurm.get("SLURM_NTASKS", "1")) < 2 or "SLURM_PROCID" not in slurm:
+    slurm, tasks = os.environ, slurm_tasks()
+    if "RANK" in slurm or tasks < 2:
         return
-    if "SLURM_STEP_ID" not in slurm or "SLURM_LAUNCH_NODE_IPADDR" not in slurm:
-        return  # a batch script's own shell, not a task of a step
-    slurm["RANK"], slurm["WORLD_SIZE"] = slurm["SLURM_PROCID"], slurm["SLURM_NTASKS"]
+    slurm["RANK"], slurm["WORLD_SIZE"] = slurm["SLURM_PROCID"], str(tasks)
     slurm["LOCAL_RANK"] = slurm.get("SLURM_LOCALID", "0")
     slurm["LOCAL_WORLD_SIZE"] = slurm.get("SLURM_STEP_TASKS_PER_NODE", "1").partition("(")[0].partition(",")[0]
     slurm.setdefault("MASTER_ADDR", slurm["SLURM_LAUNCH_NODE_IPADDR"])

@@ -71,7 +71,8 @@ def test_several_gpus_start_one_process_each_with_ranks_and_one_address(monkeypa
     def popen(command: list[str], env: dict[str, str]) -> None:
         started.append((command, env))
 
-    monkeypatch.delenv("RANK", raising=False)
+    for name in ("RANK", "CUDA_VISIBLE_DEVICES", "SLURM_STEP_ID"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(engine_module.subprocess, "Popen", popen)
     monkeypatch.setattr(engine_module, "wait_for_all", lambda processes: 7)
@@ -117,6 +118,34 @@ def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytes
     found = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
     assert found == {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
     assert os.environ["MASTER_ADDR"] == "10.0.0.1"
+
+
+def test_a_slurm_step_of_one_task_starts_its_processes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(engine_module.subprocess, "Popen", lambda command, env: env)
+    monkeypatch.setattr(engine_module, "wait_for_all", len)
+    step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1", "SLURM_NTASKS": "4"}
+    for name, value in step.items():
+        monkeypatch.setenv(name, value)
+    assert engine_module.launch_processes(Finetune(gpus="0,1"), []) is None, "each of the four tasks is a process"
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
+    assert engine_module.launch_processes(Finetune(gpus="0,1"), []) == 2
+    read_slurm_variables()
+    assert "RANK" not in os.environ
+
+
+def test_gpus_are_numbered_among_those_that_may_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(
+        engine_module.subprocess, "Popen", lambda command, env: seen.append(env["CUDA_VISIBLE_DEVICES"])
+    )
+    monkeypatch.setattr(engine_module, "wait_for_all", lambda processes: 0)
+    engine_module.launch_processes(Finetune(gpus="0,2"), [])
+    assert seen == ["4,7", "4,7"]
 
 
 def test_the_threads_wished_for_hold_unless_a_launcher_set_them(monkeypatch: pytest.MonkeyPatch) -> None:
