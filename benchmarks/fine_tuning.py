@@ -23,7 +23,8 @@ from crossner_cli.methods import Tagger
 from crossner_cli.options import Finetune
 from crossner_cli.progress import exhaust
 from crossner_cli.stages.tagger_training import parameter_groups, plan_of
-from crossner_cli.starting import Start, encoder_of, start_tagger
+from crossner_cli.start_from import Start
+from crossner_cli.starting import encoder_of, start_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.tokenizer import position_limit, read_tokenizer

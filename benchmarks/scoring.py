@@ -30,7 +30,7 @@ from crossner_cli.evaluation import describe_mode
 from crossner_cli.fine_grained import Tagging, analyse
 from crossner_cli.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.progress import exhaust
-from crossner_cli.run_directory import write_json
+from crossner_cli.storage import write_json
 from crossner_cli.surroundings import Surroundings
 from crossner_cli.tags import OUTSIDE
 from crossner_cli.type_parents import read_parents

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.progress import Progress, Work
-from crossner_cli.run_directory import flush_folder, write_json
+from crossner_cli.storage import flush_folder, write_json
 from crossner_cli.string_encoder import BEFORE, BETWEEN, SIDES
 from crossner_cli.text import find_words
 from crossner_cli.text_files import open_lines

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run_directory import flush_folder, flush_tree, write_json
+from crossner_cli.storage import flush_folder, flush_tree, write_json
 
 Weights = dict[str, Tensor]
 

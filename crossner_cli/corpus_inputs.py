@@ -18,7 +18,7 @@ from crossner_cli.dbpedia_classes import classes_of_types
 from crossner_cli.errors import CrossNERError
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import read_record, write_json
+from crossner_cli.storage import read_record, write_json
 from crossner_cli.tags import to_spans
 from crossner_cli.triples import is_triples
 from crossner_cli.wikipedia import write_articles

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from crossner_cli.corpus_reading import Part
 from crossner_cli.name_index import NameIndex
-from crossner_cli.run_directory import write_json
 from crossner_cli.sentence_selection import LevelCounts, Selector
+from crossner_cli.storage import write_json
 
 Duplicates = Literal["no", "exact", "near"]
 Pass = Literal["fingerprint", "select"]

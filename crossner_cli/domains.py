@@ -22,7 +22,7 @@ from crossner_cli.data import SPLITS
 from crossner_cli.data_statistics import count_split
 from crossner_cli.errors import CrossNERError
 from crossner_cli.labelled_domain import read_domain
-from crossner_cli.run_directory import digest_file, flush_folder
+from crossner_cli.storage import digest_file, flush_folder
 
 PACKAGE = Path(__file__).parent
 KNOWN_DOMAINS, SAMPLES = PACKAGE / "known_domains.json", PACKAGE / "samples"

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
 from crossner_cli.packed_batches import PACKED_ATTENTION
-from crossner_cli.run_directory import digest_file, digest_folder
+from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.subwords import Batch, SubwordReader
 from crossner_cli.tokenizer import (
     UNREADABLE,

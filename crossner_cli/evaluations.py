@@ -11,7 +11,8 @@ from typing import Any
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, digest_file, read_manifest
+from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, read_manifest
+from crossner_cli.storage import digest_file
 from crossner_cli.tags import split_tag
 
 COMMAND = "evaluate"

@@ -12,7 +12,7 @@ from crossner_cli.fine_grained import FineGrained
 from crossner_cli.fine_grained_tables import fine_grained_blocks
 from crossner_cli.html_report import write_page
 from crossner_cli.markdown import to_markdown
-from crossner_cli.run_directory import write_atomically
+from crossner_cli.storage import write_atomically
 
 CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")
 

@@ -12,8 +12,10 @@ from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import find_method, read_settings
 from crossner_cli.options import Optimisation
-from crossner_cli.run_directory import MANIFEST, RunDirectory, digest_file, digest_path, read_manifest
-from crossner_cli.starting import VECTORS_WANTED, KnownWords, Start
+from crossner_cli.run_directory import MANIFEST, RunDirectory, read_manifest
+from crossner_cli.start_from import VECTORS_WANTED, Start
+from crossner_cli.starting import KnownWords
+from crossner_cli.storage import digest_file, digest_path
 from crossner_cli.string_encoder import CHARACTERS, TENSORS
 from crossner_cli.tags import TagSet
 from crossner_cli.text import segment

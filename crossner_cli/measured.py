@@ -9,7 +9,8 @@ from typing import Any
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluations import COMMAND, EvaluatedModel, find_evaluations
-from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, digest_file, read_manifest
+from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, read_manifest
+from crossner_cli.storage import digest_file
 
 PREPARE, ADAPT = "prepare-data", "dapt"
 DRAFT_PREFIX = ".draft-"

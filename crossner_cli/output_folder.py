@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run_directory import flush_folder, flush_tree
+from crossner_cli.storage import flush_folder, flush_tree
 
 
 def check_output(folder: Path, record: str, *, force: bool) -> None:

@@ -13,7 +13,8 @@ from crossner_cli.markdown import to_markdown
 from crossner_cli.output_folder import output_folder
 from crossner_cli.plots import plot_curves
 from crossner_cli.report_tables import INSIDE, TEXT, report_tables
-from crossner_cli.run_directory import Manifest, write_json
+from crossner_cli.run_directory import Manifest
+from crossner_cli.storage import write_json
 
 REPORT, TABLE, CURVE_TABLE = "report.json", "report.csv", "curve.csv"
 COLUMNS = ("run", "stage", "model", "target", "split", "mode", "decoding", "method", "encoder", "start",

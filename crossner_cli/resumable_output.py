@@ -19,7 +19,8 @@ from typing import Any, BinaryIO, Protocol
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.output_formats import BRAT_CONFIGURATION, OutputFormat, Piece, is_folder
-from crossner_cli.run_directory import differences, flush_folder, write_json
+from crossner_cli.run_directory import differences
+from crossner_cli.storage import flush_folder, write_json
 
 SECONDS_BETWEEN_RECORDS = 5.0
 

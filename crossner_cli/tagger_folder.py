@@ -22,7 +22,7 @@ from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import Decoding
-from crossner_cli.run_directory import write_json
+from crossner_cli.storage import write_json
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
 from crossner_cli.word_reader import WordInputs

@@ -25,7 +25,7 @@ from transformers import PreTrainedTokenizerBase
 from crossner_cli.errors import CrossNERError
 from crossner_cli.mentioned_lines import Line, MentionedLines, join_bit
 from crossner_cli.progress import Progress, Work
-from crossner_cli.run_directory import flush_folder, write_json
+from crossner_cli.storage import flush_folder, write_json
 from crossner_cli.text_files import open_lines
 
 TRAIN, HELD_OUT, RECORD = "train.bin", "held-out.bin", "token-stream.json"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, digest_file, digest_folder
+from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory
+from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.tagger_folder import is_tagger_folder
 
 DATA_STAGE = "prepare-data"

@@ -7,7 +7,7 @@ from typing import Any
 
 from crossner_cli.methods import find_method, read_settings, split_setting
 from crossner_cli.options import JointTrain, Optimisation
-from crossner_cli.starting import Start
+from crossner_cli.start_from import Start
 from crossner_cli.word_reader import WordInputs
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from crossner_cli.evaluation import score
 from crossner_cli.evaluations import prediction_file_names
-from crossner_cli.run_directory import MANIFEST, digest_file
+from crossner_cli.run_directory import MANIFEST
+from crossner_cli.storage import digest_file
 
 Tags = list[list[str]]
 TYPES = ("person", "place", "song-title")

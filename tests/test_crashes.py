@@ -17,7 +17,8 @@ from test_run_directory import assert_finished, files_of, finish_stage, full_dis
 from crossner_cli import run_directory as module
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune
-from crossner_cli.run_directory import RunDirectory, read_manifest, write_atomically
+from crossner_cli.run_directory import RunDirectory, read_manifest
+from crossner_cli.storage import write_atomically
 
 FOREVER = 10**9
 

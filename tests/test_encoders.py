@@ -30,7 +30,7 @@ from crossner_cli.encoders import (
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import CPU_ATTENTION
-from crossner_cli.run_directory import digest_folder
+from crossner_cli.storage import digest_folder
 
 WEIGHTS = "model.safetensors"
 

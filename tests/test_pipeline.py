@@ -21,7 +21,7 @@ from crossner_cli.engine import start_engine
 from crossner_cli.known_words import CorpusSentences, known_words
 from crossner_cli.options import Finetune, JointTrain, Predict
 from crossner_cli.run_directory import RunDirectory
-from crossner_cli.starting import Start
+from crossner_cli.start_from import Start
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet

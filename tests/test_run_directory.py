@@ -19,16 +19,8 @@ from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
-from crossner_cli.run_directory import (
-    RunDirectory,
-    Stage,
-    differences,
-    digest_file,
-    digest_folder,
-    digest_path,
-    read_manifest,
-    write_json,
-)
+from crossner_cli.run_directory import RunDirectory, Stage, differences, read_manifest
+from crossner_cli.storage import digest_file, digest_folder, digest_path, write_json
 
 INPUTS = {"prepare-data": "abc"}
 

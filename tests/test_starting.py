@@ -18,9 +18,11 @@ from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, method_names
 from crossner_cli.options import Dapt, Finetune, PrepareData
-from crossner_cli.run_directory import RunDirectory, digest_file, digest_folder
+from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages.tagger_training import seeds_note
-from crossner_cli.starting import Carried, KnownWords, Start, encoder_of, find_start, start_tagger
+from crossner_cli.start_from import Start, find_start
+from crossner_cli.starting import Carried, KnownWords, encoder_of, start_tagger
+from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder

@@ -31,9 +31,10 @@ from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.progress import Progress, exhaust
-from crossner_cli.run_directory import RunDirectory, digest_file
+from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages import dapt
 from crossner_cli.stages.dapt_strings import find_texts
+from crossner_cli.storage import digest_file
 from crossner_cli.string_encoder import load_string_encoder
 from crossner_cli.string_training import StringLanguageModels, held_out_losses
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from crossner_cli.cli import app
 from crossner_cli.methods import find_method, method_names, read_settings
 from crossner_cli.options import Finetune, JointTrain, Optimisation
-from crossner_cli.starting import Start
+from crossner_cli.start_from import Start
 from crossner_cli.unread_options import unread_options
 
 BASE = Start("base", None, "digest")

@@ -23,9 +23,10 @@ from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexit
 from crossner_cli.model_card import CARD, Making, encoder_card
 from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
 from crossner_cli.progress import Notice, Work, exhaust
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest, write_atomically
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.stages.dapt_strings import run_strings
-from crossner_cli.starting import Start, find_start
+from crossner_cli.start_from import Start, find_start
+from crossner_cli.storage import write_atomically
 from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
 

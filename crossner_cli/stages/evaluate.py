@@ -22,8 +22,9 @@ from crossner_cli.methods import Tagger
 from crossner_cli.model_scores import Scored, summarise
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, Stage, digest_file
+from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, Stage
 from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
+from crossner_cli.storage import digest_file
 from crossner_cli.surroundings import Surroundings
 from crossner_cli.tagger_folder import check_decoding, load_tagger, read_description
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress

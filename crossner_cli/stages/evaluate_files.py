@@ -15,8 +15,9 @@ from crossner_cli.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.model_scores import Scored, summarise, write_per_type
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, digest_file, write_json
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 from crossner_cli.scored_files import FileScheme, ScoredFiles, score_files
+from crossner_cli.storage import digest_file, write_json
 from crossner_cli.surroundings import Surroundings
 from crossner_cli.tags import split_tag, to_spans, to_tags
 from crossner_cli.type_parents import read_parents

@@ -33,7 +33,8 @@ from crossner_cli.onnx_export import (
 from crossner_cli.options import Export
 from crossner_cli.output_folder import check_output, output_folder
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, write_atomically, write_json
+from crossner_cli.run_directory import Manifest, RunDirectory
+from crossner_cli.storage import write_atomically, write_json
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.tagging import tag, tag_with_progress
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers

@@ -13,7 +13,8 @@ from crossner_cli.inspection_record import Drawing, check_inside, look_inside
 from crossner_cli.options import Inspect
 from crossner_cli.output_folder import check_output, output_folder
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, write_json
+from crossner_cli.run_directory import Manifest, RunDirectory
+from crossner_cli.storage import write_json
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.trained_taggers import best_on_dev, find_taggers
 from crossner_cli.versions import versions

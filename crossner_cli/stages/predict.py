@@ -24,7 +24,8 @@ from crossner_cli.prediction_inputs import check_inputs, read_chunks, shared_sch
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.readers import Repairs
 from crossner_cli.resumable_output import Draft, Output, Stream, is_own_folder
-from crossner_cli.run_directory import Manifest, RunDirectory, digest_file
+from crossner_cli.run_directory import Manifest, RunDirectory
+from crossner_cli.storage import digest_file
 from crossner_cli.tagger_folder import check_decoding, load_tagger, read_tag_set
 from crossner_cli.tagging import READING
 from crossner_cli.tagging_processes import Chunk, ChunkTagger, TaggedChunk, TaggingProcesses

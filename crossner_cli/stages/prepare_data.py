@@ -22,7 +22,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.labelled_domain import LabelledDomain, read_domain
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
-from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory, digest_path, write_json
+from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory
+from crossner_cli.storage import digest_path, write_json
 from crossner_cli.tags import OUTSIDE
 
 COMMAND = "prepare-data"

@@ -48,16 +48,10 @@ from crossner_cli.model_card import CARD, Making, Training, tagger_card
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
 from crossner_cli.raw_text import RawSentences
-from crossner_cli.run_directory import (
-    Manifest,
-    RunDirectory,
-    Stage,
-    digest_path,
-    read_manifest,
-    write_atomically,
-    write_json,
-)
-from crossner_cli.starting import KnownWords, Start, check_start, find_start, start_tagger
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.start_from import Start, check_start, find_start
+from crossner_cli.starting import KnownWords, start_tagger
+from crossner_cli.storage import digest_path, write_atomically, write_json
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet, split_tag

@@ -1,0 +1,90 @@
+"""Digests, JSON records, and files that are there whole or not at all, whenever the power goes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from crossner_cli.errors import CrossNERError
+
+
+def digest_file(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digest_folder(folder: Path) -> str:
+    """SHA-256 over the names and digests of every file below a folder."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(os.fsencode(f"{path.relative_to(folder).as_posix()} {digest_file(path)}\n"))
+    return total.hexdigest()
+
+
+def digest_path(path: Path) -> str:
+    """SHA-256 of a file or a folder."""
+    return digest_folder(path) if path.is_dir() else digest_file(path)
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a JSON file that is either the old one or the new one, whenever the power goes."""
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    # File names may hold bytes that are not UTF-8; written with a backslash they are what JSON calls them.
+    write_atomically(path, text.encode("utf-8", "backslashreplace").decode())
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a JSON object that ``write_json`` wrote.
+
+    Raises:
+        CrossNERError: It cannot be read, or is no JSON object.
+    """
+    hint = "Move its folder away, or make it again with --force."
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CrossNERError(f"{path} cannot be read: {error}.", hint=hint) from None
+    if not isinstance(record, dict):
+        raise CrossNERError(f"{path} is broken: it holds no JSON object.", hint=hint)
+    return record
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file under another name, flush it to disk, rename."""
+    draft = path.with_name(f".{path.name}.draft")  # always the same, so that what a crash leaves is overwritten
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder's own entries, so that a rename survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_tree(folder: Path) -> None:
+    """Flush every file and folder below ``folder``, and itself."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            flush_folder(path)
+        else:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    flush_folder(folder)
