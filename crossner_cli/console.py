@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json as json_format
 import shutil
 import sys
 import time
@@ -16,6 +15,7 @@ from crossner_cli import figures
 from crossner_cli.blocks import Line, Table
 from crossner_cli.progress import Event, Notice, Progress, Work
 from crossner_cli.run_directory import Manifest
+from crossner_cli.storage import to_json
 from crossner_cli.tables import known_domain_tables, manifest_tables, method_details, method_tables
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def show_methods(names: Sequence[str] = (), *, json: bool = False) -> None:
 
 def print_json(record: dict[str, Any], stream: TextIO) -> None:
     """Write one JSON object on one line, in ASCII, so that any encoding of the stream will do."""
-    print(json_format.dumps(record), file=stream, flush=True)
+    print(to_json(record), file=stream, flush=True)
 
 
 def print_blocks(blocks: list[Line | Table], stream: TextIO) -> None:

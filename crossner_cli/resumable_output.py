@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from crossner_cli.run_directory import differences
 from crossner_cli.storage import flush_folder, write_json
 
 SECONDS_BETWEEN_RECORDS = 5.0
+PART = re.compile(r"\d{9,}\.\w+")  # as OutputFormat names parts
 
 
 class Output(Protocol):
@@ -245,7 +247,10 @@ def _number(name: str) -> int:
 
 def is_own_folder(folder: Path) -> bool:
     """Whether a folder holds nothing but what is written here, so that it may be replaced."""
-    return all(_number(path.name) or path.name == BRAT_CONFIGURATION for path in folder.iterdir())
+    return all(
+        path.is_file() and bool(PART.fullmatch(path.name) or path.name == BRAT_CONFIGURATION)
+        for path in folder.iterdir()
+    )
 
 
 def _remove(path: Path) -> None:

@@ -55,6 +55,19 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     return [f"{key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed]
 
 
+def _is_there(path: Path) -> bool:
+    """Whether something has this name, were it a link to nothing."""
+    return path.exists() or path.is_symlink()
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder; of a link to one the link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _holds_same(before: Manifest, after: Manifest) -> bool:
     return all(before.get(key) == after.get(key) for key in ("stage", "name", "options", "inputs", "outputs"))
 
@@ -214,7 +227,7 @@ class Stage:
                 manifest = before if _holds_same(before, manifest) else manifest
         write_json(self.draft / MANIFEST, manifest)
         self._move_in()
-        shutil.rmtree(self.replaced, ignore_errors=True)
+        _discard(self.replaced)
         self.finished = manifest
         return manifest
 
@@ -228,7 +241,7 @@ class Stage:
         """Make a draft that has its manifest the stage's folder."""
         # Until the manifest is there, the record lets the same command continue.
         (self.draft / DRAFT).unlink(missing_ok=True)
-        if self.folder.exists():
+        if _is_there(self.folder):
             self.folder.replace(self.replaced)
         self.draft.replace(self.folder)
         flush_folder(self.run.path)
@@ -272,13 +285,18 @@ class Stage:
         """Finish or undo the renames of ``finish`` that a crash cut short."""
         if (self.draft / MANIFEST).is_file():
             self._move_in()
-        elif self.replaced.exists() and not self.folder.exists():
+        elif _is_there(self.replaced) and not _is_there(self.folder):
             self.replaced.replace(self.folder)
-        shutil.rmtree(self.replaced, ignore_errors=True)
+        _discard(self.replaced)
 
     def _compare(self) -> None:
         """Tell a finished or interrupted stage of the same options and inputs from any other."""
         now = {"command": self.command, "options": self.options.record(), "inputs": self.inputs}
+        if _is_there(self.folder) and not self.run.has(self.name):
+            raise CrossNERError(
+                f"{self.folder} exists and is no finished stage (it has no {MANIFEST}).",
+                hint="Move it away, or give this stage another folder with --name.",
+            )
         if self.options.force:
             if self._is_forced_draft(now):
                 self.is_continued = True
@@ -292,11 +310,6 @@ class Stage:
         elif (self.draft / DRAFT).is_file() and self._may_continue(now):
             self.is_continued = True
             return
-        elif self.folder.exists():
-            raise CrossNERError(
-                f"{self.folder} exists and is no finished stage (it has no {MANIFEST}).",
-                hint="Move it away, or give this stage another folder with --name.",
-            )
         self._discard_draft()
         self.draft.mkdir(parents=True)
         write_json(self.draft / DRAFT, {**now, "forced": self.options.force})

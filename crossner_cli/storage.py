@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,25 @@ def digest_path(path: Path) -> str:
     return digest_folder(path) if path.is_dir() else digest_file(path)
 
 
+def to_json(record: Any, **form: Any) -> str:
+    """A record as JSON; numbers that JSON has not got, NaN and the infinities, are null."""
+    try:
+        return json.dumps(record, allow_nan=False, **form)
+    except ValueError:
+        return json.dumps(_finite(record), allow_nan=False, **form)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def write_json(path: Path, record: Any) -> None:
     """Write a JSON file that is either the old one or the new one, whenever the power goes."""
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    text = to_json(record, indent=1, ensure_ascii=False) + "\n"
     # File names may hold bytes that are not UTF-8; written with a backslash they are what JSON calls them.
     write_atomically(path, text.encode("utf-8", "backslashreplace").decode())
 

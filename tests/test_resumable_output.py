@@ -229,11 +229,27 @@ def test_a_folder_is_only_replaced_if_it_holds_tagged_documents(begin: Any, tmp_
     with pytest.raises(CrossNERError, match="holds other files"):
         finish(begin(output, format="brat", force=True))
     assert (output / "thesis.txt").read_text() == "mine"
+    (output / "thesis.txt").unlink()
+    (output / "2023").mkdir()
+    (output / "2023" / "thesis.doc").write_text("mine")
+    with pytest.raises(CrossNERError, match="holds other files"):
+        finish(begin(output, format="brat", force=True))
+    assert (output / "2023" / "thesis.doc").read_text() == "mine"
     (tmp_path / "file").write_text("")
     with pytest.raises(CrossNERError, match="is a file"):
         finish(begin(tmp_path / "file", format="brat"))
     with pytest.raises(CrossNERError, match="is a folder"):
         finish(begin(output, format="jsonl"))
+
+
+@pytest.mark.parametrize("name", ["1.txt", "000000001.txt"])
+def test_a_folder_of_what_is_to_be_tagged_is_never_replaced(begin: Any, tmp_path: Path, name: str) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / name).write_text("Anna met Peter.\n")
+    with pytest.raises(CrossNERError, match="holds files to tag"):
+        finish(begin(texts, format="brat", force=True, input=[texts / name]))
+    assert (texts / name).read_text() == "Anna met Peter.\n"
 
 
 def test_a_device_takes_what_can_be_written_as_it_goes(begin: Any) -> None:

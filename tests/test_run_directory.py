@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from safetensors.torch import save_file
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
 from crossner_cli.run_directory import RunDirectory, Stage, differences, read_manifest
-from crossner_cli.storage import digest_file, digest_folder, digest_path, write_json
+from crossner_cli.storage import digest_file, digest_folder, digest_path, to_json, write_json
 
 INPUTS = {"prepare-data": "abc"}
 
@@ -233,9 +234,20 @@ def test_force_ignores_a_record_that_is_broken(tmp_path):
 def test_a_folder_that_is_no_stage_is_not_taken(tmp_path):
     (tmp_path / "finetune").mkdir()
     (tmp_path / "finetune/diary.txt").write_text("dear diary")
-    with pytest.raises(CrossNERError, match="is no finished stage"):
-        open_stage(tmp_path)
+    for force in (False, True):
+        with pytest.raises(CrossNERError, match="is no finished stage"):
+            open_stage(tmp_path, force=force)
     assert files_of(tmp_path) == {".lock-finetune", "finetune/diary.txt"}
+
+
+def test_a_stage_folder_that_is_a_link_is_replaced_and_what_it_led_to_stays(tmp_path):
+    finish_stage(tmp_path / "elsewhere", "old")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/finetune").symlink_to(tmp_path / "elsewhere/finetune")
+    for text in ("new", "newer"):
+        finish_stage(tmp_path / "run", text, force=True)
+        assert_finished(tmp_path / "run", text)
+    assert_finished(tmp_path / "elsewhere", "old")
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", ".hidden", " ", "/etc", "a/", "../run2/finetune"])
@@ -380,3 +392,9 @@ def test_differences_are_told_for_each_key_once_and_only_where_they_are(before, 
         for key in before.keys() | after.keys()
         if before.get(key) != after.get(key)
     }
+
+
+def test_numbers_that_json_has_not_got_are_null():
+    record = {"a": [1.5, math.nan, (math.inf,)], "b": {"c": -math.inf}}
+    assert json.loads(to_json(record)) == {"a": [1.5, None, [None]], "b": {"c": None}}
+    assert to_json({"a": 1.5}, indent=1) == json.dumps({"a": 1.5}, indent=1)

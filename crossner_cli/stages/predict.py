@@ -238,6 +238,8 @@ def _check_output(output: Path, options: Predict, *, wants_folder: bool) -> None
                             if kind == "file" else "Name a folder.")  # fmt: skip
     if output.is_file() and any(path.is_file() and path.samefile(output) for path in options.input):
         raise CrossNERError(f"--output {output} is one of the files to tag.", hint="Name another --output.")
+    if output.is_dir() and any(output.resolve() in path.resolve().parents for path in options.input):
+        raise CrossNERError(f"--output {output} holds files to tag.", hint="Name another --output.")
     if output.is_dir() and not is_own_folder(output):
         raise CrossNERError(f"{output} holds other files than tagged documents.", hint="Name another --output.")
     if not options.force and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
