@@ -141,7 +141,7 @@ class Checkpoints:
         """Load the last checkpoint into model (buffers too), optimiser and random generators; None where there is none.
 
         Raises:
-            CrossNERError: It was made by another number of processes.
+            CrossNERError: It was made by another number of processes, or is damaged.
         """
         found = self._found()
         if not found:
@@ -153,6 +153,17 @@ class Checkpoints:
                 f"{folder} was written by another number of processes than the present {engine.world}.",
                 hint="Continue with as many processes as before, or start again with --force.",
             )
+        try:
+            return self._load(folder, mine, model, optimiser, engine)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise CrossNERError(
+                f"The checkpoint {folder} cannot be read: {type(error).__name__}: {error}.",
+                hint="Start the stage again with --force.",
+            ) from None
+
+    def _load(
+        self, folder: Path, mine: Path, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
+    ) -> tuple[TrainingState, Weights | None]:
         record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         scaler = record.pop("scaler")
         if scaler and engine.accelerator.scaler:

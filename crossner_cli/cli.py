@@ -185,7 +185,8 @@ def silence_broken_stdout() -> None:
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an allocator gave up; told by words, since PyTorch has one class a device and none for the CPU."""
     return isinstance(error, MemoryError) or any(
-        words in str(error) for words in ("out of memory", "can't allocate memory", "not enough memory")
+        words in str(error).lower()
+        for words in ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run_directory import Manifest, RunDirectory
+from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory
+from crossner_cli.storage import digest_file
 from crossner_cli.tags import TagSet
 
 SPLITS = ("train", "dev", "test")
@@ -60,12 +61,14 @@ class PreparedDomain:
         role: ``source`` or ``target``.
         folder: Where its JSONL files are.
         types: Its entity types.
+        digests: SHA-256 of its files by their names, as the manifest has them; empty where nothing is to be checked.
     """
 
     name: str
     role: str
     folder: Path
     types: tuple[str, ...]
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, split: str) -> bool:
         """Whether the domain has this split."""
@@ -75,11 +78,17 @@ class PreparedDomain:
         """Read a split.
 
         Raises:
-            CrossNERError: The domain does not have it.
+            CrossNERError: The domain does not have it, or its file is not the one that the manifest tells of.
         """
         if not self.has(split):
             raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
-        return list(read_sentences(self.folder / f"{split}.jsonl", self.name))
+        path = self.folder / f"{split}.jsonl"
+        if self.digests.get(path.name, wanted := digest_file(path)) != wanted:
+            raise CrossNERError(
+                f"{path} is not the file that its manifest tells of: it was changed or cut.",
+                hint="Copy the run again, or prepare the data again with --force.",
+            )
+        return list(read_sentences(path, self.name))
 
     def _way_out(self, split: str) -> str:
         """What helps where a split is missing: only what is there can stand in for it."""
@@ -110,6 +119,12 @@ class PreparedDomain:
         return words
 
 
+def _digests(manifest: Manifest, beginning: str) -> dict[str, str]:
+    """Digests of the files below a folder of a stage, by their names there."""
+    outputs = manifest.get("outputs", {}).items()
+    return {name.removeprefix(beginning): digest for name, digest in outputs if name.startswith(beginning)}
+
+
 @dataclass(frozen=True)
 class PreparedData:
     """What ``prepare-data`` left in a run.
@@ -138,11 +153,20 @@ class PreparedData:
                 f"{folder} was made by {manifest['stage']}, not by prepare-data.",
                 hint="Rename that folder and prepare the data again.",
             )
-        domains = {
-            role: PreparedDomain(record["name"], role, folder / role, tuple(record["types"]))
-            for role, record in manifest["result"]["domains"].items()
-        }
-        return cls(folder, run.digest("prepare-data"), domains, manifest["options"]["scheme"])
+        try:
+            domains = {
+                role: PreparedDomain(
+                    record["name"], role, folder / role, tuple(record["types"]), _digests(manifest, f"{role}/")
+                )
+                for role, record in manifest["result"]["domains"].items()
+            }
+            scheme = manifest["options"]["scheme"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CrossNERError(
+                f"{folder / MANIFEST} does not tell the domains of the run: {error!r}.",
+                hint="Copy the run again, or prepare the data again with --force.",
+            ) from None
+        return cls(folder, run.digest("prepare-data"), domains, scheme)
 
     def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
         """The source or the target.

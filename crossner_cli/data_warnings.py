@@ -14,6 +14,7 @@ from crossner_cli.text import find_words
 
 # Share of words above which it is no matter of single abbreviations: data sets of the field have up to 0.6 %.
 CUT_OTHERWISE = 0.02
+FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
 
 
 def data_warnings(
@@ -89,6 +90,13 @@ def _domain_warnings(
         found.append(f"The {who}: {repeated} of {len(splits['test'])} test sentences are in train, word for word.")
     if statistics["dev_is_test"]:
         found.append(f"The {who}: dev equals test, so scores on test are of sentences that chose the epoch.")
+    if not labelled.types:
+        found.append(f"The {who} has no entity: every tag is O, and nothing can be learnt from it.")
+    folded = Counter(name.casefold() for name in labelled.types)
+    for alike in (
+        [name for name in labelled.types if name.casefold() == key] for key, count in folded.items() if count > 1
+    ):
+        found.append(f"The {who}: {' and '.join(alike)} differ by case only: {len(alike)} types.")
     if "train" in splits:
         untrained = set(labelled.types) - set(statistics["splits"]["train"]["entities"])
         if untrained:
@@ -96,10 +104,27 @@ def _domain_warnings(
     return found
 
 
+def _leak_warnings(labelled: Mapping[str, LabelledDomain]) -> list[str]:
+    """Sentences that a tagger of the source is trained on and one of the target is scored on."""
+    seen = {sentence.words for sentence in labelled["source"].splits.get("train", [])}
+    found = []
+    for split in ("dev", "test"):
+        sentences = labelled["target"].splits.get(split, [])
+        repeated = sum(len(sentence.words) >= FEWEST_WORDS and sentence.words in seen for sentence in sentences)
+        if repeated:
+            found.append(
+                f"{repeated} of {len(sentences)} {split} sentences of the target are in the source's train, word for"
+                f" word (those of at least {FEWEST_WORDS} words are looked for)."
+            )
+    return found
+
+
 def _pair_warnings(domains: Mapping[str, Domain], labelled: Mapping[str, LabelledDomain]) -> list[str]:
     found = []
     if domains["source"].files == domains["target"].files:
         found.append(f"Source and target are the same data, {domains['source'].name!r}.")
+    else:
+        found += _leak_warnings(labelled)
     folded = {name.casefold(): name for name in labelled["source"].types}
     for name in labelled["target"].types:
         other = folded.get(name.casefold(), name)

@@ -104,7 +104,7 @@ def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) 
 
 
 def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) -> Iterator[Document]:
-    previous = skipped = 0
+    previous, skipped = 0, repairs.counts[BAD_LINE]  # those of files before this one
     for number, record in parse_records(stream, name, repairs, hint=JSONL_HINT):
         # What is between two objects are blank lines, or bad ones that were skipped.
         for _ in range(number - previous - 1 - (repairs.counts[BAD_LINE] - skipped)):

@@ -225,7 +225,8 @@ def default_threads() -> int:
     ``OMP_NUM_THREADS`` is a person's wish only without a launcher: torchrun sets it to 1 by itself.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    told = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    processes = int(told) if told.isdecimal() and int(told) else 1
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if processes == 1 and wanted.isdecimal() and int(wanted):
         return int(wanted)

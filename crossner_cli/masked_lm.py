@@ -239,8 +239,17 @@ def held_out_loss(
 
 
 def perplexity(mean_cross_entropy: float) -> float:
-    """Perplexity of a mean cross-entropy in nats; infinite where it exceeds every float."""
-    return math.exp(mean_cross_entropy) if mean_cross_entropy < 700 else math.inf
+    """Perplexity of a mean cross-entropy in nats.
+
+    Raises:
+        CrossNERError: It exceeds every float.
+    """
+    if not mean_cross_entropy < 700:
+        raise CrossNERError(
+            f"The cross-entropy of the held-out text is {mean_cross_entropy:g} nats: the model has diverged.",
+            hint="Lower --learning-rate, or start from other weights.",
+        )
+    return math.exp(mean_cross_entropy)
 
 
 def _mask_by_number(

@@ -84,11 +84,13 @@ class Found:
         models: Evaluated models, in the order of the runs.
         taggers: Every training stage, with the name of its run and its target.
         notes: What a reader should know: what is missing, unfinished or does not fit together.
+        sizes: Where sentences of a target and split are first met in each number, with that of their words.
     """
 
     models: list[Measured] = field(default_factory=list)
     taggers: list[tuple[str, str, Making]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    sizes: dict[tuple[str, str], dict[tuple[int, int], Path]] = field(default_factory=dict)
 
 
 def read_runs(paths: Sequence[Path]) -> Found:
@@ -102,16 +104,27 @@ def read_runs(paths: Sequence[Path]) -> Found:
     stages = _Stages([run_of(place) for place in places])
     for place in places:
         _read_run(place, stages, found)
+    for (target, split), sets in found.sizes.items():
+        if len(sets) > 1:
+            told = "; ".join(f"{sentences:,} of {words:,} words in {run}" for (sentences, words), run in sets.items())
+            found.notes.append(
+                f"{target} {split} is not the same everywhere, so scores are not to be compared: {told}."
+            )
     return found
 
 
 def places_of(paths: Sequence[Path]) -> list[Path]:
-    """The run directories and evaluate stages that paths stand for.
+    """The run directories and evaluate stages that paths stand for, each once, by whatever path.
 
     Raises:
         CrossNERError: A path is neither, and no folder of run directories.
     """
-    return list(dict.fromkeys(place for path in paths for place in _expand(path)))
+    named: dict[Path, Path] = {}
+    for path in paths:
+        for place in _expand(path):
+            named.setdefault(place.resolve(), place)
+    # A stage of a run that is there as a whole is part of it.
+    return [place for found, place in named.items() if found.parent not in named or not _is_stage(place)]
 
 
 def run_of(place: Path) -> Path:
@@ -135,6 +148,10 @@ def _expand(path: Path) -> list[Path]:
             hint="Give run directories, a folder of them, or folders of evaluate stages.",
         )
     return inside
+
+
+def _is_stage(path: Path) -> bool:
+    return (path / MANIFEST).is_file()
 
 
 def _is_run(path: Path) -> bool:
@@ -257,6 +274,8 @@ def _read_run(place: Path, stages: _Stages, found: Found) -> None:
     evaluations = find_evaluations(place)
     for evaluation in evaluations:
         result = evaluation.result
+        size = (result.get("sentences") or 0, result.get("words") or 0)
+        found.sizes.setdefault((result["domain"], result.get("split") or ""), {}).setdefault(size, evaluation.folder)
         unknown = []
         for model in evaluation.models():
             making = stages.of_model(model.label, model.tagger)

@@ -31,7 +31,12 @@ class Compute(Command):
         "auto", "Number format; auto takes bf16 where the device has it in hardware.", panel=DEVICE
     )
     threads: int | None = option(
-        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, panel=DEVICE, counts=False
+        None,
+        "CPU threads; default: OMP_NUM_THREADS, else all cores.",
+        minimum=1,
+        maximum=1024,
+        panel=DEVICE,
+        counts=False,
     )
     seed: int = option(1, "Seed of every random choice.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
 
@@ -172,7 +177,7 @@ class Dapt(Compute):
 class Optimisation(Compute):
     """How a tagger is trained."""
 
-    method: str = option("linear", "Tagging method: a file name in crossner_cli/methods.")
+    method: str = option("linear", "Tagging method: one of those that crossner methods lists.")
     encoder: str = option("minilm", "Encoder: a Hugging Face name, a folder, or minilm.", paper="bert-base-cased")
     start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
     embeddings: str | None = option(

@@ -7,6 +7,8 @@ repaired is counted. Tags keep the scheme of their file; ``crossner_cli.labelled
 from __future__ import annotations
 
 import json
+import math
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +33,8 @@ DOCSTART = "-DOCSTART-"
 NO_WORD = "\ufffd"
 # str.strip() would take U+00A0 and U+0085 too, which are words in published data.
 BLANK = " \t"
+# Unicode categories of control characters, line and paragraph separators, and halves of a character.
+STEERING = ("Cc", "Zl", "Zp", "Cs")
 EXAMPLES = 5
 
 BYTE_ORDER_MARK_REMOVED = "byte-order mark removed"
@@ -255,11 +259,14 @@ def _hint_on_columns(text: str) -> str:
 
 
 def _is_tag(text: str) -> bool:
+    """Whether a text is a tag whose type neither breaks lines and columns, steers a terminal nor ends in spaces."""
     try:
-        split_tag(text)
+        _, entity_type = split_tag(text)
     except ValueError:
         return False
-    return True
+    if entity_type.strip() != entity_type:
+        return False
+    return entity_type.isprintable() or not any(unicodedata.category(each) in STEERING for each in entity_type)
 
 
 def _whole_word(word: str, place: str, repairs: Repairs) -> str:
@@ -293,7 +300,7 @@ def parse_records(
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line, parse_constant=_refuse_number, parse_float=_finite_number)
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
             problem = BadLine(f"{name}:{number}: found {_shown(line)}, which is no JSON ({reason}).", hint=hint)
@@ -304,6 +311,15 @@ def parse_records(
             continue
         problem = BadLine(f"{name}:{number}: found {_shown(line)}, expected a JSON object.", hint=hint)
         repairs.refuse(problem, f"{name}:{number}")
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"{text} is no number that JSON has")
+
+
+def _finite_number(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse_number(text)
 
 
 def parse_jsonl(

@@ -50,7 +50,9 @@ def write_report(folder: Path, record: Manifest, curves: Curves | None, inside: 
             [seed if name == "seed" else f1 if name == "f1" else model[name] for name in COLUMNS]
             for model in result["models"] for seed, f1 in model["seeds"].items()
         ])  # fmt: skip
-        (draft / TEXT).write_text(to_markdown(report_tables(record, is_short=False), level=3), encoding="utf-8")
+        (draft / TEXT).write_text(
+            to_markdown(report_tables(record, is_short=False), level=3), "utf-8", "backslashreplace"
+        )
         write_json(draft / REPORT, record)
 
 
@@ -60,6 +62,6 @@ def _curve_rows(curves: Curves) -> list[list[Any]]:
 
 
 def _write_rows(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerows([columns, *rows])

@@ -110,6 +110,19 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
     )
 
 
+def check_unchanged(start: Start, run: RunDirectory, options: Optimisation, *, wanted_by: str) -> None:
+    """Refuse a start that was made again since its digest was taken: seeds would begin with different weights.
+
+    Raises:
+        CrossNERError: It was.
+    """
+    if start.folder is not None and find_start(run, options, wanted_by=wanted_by).digest != start.digest:
+        raise CrossNERError(
+            f"{wanted_by}: the start {start.name!r} was made again while this stage trained.",
+            hint="Train it again with --force once the start is finished.",
+        )
+
+
 def _reads_transformer(options: Optimisation | Dapt) -> bool:
     """Whether weights come from ``--encoder``: not where words alone are read, and then it need not be there."""
     if isinstance(options, Dapt):

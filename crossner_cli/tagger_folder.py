@@ -66,11 +66,14 @@ def read_tag_set(folder: Path) -> TagSet:
     """
     record = read_description(folder)["tag_set"]
     try:
-        return TagSet.from_json(record)
+        found = TagSet.from_json(record)
     except (KeyError, TypeError, AttributeError) as error:
         raise CrossNERError(
             f"{folder / DESCRIPTION} holds no tag set: {error!r}.", hint="Train the tagger again."
         ) from None
+    if not found.domains:
+        raise CrossNERError(f"{folder / DESCRIPTION} holds a tag set of no domain.", hint="Train the tagger again.")
+    return found
 
 
 def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:

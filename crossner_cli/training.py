@@ -28,6 +28,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.progress import Notice, Progress
 from crossner_cli.subwords import Batch, EncodedSentence, SubwordReader
 
+DIVERGED = "Lower --learning-rate or --head-learning-rate, lengthen --warmup, or use --precision fp32."
 # Sentences of about one length are batched together, out of this many shuffled batches at a time.
 POOLED_BATCHES = 50
 # Lengths are blurred by this many over the number of sentences, at most by a quarter.
@@ -343,9 +344,19 @@ class _Loop:
         if not all(math.isfinite(value) for value in losses.values()):
             raise CrossNERError(
                 f"The loss of {self.task} is {losses} at update {self.state.step}.",
-                hint="Lower --learning-rate, lengthen --warmup, or use --precision fp32.",
+                hint=DIVERGED,
             )
         return losses
+
+    def _check_weights(self) -> None:
+        """Refuse weights that the last update has made no numbers: losses are those of before it."""
+        broken = [name for name, value in self.plain_model.named_parameters() if not value.isfinite().all()]
+        if broken:
+            raise CrossNERError(
+                f"{self.task}: the weights are no numbers any more after update {self.state.step} ({broken[0]}"
+                + (f" and {len(broken) - 1} others)." if broken[1:] else ")."),
+                hint=DIVERGED,
+            )
 
     def _progress(self) -> Progress:
         values = {"epoch": float(self.state.epoch + 1)}
@@ -360,6 +371,7 @@ class _Loop:
     def _end_epoch(self) -> Progress:
         """Score, remember the best weights, write the history."""
         losses = self._mean_losses()
+        self._check_weights()
         scores = self.score() if self.score else {}
         score = next(iter(scores.values()), None)
         state = self.state

@@ -391,7 +391,9 @@ def test_no_held_out_block_is_told(headless, tmp_path):
 def test_perplexity_is_the_exponential_and_never_overflows():
     assert perplexity(0.0) == 1.0
     assert perplexity(math.log(50)) == pytest.approx(50)
-    assert perplexity(1e6) == math.inf
+    for diverged in (1e6, math.inf, math.nan):
+        with pytest.raises(CrossNERError, match="the model has diverged"):
+            perplexity(diverged)
 
 
 def test_minilm_gets_a_head_and_keeps_its_encoder(tmp_path):

@@ -297,6 +297,15 @@ def test_bad_lines_are_left_out_and_counted_where_asked(predicted, input_format,
     assert result["repairs"] == {"bad line skipped": len(bad)}
 
 
+def test_blank_lines_behind_a_bad_line_of_an_earlier_file_stay_documents(folder, engine, tmp_path):
+    first, second, output = (tmp_path / name for name in ("first.jsonl", "second.jsonl", "out.jsonl"))
+    first.write_text('{"text": "a"}\nbad\n{"text": "b"}\n')
+    second.write_text('{"text": "c"}\n\n{"text": "d"}\n')
+    options = Predict(model=str(folder), input=[first, second], output=output, skip_bad_lines=True)
+    exhaust(predict(RunDirectory(tmp_path), options, engine))
+    assert [json.loads(line)["text"] for line in output.read_text().splitlines()] == ["a", "b", "c", "", "d"]
+
+
 def test_the_places_of_bad_lines_are_told(folder, engine, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n' + "bad\n" * 7)

@@ -362,6 +362,23 @@ def test_warnings_are_given_as_notices_and_kept(run, folders):
     assert set(warnings) <= {event.text for event in events if isinstance(event, Notice)}
 
 
+def test_target_sentences_that_the_source_is_trained_on_are_a_warning(run, folders):
+    sentence = "\n".join(f"{word}\tO" for word in ["It", "rained", "in", "Rome", "today"]) + "\n"
+    for folder, file in (("source", "train.txt"), ("target", "test.txt")):
+        (Path(folders[folder]) / file).write_text(f"{sentence}\nw1\tB-dish\n")
+    warnings = prepare(run, **folders)["result"]["warnings"]
+    assert any(text.startswith("1 of 2 test sentences of the target are in the source's train") for text in warnings)
+
+
+def test_types_that_differ_by_case_in_one_data_set_and_data_without_an_entity_are_warnings(run, folders):
+    (Path(folders["target"]) / "train.txt").write_text("a\tB-dish\nb\tB-Dish\n")
+    for path in Path(folders["source"]).iterdir():
+        path.write_text("Rome\tO\n")
+    warnings = prepare(run, **folders)["result"]["warnings"]
+    assert "The target 'food': dish and Dish differ by case only: 2 types." in warnings
+    assert "The source 'news' has no entity: every tag is O, and nothing can be learnt from it." in warnings
+
+
 def test_a_file_called_as_a_split_that_is_not_read_is_a_warning(run, folders):
     for name in ("dev.csv", "Valid.txt.gz", "test.log", "notes.md"):
         (Path(folders["target"]) / name).write_text("x,B-dish\n")

@@ -127,6 +127,27 @@ def test_what_is_unfinished_missing_or_of_another_encoder_is_told(tmp_path: Path
     assert "of several encoders stand side by side: bert-base-cased, minilm" in notes
 
 
+def test_a_run_that_is_named_twice_counts_once_by_whatever_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run", {"linear": tags(0.3, 1)})
+    (tmp_path / "link").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    for names in (("run", "link"), ("run", "run/evaluate"), ("run/evaluate", "link"), (run, "run", "link/evaluate")):
+        assert len(go(*map(Path, names))["models"]) == 1, names
+
+
+def test_test_sentences_that_are_not_as_many_everywhere_are_told(tmp_path: Path) -> None:
+    one, other = (make_run(tmp_path / name, {"linear": tags(0.3, 1)}) for name in ("one", "other"))
+    assert "not the same everywhere" not in "\n".join(go(one, other)["notes"])
+    manifest = other / "evaluate" / "manifest.json"
+    record = json.loads(manifest.read_text())
+    record["result"]["sentences"] = 7
+    manifest.write_text(json.dumps(record))
+    (note,) = [note for note in go(one, other)["notes"] if "not the same everywhere" in note]
+    assert note.startswith("music test is not the same everywhere") and "; 7 of " in note
+
+
 def test_lines_of_a_curve_that_is_not_drawn_are_told(tmp_path: Path) -> None:
     make_run(tmp_path / "run", {"linear": tags(0.3, 1)})
     assert "--series encoder is not read" in "\n".join(go(tmp_path / "run", series="encoder")["notes"])

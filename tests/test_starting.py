@@ -20,7 +20,7 @@ from crossner_cli.methods import Tagger, find_method, method_names
 from crossner_cli.options import Dapt, Finetune, PrepareData
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages.tagger_training import seeds_note
-from crossner_cli.start_from import Start, find_start
+from crossner_cli.start_from import Start, check_unchanged, find_start
 from crossner_cli.starting import Carried, KnownWords, encoder_of, start_tagger
 from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.tagger_folder import save_tagger
@@ -357,6 +357,18 @@ def test_the_digest_of_a_start_follows_its_files(run, tmp_path, tiny_encoder_fol
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-6}))
     assert find_start(run, options, wanted_by="finetune").digest != before.digest
+
+
+def test_a_start_that_is_made_again_between_two_seeds_is_refused(run, tiny_encoder_folder):
+    stage = {1: make_tagger(tiny_encoder_folder, "linear", OLD)}
+    save_stage(run, "source", stage, [50.0])
+    options = options_for(tiny_encoder_folder, start_from="source")
+    start = find_start(run, options, wanted_by="finetune")
+    check_unchanged(start, run, options, wanted_by="finetune")
+    manifest = run.folder("source") / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("50.0", "51.0"))
+    with pytest.raises(CrossNERError, match="'source' was made again while this stage trained"):
+        check_unchanged(start, run, options, wanted_by="finetune")
 
 
 def test_a_started_tagger_is_ready_to_be_trained(tiny_encoder_folder, run, engine):

@@ -22,7 +22,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.labelled_domain import read_domain
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
-from crossner_cli.tagger_folder import is_tagger_folder, load_tagger, read_description, save_tagger
+from crossner_cli.tagger_folder import is_tagger_folder, load_tagger, read_description, read_tag_set, save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet, illegal_positions, to_spans
 
@@ -237,6 +237,13 @@ def test_parts_that_do_not_belong_together_are_a_known_problem(saved, engine, ch
     (folder / "tagger.json").write_text(json.dumps({**description, **changes}))
     with pytest.raises(CrossNERError, match=problem):
         load_tagger(folder, engine)
+
+
+def test_a_tag_set_of_no_domain_is_a_known_problem(saved, tmp_path):
+    record = {"method": "linear", "hyperparameters": {}, "tag_set": {"domains": {}, "scheme": "bio"}}
+    (tmp_path / "tagger.json").write_text(json.dumps(record))
+    with pytest.raises(CrossNERError, match="holds a tag set of no domain"):
+        read_tag_set(tmp_path)
 
 
 def test_a_folder_with_a_part_missing_or_cut_is_a_known_problem(saved, engine, tmp_path):

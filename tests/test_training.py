@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import signal
 import subprocess
@@ -247,11 +248,31 @@ def test_a_loss_that_is_no_number_is_a_known_problem(engine: Engine) -> None:
     assert "--learning-rate" in problem.value.hint
 
 
+def test_weights_that_the_last_update_made_no_numbers_are_never_kept(engine: Engine) -> None:
+    model = Regression()
+    with pytest.raises(
+        CrossNERError, match=r"no numbers any more after update 1 \(layer.weight and 1 others\)"
+    ) as problem:
+        exhaust(fit(model, [ParameterGroup(list(model.parameters()), math.inf, 0.0)], [NumberStream(4, 4)],
+                    Plan(epochs=1, schedule="constant"), engine))  # fmt: skip
+    assert "--learning-rate" in problem.value.hint
+
+
 def test_no_sentences_are_a_known_problem(engine: Engine) -> None:
     with pytest.raises(CrossNERError, match="nothing to train on"):
         model = Regression()
         exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.1, 0.0)], [NumberStream(0, 4)], Plan(epochs=1),
                     engine))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["state.json", "optimiser.safetensors", "model.safetensors"])
+def test_a_damaged_checkpoint_is_a_known_problem(engine: Engine, tmp_path: Path, name: str) -> None:
+    train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2, stop_after=4)
+    path = tmp_path / "c" / "step-2" / name
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(CrossNERError, match="step-2 cannot be read") as problem:
+        train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)
+    assert "--force" in problem.value.hint
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -67,9 +68,25 @@ def test_a_zero_resource_run_opens_nothing_of_the_target_but_the_test_sentences(
     assert scored["unknown_types"] == ["artist"], "only types that map are found"
 
 
+def rewrite(run, path, text):
+    """Other sentences in a file of prepared data, of which the manifest knows."""
+    path.write_text(text)
+    manifest = run / "prepare-data" / "manifest.json"
+    record = json.loads(manifest.read_text())
+    record["outputs"][path.relative_to(manifest.parent).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(record))
+
+
+def test_prepared_data_that_were_changed_or_cut_are_refused(run):
+    train = run / "prepare-data" / "target" / "train.jsonl"
+    train.write_text("".join(train.read_text().splitlines(keepends=True)[:1]))
+    said = refused("finetune", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
+    assert "train.jsonl is not the file that its manifest tells of" in said and "--force" in said
+
+
 def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing(run):
     dev = run / "prepare-data" / "target" / "dev.jsonl"
-    dev.write_text(dev.read_text().replace("B-LOC", "B-city"))
+    rewrite(run, dev, dev.read_text().replace("B-LOC", "B-city"))
     train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
     said = " ".join(crossner(*train, "--select-on", "target", "--name", "target").stderr.split())
     assert "No type of the target's dev sentences (artist, city) is one of this tagger's (" in said
@@ -80,7 +97,7 @@ def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing
 
 def test_dev_sentences_without_an_entity_are_told_to_choose_nothing(run):
     dev = run / "prepare-data" / "target" / "dev.jsonl"
-    dev.write_text(re.sub('"B-[A-Za-z]+"', '"O"', dev.read_text()))
+    rewrite(run, dev, re.sub('"B-[A-Za-z]+"', '"O"', dev.read_text()))
     train = ("finetune", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
     said = " ".join(crossner(*train).stderr.split())
     assert "The target's dev sentences hold no entity: every epoch scores 0 there, and the first one is kept" in said

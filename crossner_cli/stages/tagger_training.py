@@ -49,7 +49,7 @@ from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
 from crossner_cli.raw_text import RawSentences
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
-from crossner_cli.start_from import Start, check_start, find_start
+from crossner_cli.start_from import Start, check_start, check_unchanged, find_start
 from crossner_cli.starting import KnownWords, start_tagger
 from crossner_cli.storage import digest_path, write_atomically, write_json
 from crossner_cli.tagger_folder import save_tagger
@@ -233,6 +233,7 @@ def _train_seed(
         yield Notice(f"{task}: finished before the interruption.")
         return record
     tagger, carried = start_tagger(start, options, data.tag_set, seed, engine, known)
+    check_unchanged(start, stage.run, options, wanted_by=stage.command)
     yield Notice(f"{task}: {carried.describe()}")
     encoder = tagger.encoder
     if data.tasks:
