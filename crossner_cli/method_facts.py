@@ -17,10 +17,11 @@ from crossner_cli.encoders import FixedEncoder
 from crossner_cli.methods import Tagger, find_method, method_names, read_settings
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
-from crossner_cli.word_reader import Vocabulary
+from crossner_cli.word_reader import Vocabulary, WordInputs
 
-# Sizes are told for these: the width of minilm and the tags of the ai domain.
+# Sizes are told for these: the width of minilm or of the vectors of words, and the tags of the ai domain.
 WIDTH, TYPES = 384, 14
+WORD_WIDTH = WordInputs.word_size + WordInputs.character_size
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class MethodFacts:
         differs: What is not as published.
         reads: ``subwords`` of a transformer, ``words`` (static vectors, characters, and a transformer if set), or
             subwords of an ``encoder-decoder``.
-        parameters: Above an encoder of width 384, for 14 entity types.
+        parameters: Above an encoder of width 384, or vectors of words of width 150, for 14 entity types.
         settings: Name and default of each ``--set``.
         values: What each setting takes, as ``shared | domain``.
         meaning: What each setting means.
@@ -64,7 +65,7 @@ def _describe(name: str, method: type[Tagger]) -> MethodFacts:
     text = sys.modules[method.__module__].__doc__ or ""
     hyper = read_settings(method, [])
     tag_set = TagSet({"": tuple(f"type{number}" for number in range(TYPES))})
-    tagger = method(_Width(WIDTH), tag_set, hyper)
+    tagger = method(_Width(WORD_WIDTH if method.reads == "words" else WIDTH), tag_set, hyper)
     parameters = sum(value.numel() for value in tagger.parameters())
     return MethodFacts(
         name, " ".join(text.partition("\n\n")[0].split()), _paragraph(text, "Paper"), _paragraph(text, "Differs"),

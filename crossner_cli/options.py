@@ -141,7 +141,9 @@ class Dapt(Compute):
     masking: Literal["token", "span", "entity"] = option(
         "span", "Mask single subwords, move them together into spans, or mask listed names whole."
     )
-    mask_rate: float = option(0.15, "Share of subwords chosen.", minimum=0.01, maximum=0.9, paper=0.15)
+    mask_rate: float = option(
+        0.15, "Share of subwords chosen; 0.2 in the paper's code.", minimum=0.01, maximum=0.9, paper=0.15
+    )
     epochs: int = option(5, "Passes over the corpus.", minimum=1, paper=15)
     max_steps: int | None = option(None, "Stop after this many updates.", minimum=1)
     block_size: int = option(

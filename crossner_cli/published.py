@@ -21,10 +21,12 @@ RELABELLED = ("politics", "science", "music", "literature", "ai")
 # Our method for what papers call theirs, and our commands for the regimes they name: the first that is found counts.
 METHODS = (
     (r"(BERT|DAPT)[ -]tagger", "linear"), (r"(BERT|DAPT)-CRF", "crf"), ("LANER", "laner"), ("BARTNER", "bartner"),
-    (r".*MoEE", "moee"), (r".*w/ MTL", "mtl"), (r"(Bi)?LSTM-CRF|BILSTM|STM-TARGET", "bilstm-crf"), ("Coach", "coach"),
+    (r".*MoEE", "moee"), (r".*w/ MTL", "mtl"), (r"(Bi)?LSTM-CRF|Flair", "bilstm-crf"), ("Coach", "coach"),
     ("Concept Tagger", "concept-tagger"), ("Robust Sequence Tagger", "robust-tagger"),
     (r"Multi-Cell LSTM|MULTI-CELL LSTM|OURS", "multi-cell-lstm"),
-    (r"Cross-domain LM|Ours|FINAL|Jia et al", "cross-domain-lm"), (r"MULTI-?TASK|DANN", "multi-task-lstm"),
+    (r"MULTI-?TASK(?!\(NER\+LM\))|DANN|BILSTM-BASED|STACKED BILSTMS|HIDDEN EXPANSION", "multi-task-lstm"),
+    # One BiLSTM, alone or with language models, is what this method is without its generator.
+    (r"Cross-domain LM|Ours|FINAL|Jia et al|MULTITASK|STM|CO-|MIX-DATA|FINETUNE|SELF-TRAIN|BILSTM", "cross-domain-lm"),
 )  # fmt: skip
 REGIMES = (
     (r"directly fine-tune|in-domain training only", "finetune"),

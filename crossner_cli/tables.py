@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crossner_cli.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")
-SIZED_FOR = "above an encoder of width 384 for 14 types"
+SIZED_FOR = "above an encoder of width 384, or words of width 150, for 14 types"
 
 
 def manifest_tables(manifest: Manifest) -> list[Block]:

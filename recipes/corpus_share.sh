@@ -3,6 +3,7 @@
 # Source: Liu et al. (2021), the figure of corpus shares: music, integrated corpus. Measured: recipes/README.md
 # Needs: CORPUS, raw text of the target domain; CROSSNER_MIRROR or a network for the data sets;
 # pip install 'crossner[plots]' for the figure. CORPUS_LEVEL=integrated needs ENTITIES, a list of names.
+# Differs: crossner's defaults, as in crossner_table2.sh.
 set -euo pipefail
 TARGET=${TARGET:-music}
 SOURCE=${SOURCE:-conll2003}

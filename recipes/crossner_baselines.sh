@@ -5,7 +5,8 @@
 # Needs: CROSSNER_MIRROR or a network for the data sets; EMBEDDINGS, a file of static vectors (GloVe 6B, 300 values, is
 # the paper's), or corpus together with CORPUS, raw text to train them on. NGRAM_EMBEDDINGS: charNgram.txt, if there is
 # one; without, the vectors of n-grams are learnt.
-# Differs: the rate of Coach is that of all methods here, 5e-3 falling to 0 in EPOCHS; the paper's is 1e-4, constant. The
+# Differs: the rate is that of all methods of words here, 5e-3 falling to 0 in EPOCHS; the paper's are 1e-3 for
+# BiLSTM-CRF and 1e-4 for Coach, constant. The
 # settings of its two last rows are not told, nor whether the encoder of the multi-cell LSTM was trained.
 set -euo pipefail
 TARGET=${TARGET:-ai}

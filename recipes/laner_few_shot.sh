@@ -2,6 +2,7 @@
 # LANER beside its ablation without labels by the number of target sentences.
 # Source: Hu et al. (2022), the data-size figure: ai, 10 to 100 sentences. Measured test F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; pip install 'crossner[plots]' for the figure.
+# Differs: crossner's defaults, as in laner_tables.sh.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}

@@ -2,6 +2,7 @@
 # LANER by the size of its label embeddings, d2.
 # Source: Hu et al. (2022), the label-size figure: ai, 10 to 1000. Measured test F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; pip install 'crossner[plots]' for the figure.
+# Differs: crossner's defaults, as in laner_tables.sh.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}

@@ -3,7 +3,8 @@
 # Source: Jia, Liang and Zhang (2019), table 3; Jia and Zhang (2020), tables 2 and 5. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets. EMBEDDINGS: a file of static vectors (GloVe 100, or PubMed 200 for
 # BioNLP, are the papers'); without, vectors are learnt with the tagger. INPUTS=transformer adds ENCODER, frozen.
-# Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs. One weight of the target's labels in all
+# Differs: crossner's optimiser and epochs; the papers' are SGD, 100 epochs, batches of 10 (the first paper's: 30). The
+# first paper's source is CoNLL-2003 (SOURCE=conll2003), that of the second and here BioNLP13PC. One weight of the target's labels in all
 # systems of several tasks, that of the second paper (BioNLP; 1 for Broad Twitter); the first one's is 2. CORPUS and
 # SOURCE_CORPUS give the language models raw text beside the labelled sentences, which are all that table 3 reads.
 # target-elmo (STM+ELMo) reads language models of characters, as Flair's, trained on that text of STRINGS_TEXT; the

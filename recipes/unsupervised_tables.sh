@@ -4,7 +4,9 @@
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
 # (without, the news sentences themselves); DICTIONARY, names with types of the target, for the last systems and lm-dictionary.
 # Differs: crossner's optimiser and epochs; RAW_BATCH_SIZE sentences of raw text an update, whatever there is of it (the
-# papers read all of it once an epoch). The papers' target text is CBS SciTech News, 398,990 sentences. source-elmo
+# papers read all of it once an epoch). The papers' target text is CBS SciTech News: 398,990 sentences, of which the
+# second paper's rows but one read 1.9 million words; of it self-training and DANN read a selection, and the first
+# paper's code lets the language model read the test sentences too, which here nothing does. source-elmo
 # (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told.
 set -euo pipefail
 SOURCE=${SOURCE:-conll2003}
@@ -27,8 +29,9 @@ RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
+EXPANDED=${EXPANDED:-420}
 SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full full-alike lm lm-dictionary multi-cell-source multi-cell \
-  multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention}
+  multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses expanded}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
 
 data=(--target "$TARGET" --scheme "$SCHEME" --corpus "$CORPUS" --corpus-level domain)
@@ -45,7 +48,8 @@ raw=(--raw-batch-size "$RAW_BATCH_SIZE")
 cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm "${raw[@]}" --raw-minimum 1) # every raw word is known
 full=(--method cross-domain-lm --set tasks=source-ner,target-lm,source-lm "${raw[@]}")
 weights=(--set entity_weight=0.1 --set attention_weight=0.5)
-lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source-ner,target-lm --set lm_text=raw "${raw[@]}")
+lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source-ner,target-lm --set lm_text=raw)
+lm+=("${raw[@]}" --raw-minimum 1)
 names=()
 if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
@@ -89,6 +93,9 @@ for system in $SYSTEMS; do
     multi-cell-dictionary) needs_names && train=("${cells[@]}" "${weights[@]}" "${names[@]}") ;;
     multi-cell-no-entity) needs_names && train=("${cells[@]}" --set entity_weight=0 --set attention_weight=0.5 "${names[@]}") ;;
     multi-cell-no-attention) needs_names && train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0 "${names[@]}") ;;
+    # Its type losses alone read a dictionary. The larger BiLSTM has the parameters of the multi-cell LSTM on BioNLP.
+    multi-cell-no-losses) train=("${cells[@]}" --set entity_weight=0 --set attention_weight=0) ;;
+    expanded) train=("${lm[@]}" --set lstm_size="$EXPANDED") ;;
     *) echo "There is no system $system." >&2 && exit 2 ;;
   esac
   crossner "${train[@]}" "${all[@]}" --name "$system"

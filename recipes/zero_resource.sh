@@ -5,7 +5,8 @@
 # paper's), or corpus together with CORPUS, raw text to train them on, of no domain in particular.
 # Differs: AdamW at crossner's rates, falling to 0 in EPOCHS (the paper's are Adam, 1e-3, of the taggers of type
 # descriptions 1e-4); frozen, words that a file of vectors lacks share one vector, where the paper's has them from their
-# letters. Scored twice: decoded to legal tag sequences, and to any.
+# letters. With a transformer the published taggers have no BiLSTM: here those of type descriptions keep the one that reads
+# a type's pass, robust-tagger the one before it too. Scored twice: decoded to legal tag sequences, and to any.
 set -euo pipefail
 TARGET=${TARGET:-cbs-scitech-2019} # or cbs-scitech-2020, the same sentences labelled anew: not to be compared
 SOURCE=${SOURCE:-conll2003}

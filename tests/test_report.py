@@ -355,6 +355,22 @@ def test_methods_of_papers_are_methods_that_can_be_chosen() -> None:
     assert {name for _, name in published.METHODS} <= set(method_names())
 
 
+@pytest.mark.parametrize(
+    ("printed", "method"),
+    [
+        ("BILSTM-BASED", "multi-task-lstm"), ("MULTITASK(NER)", "multi-task-lstm"),
+        ("MULTITASK(NER+LM)", "cross-domain-lm"), ("STM-TARGET", "cross-domain-lm"), ("CO-NER", "cross-domain-lm"),
+        ("BILSTM+LM+DICT", "cross-domain-lm"), ("STACKED BILSTMS", "multi-task-lstm"), ("Flair", "bilstm-crf"),
+        ("MULTI-CELL LSTM+LM", "multi-cell-lstm"), ("BERT-BASE", None),
+    ],
+)  # fmt: skip
+def test_rows_of_papers_stand_beside_the_method_that_the_recipes_run_them_with(
+    printed: str, method: str | None
+) -> None:
+    rows = [row for row in published_results() if row.method == printed]
+    assert rows and {way_of(row).method for row in rows} == {method}
+
+
 def test_a_target_that_no_paper_has_is_told(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"linear": tags(0.3, 1)}, target="chess")
     assert "The five papers print no F1 on chess." in go(run, published=True)["notes"]

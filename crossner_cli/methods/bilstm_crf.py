@@ -1,10 +1,11 @@
 """BiLSTM-CRF: a bidirectional LSTM over word and character vectors, and one score for the whole tag sequence.
 
-Paper: Lample et al. (2016), section 2 and 4; with the settings of Liu et al. (2021), CrossNER, its word-level baseline:
-two layers of 256 units a direction. A transformer may read along, frozen or trained.
-Dropout behind the last layer, which that baseline has not, is a setting.
-Differs: characters through a convolution or n-gram means instead of an LSTM; padding is masked in LSTM, loss and
-decoding; sums over sentences are divided by the words of as many average ones, as in ``crf``.
+Paper: Lample et al. (2016), section 2 and 4; with the layers of Liu et al. (2021), CrossNER, its word-level baseline:
+two of 256 units a direction (--paper has its vectors of 300 values and its dropout too). A transformer may read along,
+frozen or trained. Dropout behind the last layer, which that baseline has not, is a setting.
+Differs: only tags of the sentence's domain are given; characters through a convolution or n-gram means instead of an
+LSTM; padding is masked in LSTM, loss and decoding; sums over sentences are divided by the words of as many average
+ones, as in ``crf``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Paper: BERT-CRF, the comparison system of Hu et al. (2022), LANER; CRF of Lample et al. (2016).
 Differs: words instead of subwords, padding masked in loss, decoding and encoder; transitions learn at the head's
-learning rate.
+learning rate. Only tags of the sentence's domain are given, and the source is learnt with its own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Paper: the BERT tagger of Liu et al. (2021), CrossNER, section 4.
 Differs: scores words instead of subwords, so every word receives exactly one tag; padding is masked; dropout
-before the classifier (0 gives the paper's); decoding gives legal sequences only (legal=false gives the paper's).
+before the classifier (0 gives the paper's); decoding gives legal sequences of tags of the sentence's domain only
+(legal=false: any of them). The source is learnt with its own tags, where the code's classifier has the target's too.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Paper: MTL of Liu, Winata and Fung (2020), zero-resource cross-domain NER, secti
 Differs: the paper does not tell whether Task1 keeps B and I; here it does (entity_classes=2 merges them), in BIOES as
 in BIO. Loss terms may be weighted (the paper's are equal). The paper's BERT version is words=none,
 characters=none, transformer=trained, lstm_layers=0, decoder=softmax. Dropout stands on the words and between BiLSTM
-layers (not told). Sequences are legal ones (legal=false: the CRF's or the softmax's alone).
+layers (not told). Sequences are legal ones of the domain's tags (legal=false: the CRF's or the softmax's alone).
 """
 
 from __future__ import annotations

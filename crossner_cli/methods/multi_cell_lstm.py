@@ -11,7 +11,8 @@ code does, where cells that the same batches reach stay equal for ever without t
 where all domains have the same types (crf=domain never shares). Gates have one bias vector, as in the paper. An epoch
 reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's is one pass over
 the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does. A dictionary's
-entries with digits label words too, which the code never finds. Sequences are legal ones (legal=false: the CRF alone).
+entries with digits label words too, which the code never finds. Negatives of the language model are drawn by how often
+words occur; the code ranks words by where they are first met. Sequences are legal ones (legal=false: the CRF alone).
 """
 
 from __future__ import annotations
