@@ -141,7 +141,11 @@ class Engine:
         return gathered
 
     def first(self, work: Callable[[], Value]) -> Value:
-        """Do something on the main process alone and tell the others its result, or its problem."""
+        """Do something on the main process alone and tell the others its result, or its problem.
+
+        Raises:
+            CrossNERError: What the main process raised, on every process.
+        """
         if self.world == 1:
             return work()
         from accelerate.utils import broadcast_object_list

@@ -43,7 +43,11 @@ class SampledSoftmax(nn.Module):
         self.register_buffer("rank_of_id", torch.arange(words))
 
     def set_counts(self, counts: Tensor) -> None:
-        """Rank the words by how often each number occurs, (V+1,), the most frequent first."""
+        """Rank the words by how often each number occurs, (V+1,), the most frequent first.
+
+        Raises:
+            ValueError: These are counts of another number of words.
+        """
         if counts.shape != self.ids_by_rank.shape:
             raise ValueError(f"counts of {self.words} words were expected, not of {tuple(counts.shape)}")
         self.ids_by_rank.copy_(counts.argsort(descending=True, stable=True))

@@ -7,6 +7,7 @@ finished, whatever happened; a draft is what an interrupted stage continues from
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import socket
@@ -22,6 +23,7 @@ from crossner_cli.storage import digest_file, flush_folder, flush_tree, read_rec
 
 Manifest = dict[str, Any]
 MANIFEST, DRAFT = "manifest.json", "draft.json"
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 PREPARED = "prepare-data"  # the one stage that others look for by its command's name
 COMMAND_THAT_MAKES = {
     "prepare-data": "crossner prepare-data --source DATASET --target DATASET",
@@ -163,7 +165,11 @@ class Stage:
             )
 
     def open(self) -> None:
-        """Lock, tidy what a crash left, compare, and make the draft folder."""
+        """Lock, tidy what a crash left, compare, and make the draft folder.
+
+        Raises:
+            CrossNERError: As ``RunDirectory.open_stage``.
+        """
         try:
             self.run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -264,6 +270,8 @@ class Stage:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
+            if error.errno in READ_ONLY and self.run.has(self.name) and not self.options.force:
+                return  # a finished stage is only read, as in a run that others made
             raise self._not_writable(error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -163,7 +163,11 @@ def check_decoding(folder: Path, decoding: Decoding) -> None:
 
 
 def build_tagger(folder: Path, engine: Engine) -> Tagger:
-    """Load a tagger."""
+    """Load a tagger.
+
+    Raises:
+        CrossNERError: Its folder is damaged, or its settings are not those of its method.
+    """
     description = read_description(folder)
     tag_set = read_tag_set(folder)
     method = find_method(description["method"])

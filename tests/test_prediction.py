@@ -297,6 +297,15 @@ def test_bad_lines_are_left_out_and_counted_where_asked(predicted, input_format,
     assert result["repairs"] == {"bad line skipped": len(bad)}
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("out.csv", True), ("out", False), ("out.jsonl", False)])
+def test_an_ending_that_names_no_format_is_told(folder, engine, tmp_path, name, is_told):
+    (tmp_path / "in.txt").write_text("Anna met Peter.\n")
+    options = Predict(model=str(folder), input=[tmp_path / "in.txt"], output=tmp_path / name)
+    told = [event.text for event in predict(RunDirectory(tmp_path), options, engine) if isinstance(event, Notice)]
+    assert any("is written as jsonl: its ending names no format" in text for text in told) is is_told
+    assert (tmp_path / name).read_text().startswith("{")
+
+
 def test_blank_lines_behind_a_bad_line_of_an_earlier_file_stay_documents(folder, engine, tmp_path):
     first, second, output = (tmp_path / name for name in ("first.jsonl", "second.jsonl", "out.jsonl"))
     first.write_text('{"text": "a"}\nbad\n{"text": "b"}\n')

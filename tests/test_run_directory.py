@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from crossner_cli import run_directory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
 from crossner_cli.run_directory import RunDirectory, Stage, differences, read_manifest
@@ -238,6 +239,22 @@ def test_a_folder_that_is_no_stage_is_not_taken(tmp_path):
         with pytest.raises(CrossNERError, match="is no finished stage"):
             open_stage(tmp_path, force=force)
     assert files_of(tmp_path) == {".lock-finetune", "finetune/diary.txt"}
+
+
+def test_a_finished_stage_of_a_run_that_cannot_be_written_is_told_to_be_finished(tmp_path, monkeypatch):
+    finish_stage(tmp_path)
+
+    def refuse(*arguments):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(run_directory.os, "open", refuse)
+    with open_stage(tmp_path) as stage:
+        assert stage.finished is not None
+    with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
+        open_stage(tmp_path, epochs=4)
+    for changes in ({"force": True}, {"name": "other"}):
+        with pytest.raises(CrossNERError, match="cannot be written: Permission denied"):
+            open_stage(tmp_path, **changes)
 
 
 def test_a_stage_folder_that_is_a_link_is_replaced_and_what_it_led_to_stays(tmp_path):

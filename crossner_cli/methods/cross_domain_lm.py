@@ -178,7 +178,7 @@ class CrossDomainLM(MultiTaskTagger):
         return dict(units)
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """Those of theta^{d,ner}, whether or not it was ever trained as a whole."""
+        """Those of theta^{d,ner}, whether or not it was ever trained as a whole: (B, W, D) to (B, W, 2 H)."""
         return self._states(words, mask, domain, NER)
 
     def _readers(self, batch: Batch, domain: int) -> list[tuple[int, str]]:

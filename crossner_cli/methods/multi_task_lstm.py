@@ -118,7 +118,7 @@ class MultiTaskLSTM(MultiTaskTagger):
             self.register_buffer("updates_done", torch.zeros(()))
 
     def set_word_counts(self, counts: Tensor) -> None:
-        """Nothing depends on how often words occur."""
+        """Nothing depends on how often words occur, (V+1,)."""
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Of each domain the CRF's, unless the text is raw, and the adversary's. Weighted sums."""

@@ -18,7 +18,7 @@ from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Predict
-from crossner_cli.output_formats import OutputFormat, choose_format, is_folder
+from crossner_cli.output_formats import ENDINGS, OutputFormat, choose_format, is_folder
 from crossner_cli.prediction import Totals
 from crossner_cli.prediction_inputs import check_inputs, read_chunks, shared_schema
 from crossner_cli.progress import Notice, Progress, Work
@@ -127,7 +127,7 @@ def run(
     counted = Counted()
     started = time.perf_counter()
     with contextlib.closing(output), _imported_objects_left_alone():
-        for note in [*output_format.notes, *output.notes]:
+        for note in [*_ending_note(options, name), *output_format.notes, *output.notes]:
             yield Notice(note)
         counted.take_up(output.record)
         pending = read_chunks(options, repairs, stdin, counted.totals.documents)
@@ -228,6 +228,14 @@ def _check(options: Predict, engine: Engine) -> str:
         if OutputFormat(name).has_parts and output.exists() and not (output.is_file() or output.is_dir()):
             raise CrossNERError(f"--format {name} cannot be written to {output}.", hint="Name a file or a folder.")
     return name
+
+
+def _ending_note(options: Predict, name: str) -> list[str]:
+    """Tell of a file whose ending names no format, so that nobody takes JSONL for a table."""
+    output = options.output
+    if options.format != "auto" or output is None or not output.suffix or output.suffix.lower() in ENDINGS:
+        return []
+    return [f"{output} is written as {name}: its ending names no format; --format does."]
 
 
 def _check_output(output: Path, options: Predict, *, wants_folder: bool) -> None:
