@@ -35,6 +35,26 @@ class TrainedTagger:
     dev_f1: float | None = None
     manifest: Manifest | None = None
 
+    def check_unchanged(self) -> None:
+        """Refuse weights that are not those of the manifest, as of a stage that was made again or copied in part.
+
+        Raises:
+            CrossNERError: They are others; those of a tagger folder that is given itself are always what they are.
+        """
+        if self.manifest is None:
+            return
+        stage, outputs = self.folder.parent, self.manifest.get("outputs", {})
+        wanted = {path: outputs.get(path.relative_to(stage).as_posix()) for path in self.folder.glob("*.safetensors")}
+        wanted[stage / MANIFEST] = self.digest
+        for path, digest in wanted.items():
+            if digest is not None and digest_file(path) != digest:
+                raise CrossNERError(
+                    f"{path} is not the file that was found at first, or that the stage's manifest tells of: it was"
+                    " changed, cut or made again.",
+                    hint="Give the command again; of weights that you changed yourself give the folder: --model"
+                    f" {self.folder}.",
+                )
+
 
 def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list[TrainedTagger]:
     """Find the taggers that names stand for, all seeds of each.

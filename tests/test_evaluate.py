@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from crossner_cli.blocks import Line, Table, short_names
 from crossner_cli.calibration import Calibration
@@ -450,6 +451,17 @@ def test_models_are_compared_with_those_of_another_evaluation(run, engine, add_s
     assert any("comparing with 1 evaluated model." in text for text in said)
     _, said = go(run, engine, model=["one"], against=[run.folder("first")])
     assert "already done" in said[0]
+
+
+def test_weights_that_are_not_those_of_the_manifest_are_refused_but_in_a_folder_given_itself(run, engine, add_stage):
+    add_stage()
+    folder = run.folder("finetune") / "tagger"
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: value + 1 for name, value in weights.items()}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CrossNERError, match=r"model.safetensors is not the file") as problem:
+        go(run, engine)
+    assert f"--model {folder}" in problem.value.hint
+    go(run, engine, model=[str(folder)])
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])

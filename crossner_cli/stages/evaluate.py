@@ -163,6 +163,7 @@ def _score_tagger(
 ) -> Work[Scored]:
     """Tag, score in both modes, and write the predictions where this process is the one to write."""
     tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
+    trained.check_unchanged()
     task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
     began = time.perf_counter()
     tagged: list[Tagged] = yield from tag_with_progress(

@@ -114,6 +114,7 @@ def run(
     began = time.perf_counter()
     name = engine.first(lambda: _check(options, engine))
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
+    trained.check_unchanged()
     check_decoding(trained.folder, options.decoding)
     tag_set = read_tag_set(trained.folder)
     domain = next(iter(tag_set.domains))  # the target, which stands first
