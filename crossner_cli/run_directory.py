@@ -176,7 +176,8 @@ class Stage:
             raise self._not_writable(error) from None
         self._take_lock()
         try:
-            self._recover()
+            if self._lock is not None:  # another process may be at work on what it would tidy
+                self._recover()
             self._compare()
         except BaseException:
             self.close()

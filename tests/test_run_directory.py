@@ -247,9 +247,13 @@ def test_a_finished_stage_of_a_run_that_cannot_be_written_is_told_to_be_finished
     def refuse(*arguments):
         raise PermissionError(errno.EACCES, "Permission denied")
 
+    with open_stage(tmp_path, force=True) as stage:
+        work(stage, "of another process")
+        write_json(stage.draft / "manifest.json", {})
     monkeypatch.setattr(run_directory.os, "open", refuse)
     with open_stage(tmp_path) as stage:
         assert stage.finished is not None
+    assert (tmp_path / ".draft-finetune" / "manifest.json").is_file(), "what another may be at work on stays"
     with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
         open_stage(tmp_path, epochs=4)
     for changes in ({"force": True}, {"name": "other"}):
