@@ -90,9 +90,7 @@ def check_same_sentences(one: Sentences, other: Sentences, place: str, other_pla
     """
     hint = "Score both on the same prepared test sentences: prepare-data with the same options, then evaluate."
     for number, ((words, gold), (others, other_gold)) in enumerate(zip(one, other, strict=False), start=1):
-        for kind, mine, theirs in (("words", words, others), ("gold tags", gold, other_gold)):
-            if kind == "gold tags" and list(mine) != list(theirs):  # another scheme says the same in other tags
-                mine, theirs = to_tags(to_spans(mine), len(mine)), to_tags(to_spans(theirs), len(theirs))
+        for kind, mine, theirs in (("words", words, others), ("gold tags", *_in_one_scheme(gold, other_gold))):
             if list(mine) != list(theirs):
                 raise CrossNERError(
                     f"Sentence {number} has other {kind} in {other_place} than in {place}: "
@@ -105,6 +103,13 @@ def check_same_sentences(one: Sentences, other: Sentences, place: str, other_pla
             f" {min(len(one), len(other))} are the same.",
             hint=hint,
         )
+
+
+def _in_one_scheme(one: Sequence[str], other: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Tags of two sentences, in BIO unless they are alike as they are: another scheme may say the same in others."""
+    if list(one) == list(other):
+        return one, other
+    return to_tags(to_spans(one), len(one)), to_tags(to_spans(other), len(other))
 
 
 def _first_difference(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory
-from crossner_cli.storage import digest_file
+from crossner_cli.storage import check_digest
 from crossner_cli.tags import TagSet
 
 SPLITS = ("train", "dev", "test")
@@ -83,11 +83,8 @@ class PreparedDomain:
         if not self.has(split):
             raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
         path = self.folder / f"{split}.jsonl"
-        if self.digests.get(path.name, wanted := digest_file(path)) != wanted:
-            raise CrossNERError(
-                f"{path} is not the file that its manifest tells of: it was changed or cut.",
-                hint="Copy the run again, or prepare the data again with --force.",
-            )
+        hint = "Copy the run again, or prepare the data again with --force."
+        check_digest(path, self.digests.get(path.name), hint=hint)
         return list(read_sentences(path, self.name))
 
     def _way_out(self, split: str) -> str:

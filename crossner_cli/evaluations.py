@@ -12,7 +12,7 @@ from typing import Any
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, read_manifest
-from crossner_cli.storage import digest_file
+from crossner_cli.storage import check_digest
 from crossner_cli.tags import split_tag
 
 COMMAND = "evaluate"
@@ -68,12 +68,7 @@ class EvaluatedModel:
                 f"{path} is missing: the predictions of {self.label} are not there to compare.",
                 hint="Copy the whole stage folder, or evaluate again with --force.",
             )
-        wanted = self.digests.get(path.name)
-        if wanted is not None and digest_file(path) != wanted:
-            raise CrossNERError(
-                f"{path} is not the file that its manifest tells of: it was changed or cut.",
-                hint="Copy it again, or evaluate again with --force.",
-            )
+        check_digest(path, self.digests.get(path.name), hint="Copy it again, or evaluate again with --force.")
         return read_predictions(path)
 
 

@@ -129,7 +129,7 @@ def places_of(paths: Sequence[Path]) -> list[Path]:
 
 def run_of(place: Path) -> Path:
     """The run directory that a run directory or a stage of one stands for."""
-    return place.parent if (place / MANIFEST).is_file() else place
+    return place.parent if _is_stage(place) else place
 
 
 def _expand(path: Path) -> list[Path]:
@@ -139,7 +139,7 @@ def _expand(path: Path) -> list[Path]:
             f"{path} is no run directory: there is no such folder.",
             hint="Give run directories, a folder of them, or folders of evaluate stages.",
         )
-    if (path / MANIFEST).is_file() or _is_run(path):
+    if _is_stage(path) or _is_run(path):
         return [path]
     inside = sorted((child for child in path.iterdir() if child.is_dir() and _is_run(child)), key=_by_number)
     if not inside:
@@ -270,7 +270,7 @@ def _dev_scores(record: Any) -> list[float]:
 
 def _read_run(place: Path, stages: _Stages, found: Found) -> None:
     """Take up one run, or one evaluate stage."""
-    run = place.parent if (place / MANIFEST).is_file() else place
+    run = run_of(place)
     evaluations = find_evaluations(place)
     for evaluation in evaluations:
         result = evaluation.result

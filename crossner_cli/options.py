@@ -31,13 +31,9 @@ class Compute(Command):
         "auto", "Number format; auto takes bf16 where the device has it in hardware.", panel=DEVICE
     )
     threads: int | None = option(
-        None,
-        "CPU threads; default: OMP_NUM_THREADS, else all cores.",
-        minimum=1,
-        maximum=1024,
-        panel=DEVICE,
+        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, maximum=1024, panel=DEVICE,
         counts=False,
-    )
+    )  # fmt: skip
     seed: int = option(1, "Seed of every random choice.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
 
 

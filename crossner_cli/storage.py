@@ -31,6 +31,18 @@ def digest_path(path: Path) -> str:
     return digest_folder(path) if path.is_dir() else digest_file(path)
 
 
+def check_digest(path: Path, wanted: str | None, *, hint: str) -> None:
+    """Refuse a file that is another one than its manifest tells of; None where the manifest does not tell.
+
+    Raises:
+        CrossNERError: It is.
+    """
+    if wanted is not None and digest_file(path) != wanted:
+        raise CrossNERError(
+            f"{path} is not the file that its manifest tells of: it was changed, cut or made again.", hint=hint
+        )
+
+
 def to_json(record: Any, **form: Any) -> str:
     """A record as JSON; numbers that JSON has not got, NaN and the infinities, are null."""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory
-from crossner_cli.storage import digest_file, digest_folder
+from crossner_cli.storage import check_digest, digest_file, digest_folder
 from crossner_cli.tagger_folder import is_tagger_folder
 
 DATA_STAGE = "prepare-data"
@@ -47,13 +47,8 @@ class TrainedTagger:
         wanted = {path: outputs.get(path.relative_to(stage).as_posix()) for path in self.folder.glob("*.safetensors")}
         wanted[stage / MANIFEST] = self.digest
         for path, digest in wanted.items():
-            if digest is not None and digest_file(path) != digest:
-                raise CrossNERError(
-                    f"{path} is not the file that was found at first, or that the stage's manifest tells of: it was"
-                    " changed, cut or made again.",
-                    hint="Give the command again; of weights that you changed yourself give the folder: --model"
-                    f" {self.folder}.",
-                )
+            check_digest(path, digest, hint="Give the command again; of weights that you changed yourself give the "
+                         f"folder: --model {self.folder}.")  # fmt: skip
 
 
 def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list[TrainedTagger]:
