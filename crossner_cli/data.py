@@ -13,6 +13,7 @@ from crossner_cli.storage import check_digest
 from crossner_cli.tags import TagSet
 
 SPLITS = ("train", "dev", "test")
+MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ class PreparedDomain:
         if not self.has(split):
             raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
         path = self.folder / f"{split}.jsonl"
-        hint = "Copy the run again, or prepare the data again with --force."
-        check_digest(path, self.digests.get(path.name), hint=hint)
+        check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
         return list(read_sentences(path, self.name))
 
     def _way_out(self, split: str) -> str:
@@ -104,7 +104,8 @@ class PreparedDomain:
         """Distinct words of all splits, sorted: what static vectors are looked up for. Tells nothing of any tag.
 
         Raises:
-            CrossNERError: The data were prepared by a version that kept no such list.
+            CrossNERError: The data were prepared by a version that kept no such list, or its file is not the one that
+                the manifest tells of.
         """
         path = self.folder / "words.json"
         if not path.is_file():
@@ -112,6 +113,7 @@ class PreparedDomain:
                 f"{path} is missing: these data were prepared by an older version, which kept no list of words.",
                 hint="Prepare them again: crossner prepare-data ... --force.",
             )
+        check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
         words: list[str] = json.loads(path.read_text(encoding="utf-8"))
         return words
 
@@ -135,6 +137,7 @@ class PreparedData:
     digest: str
     domains: dict[str, PreparedDomain]
     scheme: str
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run: RunDirectory, *, wanted_by: str) -> PreparedData:
@@ -161,9 +164,9 @@ class PreparedData:
         except (KeyError, TypeError, AttributeError) as error:
             raise CrossNERError(
                 f"{folder / MANIFEST} does not tell the domains of the run: {error!r}.",
-                hint="Copy the run again, or prepare the data again with --force.",
+                hint=MADE_AGAIN,
             ) from None
-        return cls(folder, run.digest("prepare-data"), domains, scheme)
+        return cls(folder, run.digest("prepare-data"), domains, scheme, _digests(manifest, ""))
 
     def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
         """The source or the target.
@@ -184,15 +187,19 @@ class PreparedData:
         return TagSet(domains, "bioes" if self.scheme == "bioes" else "bio")
 
     def raw_text(self, role: str) -> Path | None:
-        """The raw text of the source or the target, all of it; None where none was prepared."""
+        """The raw text of the source or the target, all of it; None where none was prepared.
+
+        Raises:
+            CrossNERError: It is not the file that the manifest tells of.
+        """
         path = self.folder / ("corpus" if role == "target" else "source-corpus") / "domain.txt"
-        return path if path.is_file() else None
+        return self._checked(path) if path.is_file() else None
 
     def corpus(self, level: str) -> Path:
         """The raw text of a corpus level.
 
         Raises:
-            CrossNERError: It was not prepared.
+            CrossNERError: It was not prepared, or is not the file that the manifest tells of.
         """
         path = self.folder / "corpus" / f"{level}.txt"
         if not path.is_file():
@@ -202,13 +209,13 @@ class PreparedData:
                 hint="crossner prepare-data … --corpus FILE"
                 + ("" if level == "domain" else " --entities LIST") + " --force",
             )  # fmt: skip
-        return path
+        return self._checked(path)
 
     def mentions(self, level: str) -> Path:
         """Where the listed names are in a corpus level.
 
         Raises:
-            CrossNERError: It was prepared without names.
+            CrossNERError: It was prepared without names, or is not the file that the manifest tells of.
         """
         path = self.corpus(level).with_suffix(".mentions")
         if not path.is_file():
@@ -216,4 +223,9 @@ class PreparedData:
                 f"This run's corpus of level {level!r} was prepared without names, or by an older version.",
                 hint="crossner prepare-data … --corpus FILE --entities LIST --force",
             )
+        return self._checked(path)
+
+    def _checked(self, path: Path) -> Path:
+        """The path, once its file is known to be the one that the manifest tells of."""
+        check_digest(path, self.digests.get(path.relative_to(self.folder).as_posix()), hint=MADE_AGAIN)
         return path

@@ -24,6 +24,7 @@ def prepare(path: Path, roles: tuple[str, ...] = ("source", "target"), **changes
         for role in roles:
             (stage.draft / role).mkdir()
             write_sentences(stage.draft / role / "train.jsonl", [Sentence(("anna", role), ("B-person", "O"))])
+            (stage.draft / role / "words.json").write_text('["anna"]')
         (stage.draft / "corpus").mkdir()
         (stage.draft / "corpus/domain.txt").write_text("some text\n")
         domains = {role: {"name": f"{role}-set", "role": role, "types": list(TYPES[role])} for role in roles}
@@ -79,6 +80,24 @@ def test_what_is_missing_is_told_with_the_way_to_get_it(tmp_path):
     assert prepared.corpus("domain").read_text() == "some text\n"
     with pytest.raises(CrossNERError, match=r"no corpus of level 'entity' \(prepared levels: domain\)"):
         prepared.corpus("entity")
+
+
+@pytest.mark.parametrize("name", ["corpus/domain.txt", "target/words.json", "target/train.jsonl"])
+def test_a_file_that_was_cut_since_it_was_prepared_is_refused(tmp_path, name):
+    prepared = PreparedData.load(prepare(tmp_path, ("target",)), wanted_by="finetune")
+    readers = {
+        "corpus/domain.txt": [lambda: prepared.corpus("domain"), lambda: prepared.raw_text("target")],
+        "target/words.json": [lambda: prepared.domain("target", wanted_by="finetune").words()],
+        "target/train.jsonl": [lambda: prepared.domain("target", wanted_by="finetune").sentences("train")],
+    }[name]
+    for read in readers:
+        read()
+    path = prepared.folder / name
+    path.write_bytes(path.read_bytes()[:-2])
+    for read in readers:
+        with pytest.raises(CrossNERError, match="is not the file that its manifest tells of") as caught:
+            read()
+        assert caught.value.hint == "Copy the run again, or prepare the data again with --force."
 
 
 def test_another_stage_under_that_name_is_not_read_as_data(tmp_path):
