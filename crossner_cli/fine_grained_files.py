@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from crossner_cli.fine_grained import FineGrained
 from crossner_cli.fine_grained_tables import fine_grained_blocks
 from crossner_cli.html_report import write_page
 from crossner_cli.markdown import to_markdown
-from crossner_cli.storage import write_atomically
+from crossner_cli.storage import write_atomically, write_csv
 
 CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")
 
@@ -52,15 +51,13 @@ def write_numbers(path: Path, models: Mapping[str, Any]) -> None:
         path: The CSV file.
         models: By label, records with ``mean``.
     """
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(CSV_COLUMNS)
-        for label, record in models.items():
-            for names, average in _leaves(record["mean"], ()):
-                section, *middle, measure = names
-                group, name = (*middle, "", "")[:2]
-                deviation = "" if average["deviation"] is None else average["deviation"]
-                writer.writerow([label, section, group, name, measure, average["mean"], deviation])
+    rows = []
+    for label, record in models.items():
+        for names, average in _leaves(record["mean"], ()):
+            section, *middle, measure = names
+            group, name = (*middle, "", "")[:2]
+            rows.append([label, section, group, name, measure, average["mean"], average["deviation"]])
+    write_csv(path, CSV_COLUMNS, rows)
 
 
 def _leaves(record: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

@@ -11,8 +11,10 @@ from typing import Any
 from crossner_cli.calibration import Calibration, ScoredEntity, calibrated, reliability
 from crossner_cli.evaluation import Scores, mean_and_deviation
 from crossner_cli.spans import AnyScheme
+from crossner_cli.storage import write_csv
 
 AVERAGES = ("f1", "precision", "recall", "macro_f1")
+PER_TYPE_COLUMNS = ("precision", "recall", "f1", "support", "predicted", "correct")
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,10 @@ def _type_rows(scored: dict[str, Scored]) -> list[dict[str, Any]]:
 
 def write_per_type(path: Path, models: dict[str, Any]) -> None:
     """A row a model, seed and type."""
-    import pandas
-
     rows = [
-        {"model": label, "seed": seed, "type": name, **row}
+        [label, seed, name, *(row[column] for column in PER_TYPE_COLUMNS)]
         for label, model in models.items()
         for seed, scores in model["seeds"].items()
         for name, row in scores["per_type"].items()
     ]
-    columns = ["model", "seed", "type", "precision", "recall", "f1", "support", "predicted", "correct"]
-    pandas.DataFrame(rows, columns=columns).to_csv(path, index=False, lineterminator="\n")
+    write_csv(path, ("model", "seed", "type", *PER_TYPE_COLUMNS), rows)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from crossner_cli.output_folder import output_folder
 from crossner_cli.plots import plot_curves
 from crossner_cli.report_tables import INSIDE, TEXT, report_tables
 from crossner_cli.run_directory import Manifest
-from crossner_cli.storage import write_json
+from crossner_cli.storage import write_csv, write_json
 
 REPORT, TABLE, CURVE_TABLE = "report.json", "report.csv", "curve.csv"
 COLUMNS = ("run", "stage", "model", "target", "split", "mode", "decoding", "method", "encoder", "start",
@@ -40,13 +38,13 @@ def write_report(folder: Path, record: Manifest, curves: Curves | None, inside: 
             targets = ", ".join(dict.fromkeys(model["target"] for model in result["models"]))
             pictures = plot_curves(curves, targets, draft, f"curve-{curves.x}")
             result["written"] += [CURVE_TABLE, *pictures]
-            _write_rows(draft / CURVE_TABLE, ("series", curves.x, "f1"), _curve_rows(curves))
+            write_csv(draft / CURVE_TABLE, ("series", curves.x, "f1"), _curve_rows(curves))
         if inside is not None and result["inside"]:
             shutil.copytree(inside, draft / INSIDE)
             result["written"] += [
                 f"{INSIDE}/{each['folder']}/{name}" for each in result["inside"] for name in each["files"]
             ]
-        _write_rows(draft / TABLE, COLUMNS, [
+        write_csv(draft / TABLE, COLUMNS, [
             [seed if name == "seed" else f1 if name == "f1" else model[name] for name in COLUMNS]
             for model in result["models"] for seed, f1 in model["seeds"].items()
         ])  # fmt: skip
@@ -59,9 +57,3 @@ def write_report(folder: Path, record: Manifest, curves: Curves | None, inside: 
 def _curve_rows(curves: Curves) -> list[list[Any]]:
     return [[name, point.x, value] for name, points in curves.series.items() for point in points
             for value in point.values]  # fmt: skip
-
-
-def _write_rows(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerows([columns, *rows])

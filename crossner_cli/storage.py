@@ -1,4 +1,4 @@
-"""Digests, JSON records, and files that are there whole or not at all, whenever the power goes."""
+"""Digests, JSON records, tables of numbers, and files that are there whole or not at all, whenever the power goes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossner_cli.errors import CrossNERError
+
+FORMULA_SIGNS = ("=", "+", "-", "@")
 
 
 def digest_file(path: Path) -> str:
@@ -64,6 +67,24 @@ def write_json(path: Path, record: Any) -> None:
     text = to_json(record, indent=1, ensure_ascii=False) + "\n"
     # File names may hold bytes that are not UTF-8; written with a backslash they are what JSON calls them.
     write_atomically(path, text.encode("utf-8", "backslashreplace").decode())
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows below the names of their columns, to be read by programs and by spreadsheets.
+
+    Text that a spreadsheet would run as a formula, since it begins with ``=``, ``+``, ``-`` or ``@``, gets an
+    apostrophe before it, which spreadsheets take for "this is text": types and names come from data.
+    """
+    import pandas
+
+    cells = [[_as_text(cell) for cell in row] for row in rows]
+    table = pandas.DataFrame(cells, columns=list(columns), dtype=object)  # as they are: no whole number becomes 1.0
+    table.to_csv(path, index=False, lineterminator="\n", encoding="utf-8", errors="backslashreplace")
+
+
+def _as_text(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_SIGNS) and cell not in FORMULA_SIGNS
+    return f"'{cell}" if is_formula else cell
 
 
 def read_record(path: Path) -> dict[str, Any]:
