@@ -1,29 +1,20 @@
-"""The command line: the commands, and the one place that turns known problems into advice."""
+"""The command line: its commands, and what each of them does."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import errno
 import inspect
 import io
-import json
-import os
-import shlex
 import sys
-import time
-import traceback
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from crossner_cli import __version__
-from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, to_json
 from crossner_cli.options import (
-    CPU_SUBWORDS,
     Compute,
     Dapt,
     Evaluate,
@@ -36,6 +27,7 @@ from crossner_cli.options import (
     PretrainSource,
     Report,
 )
+from crossner_cli.problems import GroupOfCommands, has_data_on_stdout, known_problems
 
 if TYPE_CHECKING:
     from crossner_cli.engine import Engine
@@ -45,20 +37,8 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options", bound=Command)
 
-KNOWN_PROBLEM, INTERRUPTED = 1, 130
-SECONDS_TO_TELL = 2.0
-# What an operating system refuses, and the way out of it.
-REFUSALS = {
-    errno.ENOSPC: "Free some space, or write to another disk (--run or --output).",
-    errno.EDQUOT: "Free some of your quota, or write to another disk (--run or --output).",
-    errno.EACCES: "Choose a place that is yours, or change its permissions.",
-    errno.EPERM: "Choose a place that is yours, or change its permissions.",
-    errno.EROFS: "Choose a place that can be written, as with --run DIR.",
-    errno.EMFILE: "Raise the limit of open files, as with: ulimit -n 4096",
-}
-CHECK_THE_PATH = "Check the path and the disk; --verbose shows where this happened."
-
 app = typer.Typer(
+    cls=GroupOfCommands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -140,90 +120,6 @@ def method_of(options: Any) -> type[Tagger] | None:
 
     name = getattr(options, "method", None)
     return find_method(name) if name in method_names() else None
-
-
-@contextlib.contextmanager
-def known_problems(options: Command) -> Iterator[None]:
-    """Turn what a user, a disk or a memory can cause into a message and an exit status.
-
-    Anything else is a defect and keeps its traceback.
-    """
-    try:
-        yield
-    except CrossNERError as error:
-        tell(error.problem, error.hint, options, is_shared=True)
-    except KeyboardInterrupt:
-        again = shlex.join(["crossner", *sys.argv[1:]])
-        tell("Interrupted.", f"The same command continues: {again}", options, is_shared=True, is_error=False)
-        raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        raise  # Typer's own quiet exit: whoever read the output has seen enough
-    except OSError as error:
-        if error.errno is None:
-            raise
-        names = " -> ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
-        tell(f"{names or 'Writing the output'}: {error.strerror}.", REFUSALS.get(error.errno, CHECK_THE_PATH), options)
-        silence_broken_stdout()
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        reason = str(error).partition("\n")[0] or "Python got no more"
-        tell(f"The memory is full: {reason}", more_memory(options), options)
-    else:
-        return
-    raise typer.Exit(KNOWN_PROBLEM)
-
-
-def silence_broken_stdout() -> None:
-    """Where stdout itself can no longer be written, drop what is left for it, which would fail again at the end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocator gave up; told by words, since PyTorch has one class a device and none for the CPU."""
-    return isinstance(error, MemoryError) or any(
-        words in str(error).lower()
-        for words in ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
-    )
-
-
-def more_memory(options: Command) -> str:
-    """The flags that need less memory."""
-    accumulate, batch_size = getattr(options, "accumulate", None), getattr(options, "batch_size", None)
-    if accumulate is not None and batch_size is not None:
-        return (
-            f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same gradient;"
-            f" --batch-size {max(1, batch_size // 2)} makes batches smaller. Both begin the stage again, with --force."
-        )
-    if not hasattr(options, "batch_subwords"):
-        return ""
-    return f"--batch-subwords {max(64, (options.batch_subwords or CPU_SUBWORDS) // 4)} reads less at once."
-
-
-def tell(problem: str, hint: str, options: Command, *, is_shared: bool = False, is_error: bool = True) -> None:
-    """Write a problem and its way out to stderr, and with ``--json`` as an object to where results go.
-
-    A problem that all processes share is told once a machine.
-    """
-    if is_shared and os.environ.get("LOCAL_RANK", "0") != "0":
-        time.sleep(SECONDS_TO_TELL)  # a launcher ends the others as soon as one has ended
-        return
-    if options.verbose and is_error:
-        traceback.print_exc()
-    typer.echo(typer.style("Problem: ", bold=True) + problem if is_error else problem, err=True)
-    if hint:
-        typer.echo(typer.style("Way out: ", bold=True) + hint if is_error else hint, err=True)
-    if options.json and os.environ.get("RANK", "0") == "0":
-        with contextlib.suppress(OSError):  # stdout itself may be the problem
-            typer.echo(json.dumps({"error": problem, "hint": hint}), err=has_data_on_stdout(options))
-
-
-def has_data_on_stdout(options: Command) -> bool:
-    """Whether stdout is for tagged text, so that results go to stderr."""
-    return isinstance(options, Predict) and options.output is None
 
 
 def open_run(options: Command) -> RunDirectory:

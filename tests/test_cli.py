@@ -19,11 +19,12 @@ import typer
 from typer.testing import CliRunner
 
 from crossner_cli import __version__, options
-from crossner_cli.cli import app, known_problems, settings_of_the_paper, takes
+from crossner_cli.cli import app, settings_of_the_paper, takes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import method_names
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, option
 from crossner_cli.options import Finetune, Predict
+from crossner_cli.problems import known_problems
 
 COMMANDS = {
     "prepare-data": options.PrepareData,
@@ -310,6 +311,28 @@ def test_with_json_a_known_problem_is_one_object_on_stdout() -> None:
     assert result.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said", "way_out"),
+    [
+        (["finetune", "--json", "--epochs", "x"], "Invalid value for '--epochs'", "crossner finetune --help"),
+        (["report", "--nope", "--json"], "No such option: --nope", "crossner report --help"),
+        (["predict", "--json", "--nope", "--output", "x.jsonl"], "No such option: --nope", "crossner predict --help"),
+        (["nope", "--json"], "No such command 'nope'", "crossner --help"),
+    ],
+)
+def test_with_json_a_wrong_usage_is_one_object_on_stdout_too(arguments: list[str], said: str, way_out: str) -> None:
+    result = crossner(*arguments)
+    assert result.returncode == 2 and "Usage: crossner" in result.stderr
+    told = json.loads(result.stdout)
+    assert said in told["error"] and told["hint"] == way_out
+
+
+def test_a_wrong_usage_says_nothing_where_tagged_text_would_go() -> None:
+    assert crossner("finetune", "--nope").stdout == ""
+    result = crossner("predict", "--json", "--nope")
+    assert result.returncode == 2 and result.stdout == "" and json.loads(result.stderr.splitlines()[0])
+
+
 def test_verbose_shows_where_a_known_problem_arose() -> None:
     result, _ = parse("--verbose", body=raising(CrossNERError("No such thing.")))
     assert result.exit_code == 1
@@ -363,7 +386,7 @@ def test_an_interruption_ends_with_130_and_says_how_to_continue() -> None:
 
 
 def test_problems_that_processes_share_are_told_once_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossner_cli.cli.SECONDS_TO_TELL", 0.0)
+    monkeypatch.setattr("crossner_cli.problems.SECONDS_TO_TELL", 0.0)
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("LOCAL_RANK", "1")
     result, _ = parse("--json", body=raising(CrossNERError("shared")))
