@@ -226,6 +226,10 @@ class CharacterStream:
         self.rows = max(1, min(rows, (self.length - 1) // window))
         self.row_length = (self.length - 1) // self.rows if self.length > 1 else 0
 
+    def close(self) -> None:
+        """Let go of the files, which some network file systems cannot delete while they are mapped."""
+        self._sides = []
+
     def epoch(self, number: int) -> list[list[int]]:
         """The windows, one an update."""
         return [[place] for place in range(-(-self.row_length // self.window))]

@@ -94,7 +94,8 @@ class Checkpoints:
             CrossNERError: The disk is full or cannot be written; the checkpoint before stays.
         """
         random_states = engine.gather([_random_state(engine)])
-        if engine.is_main:
+
+        def write() -> None:
             draft = self.folder / "draft"
             try:
                 self._write(draft, state, model, optimiser, best, engine, random_states)
@@ -104,7 +105,8 @@ class Checkpoints:
                     f"The checkpoint of step {state.step} cannot be written to {self.folder}: {error}.",
                     hint="Make room, then give the same command again: it continues from the checkpoint before.",
                 ) from None
-        engine.wait()
+
+        engine.first(write)
 
     def _write(
         self, draft: Path, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer,
@@ -204,10 +206,15 @@ def _random_state(engine: Engine) -> Weights:
     state = {"cpu": torch.get_rng_state()}
     if engine.device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(engine.device)
+    elif engine.device.type == "mps":
+        state["mps"] = torch.mps.get_rng_state()
     return state
 
 
 def _set_random_state(state: Weights, engine: Engine) -> None:
     torch.set_rng_state(state["cpu"])
-    if engine.device.type == "cuda":
+    # A training that goes on on another kind of device draws there what that device draws.
+    if engine.device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"], engine.device)
+    elif engine.device.type == "mps" and "mps" in state:
+        torch.mps.set_rng_state(state["mps"])

@@ -131,7 +131,8 @@ def open_run(options: Command) -> RunDirectory:
 
 def start(options: Compute) -> Engine:
     """Choose the device, or leave the work to one process a GPU and exit with their status."""
-    from crossner_cli.engine import launch_processes, start_engine
+    from crossner_cli.engine import start_engine
+    from crossner_cli.launching import launch_processes
 
     status = launch_processes(options, sys.argv[1:])
     if status is not None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
-from crossner_cli.packed_batches import PACKED_ATTENTION
+from crossner_cli.packed_batches import PACKED_ATTENTION, fits_packed_kernel
 from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.subwords import Batch, SubwordReader
 from crossner_cli.tokenizer import (
@@ -347,7 +347,8 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     Raises:
         One of ``UNREADABLE``: for the caller to explain.
     """
-    if attention == PACKED_ATTENTION and config.model_type not in LAYERS_LIKE_BERT:
+    is_packed = attention == PACKED_ATTENTION
+    if is_packed and not (config.model_type in LAYERS_LIKE_BERT and fits_packed_kernel(config)):
         attention = None
     with quiet_transformers():
         model, report = kind.from_pretrained(

@@ -23,14 +23,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -38,12 +34,17 @@ from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import CPU_ATTENTION
+from crossner_cli.launching import parse_gpus, read_slurm_variables
 from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS, Compute
 from crossner_cli.packed_batches import PACKED_ATTENTION, has_packed_kernel
+from crossner_cli.progress import Work, exhaust
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 
 Value = TypeVar("Value")
-SECONDS_TO_STOP = 10
+# One process may read, tokenise or score for hours while the others wait; a launcher stops them where it fails.
+LONGEST_WAIT = timedelta(days=7)
+# Architectures with parameters that reading words, or predicting masked ones, gives no gradient.
+LEAVES_PARAMETERS_OUT = frozenset({"longformer", "led", "xlnet", "luke", "mluke", "big_bird"})
 MIXED = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 
 
@@ -113,8 +114,24 @@ class Engine:
 
     def prepare(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[Any, Any]:
         """Move a model to its device, and spread it over the processes."""
+        if self.world > 1:
+            from accelerate import DistributedDataParallelKwargs
+
+            types = {getattr(getattr(part, "config", None), "model_type", "") for part in model.modules()}
+            skips = not types.isdisjoint(LEAVES_PARAMETERS_OUT)
+            self.accelerator.ddp_handler = DistributedDataParallelKwargs(find_unused_parameters=skips)
+        if self.accelerator.scaler is not None:  # each training finds its own scale, after an interruption too
+            self.accelerator.scaler = torch.amp.GradScaler(self.device.type)
         prepared = self.accelerator.prepare(model, optimiser)
         return prepared[0], prepared[1]
+
+    def release(self) -> None:
+        """Forget what was prepared, which is kept in memory otherwise while the next seed is trained."""
+        if self.on_cpu:  # what follows needs no garbage collection, which takes as long as a small training
+            self.accelerator._models.clear()
+            self.accelerator._optimizers.clear()
+        else:
+            self.accelerator.free_memory()
 
     def share(self, indices: Sequence[int]) -> Sequence[int]:
         """This process's part of a list of sentences."""
@@ -144,23 +161,33 @@ class Engine:
         """Do something on the main process alone and tell the others its result, or its problem.
 
         Raises:
-            CrossNERError: What the main process raised, on every process.
+            CrossNERError: What the main process raised, on every process; what is no known problem there is one on
+                the others, which would wait for the main process otherwise.
         """
         if self.world == 1:
             return work()
         from accelerate.utils import broadcast_object_list
 
         told: list[Any] = [None, None]
+        failed: Exception | None = None
         if self.is_main:
             try:
                 told[0] = work()
             except CrossNERError as error:
                 told[1] = (error.problem, error.hint)
+            except Exception as error:
+                failed, told[1] = error, (f"The main process failed: {type(error).__name__}: {error}.", "")
         broadcast_object_list(told)
+        if failed is not None:
+            raise failed
         if told[1] is not None:
             raise CrossNERError(told[1][0], hint=told[1][1])
         result: Value = told[0]
         return result
+
+    def first_of(self, work: Work[Value]) -> Work[Value]:
+        """As ``first``, of work that shows how it goes where this is the only process."""
+        return (yield from work) if self.world == 1 else self.first(lambda: exhaust(work))
 
     def open_stage(self, run: RunDirectory, command: str, options: Compute, inputs: Mapping[str, str]) -> Stage:
         """Open a stage on the main process; the others learn what it found and never lock or write.
@@ -179,7 +206,7 @@ class Engine:
 
     def wait(self) -> None:
         """Let every process come this far."""
-        self.accelerator.wait_for_everyone()
+        self.sum([0.0])  # Accelerate's own way names a GPU by the number of the process, which may see but one
 
     def clip(self, parameters: list[nn.Parameter], largest: float) -> Tensor | None:
         """Scale gradients down to a norm of at most ``largest``; 0 leaves them."""
@@ -195,19 +222,24 @@ def start_engine(options: Compute) -> Engine:
     Raises:
         CrossNERError: The device does not exist here, or lacks the precision.
     """
-    from accelerate import Accelerator
+    from accelerate import Accelerator, InitProcessGroupKwargs
 
     read_slurm_variables()
-    torch.set_num_threads(options.threads or default_threads())
     name = choose_device(options)
     on_cpu = name == "cpu"
+    if name.startswith("cuda"):
+        if ":" in name:
+            torch.cuda.set_device(name)
+        elif int(os.environ.get("LOCAL_RANK", 0)) >= torch.cuda.device_count():
+            os.environ["LOCAL_RANK"] = "0"  # a launcher that shows each process its own GPU alone
     precision = choose_precision(options.precision, name)
-    if name.startswith("cuda") and ":" in name:
-        torch.cuda.set_device(name)
     reset_accelerate()
+    os.environ.pop("ACCELERATE_TORCH_DEVICE", None)  # of an earlier engine
     if not on_cpu and ":" in name:
         os.environ["ACCELERATE_TORCH_DEVICE"] = name
-    accelerator = Accelerator(cpu=on_cpu, mixed_precision=MIXED[precision])
+    waits = InitProcessGroupKwargs(timeout=LONGEST_WAIT)
+    accelerator = Accelerator(cpu=on_cpu, mixed_precision=MIXED[precision], kwargs_handlers=[waits])
+    torch.set_num_threads(options.threads or default_threads())  # Accelerate sets it too, for the whole machine
     torch.manual_seed(options.seed)
     return Engine(accelerator, precision)
 
@@ -229,6 +261,8 @@ def default_threads() -> int:
     ``OMP_NUM_THREADS`` is a person's wish only without a launcher: torchrun sets it to 1 by itself.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    if "SLURM_PROCID" in os.environ and (own := os.environ.get("SLURM_CPUS_PER_TASK", "")).isdecimal():
+        return max(1, min(int(own), cores))
     told = os.environ.get("LOCAL_WORLD_SIZE", "1")
     processes = int(told) if told.isdecimal() and int(told) else 1
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
@@ -258,6 +292,11 @@ def choose_device(options: Compute) -> str:
     kind, _, number = wanted.partition(":")
     if kind not in ("cpu", "cuda", "mps") or (number and (kind != "cuda" or not number.isdecimal())):
         raise CrossNERError(f"--device {wanted!r} is unknown.", hint="Use auto, cpu, cuda, cuda:0 or mps.")
+    if number and int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise CrossNERError(
+            f"--device {wanted}: {os.environ['WORLD_SIZE']} processes were started, and each needs a GPU of its own.",
+            hint="Use --device cuda, or start one process.",
+        )
     available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[kind]
     if int(number or 0) >= available:
         raise CrossNERError(
@@ -289,99 +328,3 @@ def has_bf16(device: str) -> bool:
         checks = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
         return any(bool(getattr(torch.cpu, check, bool)()) for check in checks)
     return False
-
-
-def parse_gpus(gpus: str) -> list[int]:
-    """Read ``0,2,3``.
-
-    Raises:
-        CrossNERError: Not a list of distinct numbers, or a GPU this machine lacks.
-    """
-    parts = [part.strip() for part in gpus.split(",")]
-    if not all(part.isdecimal() for part in parts) or len(set(parts)) != len(parts):
-        raise CrossNERError(f"--gpus {gpus!r} is not a list of GPU numbers.", hint="Write --gpus 0,2,3.")
-    numbers = [int(part) for part in parts]
-    available = torch.cuda.device_count()
-    missing = [number for number in numbers if number >= available]
-    if missing and "RANK" not in os.environ:
-        raise CrossNERError(
-            f"--gpus {gpus}: this machine has {available} GPU{'s' if available != 1 else ''}.",
-            hint="Number them from 0, or use --device cpu.",
-        )
-    return numbers
-
-
-def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
-    """Start one process a GPU where ``--gpus`` names several and no launcher has done so.
-
-    Returns:
-        Exit status of the processes, or None where this process is to do the work itself.
-    """
-    if not options.gpus or "RANK" in os.environ or slurm_tasks() > 1:
-        return None
-    numbers = parse_gpus(options.gpus)
-    if len(numbers) < 2:
-        return None
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    count = len(numbers)
-    # Numbers count the GPUs that this process may see, as they do with one GPU.
-    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
-    names = [visible[number] if visible else str(number) for number in numbers]
-    shared = {
-        "CUDA_VISIBLE_DEVICES": ",".join(names), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-    }  # fmt: skip
-    command = [sys.executable, "-m", "crossner_cli", *argv]
-    return wait_for_all([
-        subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(count)
-    ])  # fmt: skip
-
-
-def wait_for_all(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for processes that work together; where one fails, stop the others and return its exit status.
-
-    Being told to stop, by the terminal or by SIGTERM, stops them all.
-    """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    failed = 0
-    while any(process.poll() is None for process in processes):
-        failed = next((process.returncode for process in processes if process.returncode), 0)
-        if failed:
-            break
-        try:
-            time.sleep(0.2)
-        except KeyboardInterrupt:  # the terminal has told the processes too
-            failed = 130
-            break
-    for process in processes if failed else ():
-        process.terminate()
-    for process in processes:
-        try:
-            process.wait(timeout=None if not failed else SECONDS_TO_STOP)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    return failed or next((process.returncode for process in processes if process.returncode), 0)
-
-
-def slurm_tasks() -> int:
-    """Tasks of the Slurm step that this process is one of; 1 outside a step, as in a batch script's own shell."""
-    slurm = os.environ
-    if not {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LAUNCH_NODE_IPADDR"} <= slurm.keys():
-        return 1
-    # A step of one task, as an interactive shell, knows the tasks of the whole job by the second name.
-    return int(slurm.get("SLURM_STEP_NUM_TASKS") or slurm.get("SLURM_NTASKS") or 1)
-
-
-def read_slurm_variables() -> None:
-    """Under ``srun`` without another launcher, take the process numbers that Slurm gives."""
-    slurm, tasks = os.environ, slurm_tasks()
-    if "RANK" in slurm or tasks < 2:
-        return
-    slurm["RANK"], slurm["WORLD_SIZE"] = slurm["SLURM_PROCID"], str(tasks)
-    slurm["LOCAL_RANK"] = slurm.get("SLURM_LOCALID", "0")
-    slurm["LOCAL_WORLD_SIZE"] = slurm.get("SLURM_STEP_TASKS_PER_NODE", "1").partition("(")[0].partition(",")[0]
-    slurm.setdefault("MASTER_ADDR", slurm["SLURM_LAUNCH_NODE_IPADDR"])
-    slurm.setdefault("MASTER_PORT", str(20000 + int(slurm.get("SLURM_JOB_ID", "0")) % 20000))

@@ -109,7 +109,7 @@ def draw_distinct(words: int, count: int) -> tuple[Tensor, int]:
 
 def expected_counts(words: int, ranks: Tensor, tries: int) -> Tensor:
     """Probability that a word of each rank, any shape, is among the distinct words of so many tries, in (0, 1]."""
-    rank = ranks.double()
+    rank = ranks.float() if ranks.device.type == "mps" else ranks.double()  # Apple's GPUs have no float64
     probability = torch.log1p(1 / (rank + 1)) / math.log(words + 1)  # of one try
     return -torch.expm1(tries * torch.log1p(-probability)).float()
 

@@ -17,6 +17,7 @@ from transformers.masking_utils import sdpa_mask
 
 # Attention over packed windows, by the name that ``attn_implementation`` takes; padded rows are read as by ``sdpa``.
 PACKED_ATTENTION = "crossner_packed"
+LARGEST_HEAD = 256
 KERNEL_CAPABILITY = (8, 0)  # FlashAttention runs from Ampere on
 
 
@@ -27,6 +28,12 @@ def has_packed_kernel(device: torch.device, precision: str) -> bool:
     if find_spec("torch.nn.attention.varlen") is None:  # came with torch 2.10
         return False
     return torch.cuda.get_device_capability(device) >= KERNEL_CAPABILITY
+
+
+def fits_packed_kernel(config: Any) -> bool:
+    """Whether the kernel takes heads of an encoder's size: FlashAttention does up to 256 values, in steps of eight."""
+    size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return size % 8 == 0 and size <= LARGEST_HEAD
 
 
 def packed_attention(

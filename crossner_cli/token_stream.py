@@ -336,6 +336,13 @@ class TokenBlocks:
         stored = np.frombuffer(self._map or b"", dtype=dtype, count=self._count * self._pieces)
         self._stored = stored.reshape(self._count, self._pieces)
 
+    def close(self) -> None:
+        """Let go of the file, which some network file systems cannot delete while it is mapped. There is none then."""
+        self._count, self._stored = 0, self._stored[:0].copy()
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
     def __len__(self) -> int:
         """Whole blocks; the subwords of the last partial one are ``dropped_subwords``."""
         return self._count

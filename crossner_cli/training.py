@@ -28,6 +28,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.progress import Notice, Progress
 from crossner_cli.subwords import Batch, EncodedSentence, SubwordReader
 
+GPU_WAITS_EVERY = 10  # updates: reading a loss makes a GPU wait
 DIVERGED = "Lower --learning-rate or --head-learning-rate, lengthen --warmup, or use --precision fp32."
 # Sentences of about one length are batched together, out of this many shuffled batches at a time.
 POOLED_BATCHES = 50
@@ -199,8 +200,11 @@ def fit(
         CrossNERError: The loss is no longer a number, or there is nothing to train on.
     """
     loop = _Loop(model, groups, streams, plan, engine, score, checkpoints, task, unit)
-    yield from loop.run()
-    return loop.result()
+    try:
+        yield from loop.run()
+        return loop.result()
+    finally:
+        engine.release()
 
 
 class _Loop:
@@ -221,6 +225,8 @@ class _Loop:
         )  # fmt: skip
         self.plain_optimiser = optimiser
         self.model, self.optimiser = engine.prepare(model, optimiser)
+        if engine.world > 1:  # else all processes drop the same places of their different sentences
+            torch.manual_seed(torch.initial_seed() + engine.rank)
         self.trained = [parameter for group in groups for parameter in group.parameters]
         self.steps_an_epoch = len(streams[0].epoch(0))
         if not self.steps_an_epoch:
@@ -272,6 +278,8 @@ class _Loop:
         while self.state.place < len(orders[0]) and self.state.step < self.total:
             began = time.perf_counter()
             words = self._update([order[self.state.place % len(order)] for order in orders])
+            if self.engine.device.type == "cuda" and (self.state.step + 1) % GPU_WAITS_EVERY == 0:
+                torch.cuda.synchronize(self.engine.device)  # else the work is done while nobody counts seconds
             self.seconds += time.perf_counter() - began
             self.all_words += words
             self.state.words += words
@@ -360,7 +368,7 @@ class _Loop:
 
     def _progress(self) -> Progress:
         values = {"epoch": float(self.state.epoch + 1)}
-        if self.engine.on_cpu or self.state.step % 10 == 0:  # reading a loss makes a GPU wait
+        if self.engine.on_cpu or self.state.step % GPU_WAITS_EVERY == 0:
             losses = self._mean_losses()
             values["loss"] = sum(losses.values())
         if self.state.history:

@@ -536,7 +536,7 @@ def test_wrong_values_are_known_problems(arguments: list[str], text: str, tmp_pa
 
 
 def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossner_cli.engine.launch_processes", lambda options, argv: 77)
+    monkeypatch.setattr("crossner_cli.launching.launch_processes", lambda options, argv: 77)
     assert CliRunner().invoke(app, ["finetune", "--gpus", "0,1"]).exit_code == 77
 
 

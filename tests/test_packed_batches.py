@@ -11,6 +11,7 @@ from conftest import ARCHITECTURES, vectors_of
 from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import BertConfig
 
 from crossner_cli import packed_batches
 from crossner_cli.data import Sentence
@@ -18,7 +19,13 @@ from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import Engine
 from crossner_cli.fast_encoder import LAYERS_LIKE_BERT
 from crossner_cli.masked_lm import MaskedLanguageModel
-from crossner_cli.packed_batches import PACKED_ATTENTION, attend_in_turn, has_packed_kernel, packed_attention
+from crossner_cli.packed_batches import (
+    PACKED_ATTENTION,
+    attend_in_turn,
+    fits_packed_kernel,
+    has_packed_kernel,
+    packed_attention,
+)
 
 SENTENCES = [
     Sentence(("anna", "visited", "paris", "(x-ray)")),
@@ -114,3 +121,11 @@ def test_rows_are_packed_where_the_kernel_runs(monkeypatch, device, precision, c
     assert (Engine(where, precision).attention == PACKED_ATTENTION) == packs
     monkeypatch.setattr(packed_batches, "find_spec", lambda name: None)
     assert not has_packed_kernel(where.device, precision)
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "fits"), [(768, 12, True), (384, 12, True), (312, 12, False), (1024, 2, False), (1024, 4, True)]
+)
+def test_heads_that_the_kernel_does_not_take_are_read_in_padded_rows(width, heads, fits):
+    config = BertConfig(hidden_size=width, num_attention_heads=heads)
+    assert fits_packed_kernel(config) is fits

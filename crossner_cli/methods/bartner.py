@@ -230,9 +230,11 @@ class BARTNER(Tagger):
         """The steps of the gold tags, (R, S); ``NO_STEP`` behind the end. Spans are read by conlleval's rule."""
         assert batch.tags is not None
         tags = batch.tags[batch.word_mask]  # (N,)
-        types = self.tag_types[tags]
+        # Steps are counted before a batch is moved to the model's device.
+        tag_types, opens, closes = (each.to(tags.device) for each in (self.tag_types, self.opens, self.closes))
+        types = tag_types[tags]
         # The word before the first one is the last one, which does not matter: every row begins anew.
-        begins = (windows.places == 0) | self.opens[tags] | self.closes[tags.roll(1)] | (types != types.roll(1))
+        begins = (windows.places == 0) | opens[tags] | closes[tags.roll(1)] | (types != types.roll(1))
         inside = types > 0
         last = inside & begins.roll(-1)
         sizes = inside.long() + last  # steps of each word

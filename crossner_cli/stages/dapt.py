@@ -22,7 +22,7 @@ from crossner_cli.fast_encoder import use_fast_cpu_layers
 from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.model_card import CARD, Making, encoder_card
 from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
-from crossner_cli.progress import Notice, Work, exhaust
+from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.stages.dapt_strings import run_strings
 from crossner_cli.start_from import Start, find_start
@@ -138,6 +138,9 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         size = {"blocks": len(train), "block_size": train.block_size}
         result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
         result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
+        for blocks in (train, held_out):
+            blocks.close()
+        engine.wait()  # no process maps the blocks any more when they are deleted
 
         def finish() -> Manifest:
             making = Making(
@@ -212,7 +215,7 @@ def _blocks(
         corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size,
         share=options.corpus_share, mentions=mentions,
     )  # fmt: skip
-    counts = (yield from work) if engine.world == 1 else engine.first(lambda: exhaust(work))
+    counts = yield from engine.first_of(work)
     first, last = border_ids(model.tokenizer)
     train, held_out = (
         TokenBlocks(folder / name, options.block_size, first, last, counts["dtype"], has_joins=mentions is not None)

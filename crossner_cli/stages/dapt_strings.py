@@ -52,6 +52,8 @@ def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manife
         counts["characters"] = len(counts["characters"])
         result["strings"] = {"text": options.text, **counts, "rows": train.rows, "window": train.window}
         save_string_encoder(models.encoder(), stage.draft)
+        for stream in (train, held_out):
+            stream.close()
         shutil.rmtree(folder)
         Checkpoints(stage.draft / "checkpoint").remove()
         return stage.finish(result, lineage=[], device=engine.describe())

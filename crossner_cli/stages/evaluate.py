@@ -73,9 +73,10 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         result = {"domain": target.name, "split": options.split, **_describe(options.mode, sentences),
                   "decoding": options.decoding, "warnings": warnings, "models": models}  # fmt: skip
         found = None
-        if options.fine_grained and engine.is_main:
+        if options.fine_grained:
             surroundings = _surroundings(prepared)
-            found = yield from analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
+            work = analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
+            found = yield from engine.first_of(work)
         if opponents:
             yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
         manifest = engine.first(lambda: _finish(stage, result, found, opponents, options))

@@ -265,13 +265,15 @@ def _train_seed(
         "history": result.history,
     }
     measured = fit_calibration(scored_entities(gold, tag(tagger, data.dev, engine)))
-    if engine.is_main:
+
+    def save() -> None:
         found = {CALIBRATION: measured.to_json()} if measured.entities else {}
         save_tagger(tagger, folder, lineage=start.lineage, dev_f1=result.best, **found)
         write_atomically(folder / CARD, _card(folder, tagger, stage, options, data, start, seed, record))
         write_json(done, record)  # last, since it tells that all is there
         checkpoints.remove()
-    engine.wait()
+
+    engine.first(save)
     return record
 
 
