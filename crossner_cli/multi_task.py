@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,6 +24,9 @@ from crossner_cli.word_reader import WordInputs
 TASKS = ("target-ner", "source-ner", "target-lm", "source-lm")
 TARGET, SOURCE = 0, 1  # numbers of the domains
 ROLES = ("target", "source")  # their names
+KINDS = ("ner", "lm")
+# Tensors with a row a domain: vectors that generate parameters, and attention where each domain has its own.
+PER_DOMAIN = frozenset({"lstm.generator.domain_vectors", "lstm.query", "lstm.key", "lstm.score"})
 Rows = Tensor | slice  # of a batch
 
 
@@ -121,10 +125,34 @@ class MultiTaskTagger(Tagger):
         layers = 1 if hyper.shares_crf(tag_set) else 2
         self.tag_layers = nn.ModuleList(TagLayer(2 * hyper.lstm_size, len(tag_set), "crf") for _ in range(layers))
 
-    def update(self) -> AbstractContextManager[None]:
+    def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
+        """What the start learnt in one domain alone begins both: of the other it holds what was drawn at random."""
+        tasks = settings.get("tasks")
+        if not isinstance(tasks, str):  # of a method that has no tasks
+            return old
+        learnt = {kind: [task.partition("-")[0] for task in read_tasks(tasks) if task.endswith(kind)] for kind in KINDS}
+        adopted = dict(old)
+
+        def number(roles: list[str]) -> int:
+            return ROLES.index(roles[0]) if len(tag_set.domains) > 1 else 0
+
+        layers = 1 + any(name.startswith("tag_layers.1.") for name in old)
+        if len(learnt["ner"]) == 1 or layers < len(self.tag_layers):
+            first = f"tag_layers.{number(learnt['ner']) if layers > 1 else 0}."
+            begin = {name.removeprefix(first): value for name, value in old.items() if name.startswith(first)}
+            for layer in range(len(self.tag_layers)):
+                adopted |= {f"tag_layers.{layer}.{name}": value for name, value in begin.items()}
+        roles = learnt["ner"] + learnt["lm"]
+        if len(set(roles)) == 1:
+            for name in PER_DOMAIN & old.keys():
+                if len(old[name]) == len(ROLES):
+                    adopted[name] = old[name][number(roles)].expand_as(old[name])
+        return adopted
+
+    def update(self, progress: float) -> AbstractContextManager[None]:
         """Inside it, generated parameters are generated once."""
         lstm = getattr(self, "lstm", None)
-        return lstm.generator.shared() if isinstance(lstm, GeneratedBiLSTM) else super().update()
+        return lstm.generator.shared() if isinstance(lstm, GeneratedBiLSTM) else super().update(progress)
 
     def tag_layer(self, domain: int) -> TagLayer:
         """Linear map and CRF of a domain."""

@@ -18,7 +18,7 @@ from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Optimisation
 from crossner_cli.start_from import Start
 from crossner_cli.string_encoder import load_string_encoder
-from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_tag_set
+from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_description, read_tag_set
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import (
     VOCABULARY,
@@ -176,7 +176,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     Of those with a row a word the rows of the start's words, which are the first ones of the new tagger's.
     """
     old_set = read_tag_set(folder)
-    old = read_tensors(folder / TENSORS)
+    old = tagger.adopt(read_tensors(folder / TENSORS), old_set, read_description(folder)["hyperparameters"])
     new = tagger.above_encoder()
     new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
     tag_rows = _shared_rows(new_set.tags, old_set.tags)

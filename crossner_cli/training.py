@@ -40,8 +40,8 @@ BLURRED_SENTENCES = 80
 class KnowsUpdates(Protocol):
     """A model that does something once an update, however many batches it reads."""
 
-    def update(self) -> AbstractContextManager[None]:
-        """What the forward and backward passes of an update are made inside."""
+    def update(self, progress: float) -> AbstractContextManager[None]:
+        """What the forward and backward passes of an update are made inside, when that share of them is done."""
         ...
 
 
@@ -186,7 +186,7 @@ def fit(
     Args:
         model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` over how many units, which are words
             but for the terms in ``model.terms_of_other_units``, where it has that; all passes of an update are made
-            inside ``model.update()``, where it has that.
+            inside ``model.update(progress)``, where it has that.
         groups: What to train and how fast.
         streams: One batch of each makes an update; the first decides the length of an epoch.
         plan: How long.
@@ -312,7 +312,8 @@ class _Loop:
             waits = self.state.step < group.starts_at * self.total
             settings["lr"] = 0.0 if waits else group.learning_rate * self.plan.factor(self.state.step, int(self.total))
         model = self.plain_model
-        with model.update() if isinstance(model, KnowsUpdates) else contextlib.nullcontext():
+        progress = self.state.step / self.total
+        with model.update(progress) if isinstance(model, KnowsUpdates) else contextlib.nullcontext():
             self._compute_gradients(parts, totals)
         engine.clip(self.trained, self.plan.clip_norm)
         self.optimiser.step()

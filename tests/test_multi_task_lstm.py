@@ -70,7 +70,7 @@ def test_an_update_reads_a_batch_of_each_task():
     [
         (["tasks=source-ner,target-lm"], "nothing reads raw text"), (["tasks=source"], "'source', which is none"),
         (["tasks=target-lm", "adversary=grad"], "no tags are learnt"), (["domain_size=0"], "domain_size=0"),
-        (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=0"], "adversary_warmup"),
+        (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=1.5"], "adversary_warmup"),
         (["focal_alpha=1.5"], "focal_alpha"), (["focal_gamma=-1"], "focal_gamma"),
         (["tasks=target-ner,target-lm", "adversary=dann"], "of one domain alone there is nothing to tell apart"),
         (["tasks=source-ner", "adversary=grad"], "of one domain alone"),
@@ -204,12 +204,12 @@ def test_reversal_is_the_identity_with_a_gradient_turned_round(factor):
 @every_adversary
 def test_the_bilstm_learns_the_opposite_of_what_the_discriminator_learns(adversary, monkeypatch):
     """Gradients behind the reversal are minus the factor times those without it; those before it are the same."""
-    settings = (f"adversary={adversary}", "adversary_warmup=10")
+    settings = (f"adversary={adversary}", "adversary_warmup=0.5")
     gradients = {}
     for reversing in (True, False):
         tagger = made(*settings)
         if adversary == "dann":
-            tagger.updates_done.fill_(4)
+            tagger.progress = 0.2
         if not reversing:
             module = "crossner_cli.methods.multi_task_lstm.reverse_gradient"
             monkeypatch.setattr(module, lambda values, factor: values)
@@ -251,43 +251,40 @@ def test_the_reversal_grows_from_nothing_to_one():
     assert reversal_factor(progress)[0] == 0 and reversal_factor(progress)[10] > 0.9999
 
 
-def test_dann_counts_updates_however_many_batches_they_read_and_stores_the_count():
-    tagger = made("adversary=dann", "adversary_warmup=2", "dropout=0")
-    factors = []
-    for _ in range(3):
-        factors.append(tagger._reversal(torch.zeros(1)).item())
-        tagger.eval().loss(TARGET_NER)
-        with tagger.update():
-            for batch in (TARGET_NER, SOURCE_NER, TARGET_LM):
-                tagger.train().loss(batch)
-    assert factors == pytest.approx([0, 2 / (1 + math.exp(-5)) - 1, 2 / (1 + math.exp(-10)) - 1])
-    assert tagger._reversal(torch.zeros(1)).item() == pytest.approx(factors[2])  # no further
-    assert tagger.above_encoder()["updates_done"].item() == 3
-    grad = made("adversary=grad")
-    with grad.update():
-        pass
-    assert "updates_done" not in grad.above_encoder()
+@pytest.mark.parametrize(
+    ("warmup", "shares"), [("1", [0, 0.25, 0.5, 0.75]), ("0.5", [0, 0.5, 1, 1]), ("0", [1, 1, 1, 1])]
+)
+def test_the_effect_of_dann_grows_with_the_share_of_the_training_that_is_done(warmup, shares):
+    tagger, factors = made("adversary=dann", f"adversary_warmup={warmup}"), []
+    for progress in (0, 0.25, 0.5, 0.75):
+        with tagger.update(progress):
+            factors.append(tagger._reversal(torch.zeros(1)).item())
+    assert factors == pytest.approx([2 / (1 + math.exp(-10 * share)) - 1 for share in shares])
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_a_training_of_dann_counts_its_updates_and_goes_on_counting_behind_a_checkpoint(parts, tmp_path):
+def test_a_training_tells_how_far_it_is_however_many_batches_it_reads_and_goes_on_so_behind_a_checkpoint(
+    parts, tmp_path
+):
     engine = start_engine(Finetune(device="cpu", threads=1, precision="fp32"))
     batches = [TARGET_NER, SOURCE_NER]
     streams: list[Any] = [
         SimpleNamespace(epoch=lambda number: [[0, 1, 2]] * 5, batch=lambda items, epoch, batch=batch: batch)
         for batch in batches
     ]
-    plan = Plan(epochs=1, accumulate=parts, keep="last", checkpoint_every=2)
-    counts = []
+    plan = Plan(epochs=2, accumulate=parts, keep="last", checkpoint_every=2)
+    told = []
     for stop in (3, None):  # the first is cut off behind its third update, one behind the checkpoint
-        tagger = made("adversary=dann")
+        tagger, shares = made("adversary=dann"), []
         work = fit(tagger, [ParameterGroup(list(tagger.parameters()), 1e-3, 0.0)], streams, plan, engine,
                    checkpoints=Checkpoints(tmp_path / "checkpoint"))  # fmt: skip
         for event in work:
+            if isinstance(event, Progress) and not event.is_milestone:
+                shares.append(tagger.progress)
             if stop and isinstance(event, Progress) and event.done == stop:
                 work.close()
-        counts.append(tagger.updates_done.item())
-    assert counts == [3, 5]
+        told.append(shares)
+    assert told == [[0.0, 0.1, 0.2], [share / 10 for share in range(2, 10)]]
 
 
 @every_adversary

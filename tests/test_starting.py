@@ -398,3 +398,71 @@ def test_a_language_model_keeps_the_rows_of_its_words_where_the_vocabulary_grows
         mine, its = getattr(new.language_model, name), getattr(old.language_model, name)
         assert len(mine) == len(its) + 2 and torch.equal(mine[: len(its)], its)
     assert carried.left <= 2, "the ranks are counted anew"
+
+
+SOURCE_ALONE, TARGET_ALONE = (TagSet({name: types}) for name, types in (*OLD.domains.items(), *NEW.domains.items()))
+BOTH = TagSet({**NEW.domains, **OLD.domains})  # the target first
+
+
+def begun_from(
+    run: RunDirectory, folder: Path, engine: Engine, method: str, old: tuple[TagSet, str], new: tuple[TagSet, str],
+    *settings: str,
+) -> tuple[Any, Any]:  # fmt: skip
+    """A tagger of tasks, and another that a stage begins from it, each with its tag set and tasks."""
+    sizes = small_sizes(find_method(method))
+    first: Any = make_tagger(folder, method, old[0], *sizes, *settings, f"tasks={old[1]}")
+    save_stage(run, "pretrain-source", {1: first}, [50.0])
+    options = options_for(
+        folder, method=method, start_from="pretrain-source", settings=[*sizes, *settings, f"tasks={new[1]}"]
+    )
+    start = find_start(run, options, wanted_by="joint-train")
+    return first, start_tagger(start, options, new[0], 1, engine, known_to(first))[0]
+
+
+def shared_rows(layer: Any, tag_set: TagSet) -> Tensor:
+    """Rows of a tag layer that belong to the types of both tag sets."""
+    tags = [f"{prefix}-{name}" for name in ("person", "place") for prefix in "BI"]
+    return layer.classifier.weight[[tag_set.tags.index(tag) for tag in tags]]
+
+
+@pytest.mark.parametrize("crf", ["auto", "domain"])
+@pytest.mark.parametrize("old_set", [SOURCE_ALONE, BOTH])
+@pytest.mark.parametrize("method", ["multi-task-lstm", "multi-cell-lstm", "cross-domain-lm"])
+def test_tags_learnt_in_the_source_alone_begin_the_tags_of_both_domains(
+    method, old_set, crf, tiny_encoder_folder, run, engine
+):
+    tasks = "target-ner,source-ner"
+    old, new = begun_from(
+        run, tiny_encoder_folder, engine, method, (old_set, "source-ner"), (BOTH, tasks), f"crf={crf}"
+    )
+    learnt = old.tag_layers[1 if old_set is BOTH and crf == "domain" else 0]
+    assert len(new.tag_layers) == 2
+    for layer in new.tag_layers:
+        assert torch.equal(shared_rows(layer, BOTH), shared_rows(learnt, old_set))
+
+
+def test_tags_learnt_in_both_domains_begin_their_own(tiny_encoder_folder, run, engine):
+    tasks = "target-ner,source-ner"
+    old, new = begun_from(run, tiny_encoder_folder, engine, "multi-task-lstm", (BOTH, tasks), (BOTH, tasks))
+    for before, after in zip(old.tag_layers, new.tag_layers, strict=True):
+        assert torch.equal(shared_rows(before, BOTH), shared_rows(after, BOTH))
+    assert not torch.equal(shared_rows(new.tag_layers[0], BOTH), shared_rows(new.tag_layers[1], BOTH))
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "of_domains"),
+    [
+        ("cross-domain-lm", "generator=full", lambda tagger: [tagger.lstm.generator.domain_vectors]),
+        ("multi-task-lstm", "generator=domain", lambda tagger: [tagger.lstm.generator.domain_vectors]),
+        ("multi-cell-lstm", "attention=domain", lambda tagger: [tagger.lstm.query, tagger.lstm.key, tagger.lstm.score]),
+    ],
+)
+@pytest.mark.parametrize(("old_set", "learnt"), [(SOURCE_ALONE, 0), (BOTH, 1)])
+def test_what_is_of_one_domain_and_learnt_in_the_source_alone_begins_the_target(
+    method, setting, of_domains, old_set, learnt, tiny_encoder_folder, run, engine
+):
+    old, new = begun_from(
+        run, tiny_encoder_folder, engine, method, (old_set, "source-ner"), (TARGET_ALONE, "target-ner"), setting
+    )
+    for before, after in zip(of_domains(old), of_domains(new), strict=True):
+        assert torch.equal(after[0], before[learnt]) and torch.equal(after[1], before[learnt])

@@ -47,7 +47,7 @@ def told(
         ("moee", ("entity_weight=2", "multi_task=false"), ("entity_weight=2",)),
         ("multi-task-lstm", ("domain_size=8",), ("domain_size=8", "generator=domain")),
         ("multi-task-lstm", ("focal_gamma=1", "adversary=dann"), ("focal_gamma=1", "adversary=grad")),
-        ("multi-task-lstm", ("adversary_warmup=9", "adversary=grad"), ("adversary_warmup=9", "adversary=dann")),
+        ("multi-task-lstm", ("adversary_warmup=0.9", "adversary=grad"), ("adversary_warmup=0.9", "adversary=dann")),
         ("multi-task-lstm", ("adversary_weight=2",), ("adversary_weight=2", "adversary=dann")),
         ("cross-domain-lm", ("task_size=4", "generator=domain"), ("domain_size=4", "generator=domain")),
         ("cross-domain-lm", ("lm_text=raw", "tasks=target-ner,source-ner"), ("lm_text=raw",)),

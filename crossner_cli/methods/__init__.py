@@ -90,7 +90,7 @@ class Tagger(nn.Module, ABC):
     # Names of the tensors that hold a row for what is unknown and then one a word, as an encoder of words numbers them.
     word_rows: ClassVar[tuple[str, ...]] = ()
 
-    # Hyperparameters as published, where the defaults are others: what --paper sets.
+    # Hyperparameters as published, where the defaults are others: what --paper sets, as ``published`` tells.
     paper_settings: ClassVar[dict[str, str]] = {}
     # Options as published, where they are others than those of CrossNER's BERT tagger, which the options themselves
     # hold; None where none is published, or only for another optimiser.
@@ -99,11 +99,26 @@ class Tagger(nn.Module, ABC):
     terms_of_other_units: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
+    def published(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+        """The published hyperparameters of a tagger with these settings, by name."""
+        return cls.paper_settings
+
+    @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:
         """The tasks of which an update reads a batch each: of target-ner, source-ner, target-lm and source-lm, the last
         two raw text; none where one stream mixes the labelled sentences of all domains.
         """
         return ()
+
+    def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Tensors of a start, by the names under which this tagger takes them.
+
+        Args:
+            old: Those above its encoder.
+            tag_set: Its tags.
+            settings: Its hyperparameters.
+        """
+        return old
 
     @classmethod
     def learns_from_dictionary(cls, hyper: Any) -> bool:
@@ -113,8 +128,12 @@ class Tagger(nn.Module, ABC):
     def set_word_counts(self, counts: Tensor) -> None:
         """Learn how often each word number of the encoder is predicted in raw text, (V+1,), before training begins."""
 
-    def update(self) -> AbstractContextManager[None]:
-        """What all forward and backward passes of an update are made inside, however many batches it reads."""
+    def update(self, progress: float) -> AbstractContextManager[None]:
+        """What all forward and backward passes of an update are made inside, however many batches it reads.
+
+        Args:
+            progress: Share of the training's updates that are done, from 0.
+        """
         return contextlib.nullcontext()
 
     @classmethod
@@ -238,8 +257,8 @@ def split_setting(setting: str) -> tuple[str, str]:
 
 def published_settings(method: type[Tagger], settings: Iterable[str]) -> list[str]:
     """The published hyperparameters that ``key=value`` texts do not set, as such texts."""
-    given = {split_setting(setting)[0] for setting in settings}
-    return [f"{key}={value}" for key, value in method.paper_settings.items() if key not in given]
+    given = dict(map(split_setting, settings))
+    return [f"{key}={value}" for key, value in method.published(given).items() if key not in given]
 
 
 def _convert(text: str, kind: Any, setting: str) -> Any:

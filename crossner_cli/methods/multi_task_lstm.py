@@ -10,8 +10,7 @@ domain; GRAD's is one sum over the sentences of both, which focal_alpha balances
 is shared where all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The
 layout of GRAD's discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient
 is multiplied by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the
-states; its schedule counts updates, up to adversary_warmup, since a method is not told how long it is trained, and goes
-on where a start left off. An epoch reads both domains whole, as that of ``multi-cell-lstm``. The CRF knows the tags of
+states. An epoch reads both domains whole, as that of ``multi-cell-lstm``. The CRF knows the tags of
 all domains, and a generator learns at a share of the rate, both as in ``cross-domain-lm``. Sizes of STACKED BILSTMS
 (lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and Zhang (2020) are not told.
 """
@@ -54,9 +53,9 @@ class MultiTaskLSTM(MultiTaskTagger):
         source-lm, whose raw text the adversary reads. lstm_layers: of the BiLSTM, one above the other; more than one
         with generator=none only. generator: domain generates the BiLSTM's parameters from a vector
         of the domain. domain_size: values of that vector. adversary: what tells the domains apart while the BiLSTM
-        learns that it cannot: grad, dann or none. adversary_weight: weight of its loss. adversary_warmup: updates until
-        dann has its full effect. focal_alpha: weight of the source in grad's loss, the target has the rest;
-        focal_gamma: how much less sentences weigh that are easy. The others are as in ``MultiTaskInputs``.
+        learns that it cannot: grad, dann or none. adversary_weight: weight of its loss. adversary_warmup: share of the
+        training until dann has its full effect. focal_alpha: weight of the source in grad's loss, the target has the
+        rest; focal_gamma: how much less sentences weigh that are easy. The others are as in ``MultiTaskInputs``.
         """
 
         lstm_layers: int = 1
@@ -64,7 +63,7 @@ class MultiTaskLSTM(MultiTaskTagger):
         domain_size: int = 16
         adversary: Literal["none", "grad", "dann"] = "none"
         adversary_weight: float = 1.0
-        adversary_warmup: int = 1000
+        adversary_warmup: float = 1.0
         focal_alpha: float = 0.25
         focal_gamma: float = 2.0
 
@@ -78,7 +77,7 @@ class MultiTaskLSTM(MultiTaskTagger):
                 )
             check_range("domain_size", self.domain_size, 1)
             check_range("adversary_weight", self.adversary_weight, 0)
-            check_range("adversary_warmup", self.adversary_warmup, 1)
+            check_range("adversary_warmup", self.adversary_warmup, 0, 1)
             check_range("focal_alpha", self.focal_alpha, 0, 1)
             check_range("focal_gamma", self.focal_gamma, 0)
             if self.adversary != "none" and len({task.partition("-")[0] for task in self.task_names}) == 1:
@@ -102,8 +101,6 @@ class MultiTaskLSTM(MultiTaskTagger):
         reasons = super().unread_settings(hyper) | dict.fromkeys(unread, f"adversary={hyper.adversary}")
         return reasons | ({"domain_size": "generator=none"} if hyper.generator == "none" else {})
 
-    updates_done: Tensor
-
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         size = hyper.lstm_size
@@ -115,7 +112,7 @@ class MultiTaskLSTM(MultiTaskTagger):
             self.discriminator: AttentiveDiscriminator | MeanDiscriminator = AttentiveDiscriminator(2 * size)
         elif hyper.adversary == "dann":
             self.discriminator = MeanDiscriminator(2 * size)
-            self.register_buffer("updates_done", torch.zeros(()))
+        self.progress = 0.0  # share of the training that is done
 
     def set_word_counts(self, counts: Tensor) -> None:
         """Nothing depends on how often words occur, (V+1,)."""
@@ -136,12 +133,11 @@ class MultiTaskLSTM(MultiTaskTagger):
         return terms
 
     @contextmanager
-    def update(self) -> Iterator[None]:
-        """Count it, for the schedule of DANN."""
-        with super().update():
+    def update(self, progress: float) -> Iterator[None]:
+        """Note how far the training is, for the schedule of DANN."""
+        self.progress = progress
+        with super().update(progress):
             yield
-        if self.hyper.adversary == "dann":
-            self.updates_done += 1
 
     def units(self, batch: Batch) -> dict[str, int]:
         """Words of the domain."""
@@ -173,10 +169,11 @@ class MultiTaskLSTM(MultiTaskTagger):
             return functional.binary_cross_entropy_with_logits(logits, is_source.float(), reduction="sum")
 
     def _reversal(self, states: Tensor) -> Tensor:
-        """What the reversed gradient is multiplied by: grows with the updates in DANN."""
+        """What the reversed gradient is multiplied by: grows with the training in DANN."""
         if self.hyper.adversary == "grad":
             return states.new_tensor(GRAD_REVERSAL)
-        return reversal_factor((self.updates_done / self.hyper.adversary_warmup).clamp(max=1))
+        warmup = self.hyper.adversary_warmup
+        return reversal_factor(states.new_tensor(min(1.0, self.progress / warmup) if warmup else 1.0))
 
 
 METHOD = MultiTaskLSTM
