@@ -191,28 +191,33 @@ def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
         raise CrossNERError(f"--dictionary {missing}: there is no such file.", hint="A line each: name<TAB>type.")
 
 
-def read_raw(
-    prepared: PreparedData, options: Optimisation, tasks: Sequence[str], sentences: Mapping[str, Sequence[Sentence]]
-) -> RawInputs | None:
-    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none.
+def check_raw(prepared: PreparedData, tasks: Sequence[str]) -> None:
+    """Refuse tasks that read raw text of a domain that has none, and no labelled sentences to stand in for it.
 
     Raises:
         CrossNERError: A domain has neither.
     """
-    texts: dict[str, RawText] = {}
     for role in [task.partition("-")[0] for task in tasks if task.endswith("-lm")]:
-        path = prepared.raw_text(role)
-        if path is not None:
-            texts[role] = RawFile.read(path)
-        elif sentences.get(role):
-            texts[role] = RawSentences([sentence.words for sentence in sentences[role]])
-        else:
+        stands_in = f"{role}-ner" in tasks and prepared.domains[role].has("train")
+        if not stands_in and prepared.raw_text(role) is None:
             raise CrossNERError(
                 f"The task {role}-lm reads raw text of the {role}, and the run has none.",
                 hint="crossner prepare-data … "
                 + ("--corpus FILE --corpus-level domain" if role == "target" else "--source-corpus FILE")
                 + " --force",
             )  # fmt: skip
+
+
+def read_raw(
+    prepared: PreparedData, options: Optimisation, tasks: Sequence[str], sentences: Mapping[str, Sequence[Sentence]]
+) -> RawInputs | None:
+    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none."""
+    texts: dict[str, RawText] = {}
+    for role in [task.partition("-")[0] for task in tasks if task.endswith("-lm")]:
+        path = prepared.raw_text(role)
+        texts[role] = (
+            RawSentences([sentence.words for sentence in sentences[role]]) if path is None else RawFile.read(path)
+        )
     if not texts:
         return None
     domains = {role: prepared.domains[role].name for role in texts}

@@ -20,8 +20,9 @@ from crossner_cli.string_encoder import CHARACTERS, TENSORS
 from crossner_cli.tags import TagSet
 from crossner_cli.text import segment
 from crossner_cli.text_files import open_lines
+from crossner_cli.trained_vectors import import_gensim, train_vectors
 from crossner_cli.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors, train_vectors
+from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors
 
 # Of vectors that are trained on the run's raw text.
 RAW_EPOCHS, RAW_MINIMUM = 10, 3
@@ -158,6 +159,17 @@ class CorpusSentences:
         for _, line in open_lines(self.path):
             for words in segment(line):
                 yield [self.inputs.spelled(word.text) for word in words]
+
+
+def check_corpus(options: Optimisation, prepared: PreparedData) -> None:
+    """Refuse ``--embeddings corpus`` where there is no raw text, or nothing to train vectors with.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    if options.embeddings == CORPUS:
+        prepared.corpus("domain")
+        import_gensim()
 
 
 def _words_of_raw_text(prepared: PreparedData, inputs: WordInputs) -> list[str]:

@@ -148,6 +148,11 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
         ("robust-tagger", ["lower_case=false"], ["word_size=300", "characters=none", "legal=false"]),
         ("moee", [], ["word_size=300", "characters=none", "legal=false"]),
         ("multi-cell-lstm", ["digits=kept"], ["character_dropout=0.5", "legal=false"]),
+        (
+            "multi-cell-lstm",
+            ["tasks=source-ner,target-lm", "entity_weight=1"],
+            ["digits=zeros", "character_dropout=0.5", "legal=false", "attention_weight=0.5"],
+        ),
         ("cross-domain-lm", [], ["digits=zeros", "character_dropout=0.5", "legal=false"]),
         ("nomethod", [], []),
     ):

@@ -37,6 +37,7 @@ from crossner_cli.word_reader import Vocabulary, WordInputs, WordReader
 
 TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
 READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
+TAGGER: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), tag_set=TAG_SET)
 
 
 def file_of(folder: Path, *lines: str) -> RawFile:
@@ -256,9 +257,8 @@ def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, sou
         "source": [Sentence(("Abba", "sang"), ("O", "O"), "news")] * source,
     }
     raw = RawInputs({"target": RawSentences([("Anna", "sang")] * 7)}, {"target": "songs"}, None, 1)
-    tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), tag_set=TAG_SET)
     options = JointTrain(method="several", batch_size=size, upsample=upsample, raw_batch_size=3)
-    streams: list[Any] = domain_streams(tagger, Several.streams(None), sentences, raw, options, 1)
+    streams: list[Any] = domain_streams(TAGGER, Several.streams(None), sentences, raw, options, 1)
     larger, smaller, raw_stream = streams
     updates = math.ceil(max(target, source) / size)
     assert len(larger.epoch(0)) == updates
@@ -272,14 +272,47 @@ def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, sou
     assert raw_stream.batch_size == 3 and raw_stream.batch([0], 0).is_raw
 
 
+@pytest.mark.parametrize("roles", [("source", "target"), ("target", "source")])
+def test_raw_text_of_each_role_has_its_own_domain_and_names_label_that_of_the_target_only(tmp_path, roles):
+    words, domains = ("Abba", "sang", "Anna"), {"source": "news", "target": "songs"}
+    names = dictionary(tmp_path, "Abba\tartist", "Anna\tperson")
+    raw = RawInputs({role: RawSentences([words]) for role in roles}, domains, names, 1)
+    labelled = {"source": [Sentence(words, ("O",) * 3, "news")]}
+    _, *streams = domain_streams(TAGGER, ["source-ner"], labelled, raw, JointTrain(), 1)
+    read: dict[str, Any] = {role: stream.batch([0], 0) for role, stream in zip(roles, streams, strict=True)}
+    assert {role: batch.domain for role, batch in read.items()} == domains
+    assert read["source"].tags is None
+    assert read["target"].tags.tolist() == [[*TAG_SET.to_ids(["B-artist"]), UNLABELLED, UNLABELLED]]
+
+
 def test_a_tagger_is_told_that_every_sentence_ends():
     told: list[torch.Tensor] = []
     tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), set_word_counts=told.append)
     sentences = [Sentence(words, None, "songs") for words in (("Anna", "sang"), ("Anna",))]
-    data: Any = SimpleNamespace(raw=None, sentences=sentences)
+    tagger.hyper = SimpleNamespace(task_names=("target-ner", "target-lm"))
+    data: Any = SimpleNamespace(raw=None, labelled={"target": sentences})
     assert tagger_training._count_words(tagger, data) == []
     raw = RawInputs({"": RawSentences([sentence.words for sentence in sentences])}, {}, None, 1)
     assert torch.equal(told[0], raw.count(READER) + torch.tensor([2, 0, 0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("lm_text", "tasks", "counted"),
+    [
+        ("labelled", "source-ner,source-lm,target-lm", "both"), ("raw", "source-ner,source-lm,target-lm", "raw"),
+        ("labelled", "source-ner,target-lm", "raw"),
+    ],
+)  # fmt: skip
+def test_labelled_sentences_are_counted_where_a_language_model_reads_them_instead_of_raw_text(lm_text, tasks, counted):
+    told: list[torch.Tensor] = []
+    labelled, raw = RawSentences([("Anna", "sang")]), RawSentences([("sang", "Anna", "wept")])
+    tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), set_word_counts=told.append)
+    tagger.hyper = SimpleNamespace(task_names=tuple(tasks.split(",")), lm_text=lm_text)
+    inputs = RawInputs({"target": raw}, {"target": "songs"}, None, 1)
+    data: Any = SimpleNamespace(raw=inputs, labelled={"source": [Sentence(words) for words in labelled.words]})
+    tagger_training._count_words(tagger, data)
+    both = RawInputs({"source": labelled, "target": raw}, {}, None, 1) if counted == "both" else inputs
+    assert torch.equal(told[0], both.predicted(both.count(READER)))
 
 
 def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known():

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crossner_cli import word_vectors
+from crossner_cli import trained_vectors, word_vectors
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
+from crossner_cli.trained_vectors import train_vectors
 from crossner_cli.word_encoder import WordEncoder
 from crossner_cli.word_reader import WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors, train_vectors
+from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors
 
 Table = dict[str, list[float]]
 TABLE: Table = {"the": [0.5, -1.25, 3.0], "Paris": [1e-7, 2.5, -0.125], "münchen": [7.0, 0.0, -3.5]}
@@ -404,7 +405,7 @@ def train(sentences=SENTENCES, *, seed=1, minimum_count=2, words=None) -> WordVe
 
 @pytest.fixture(autouse=True)
 def few_buckets(monkeypatch) -> None:
-    monkeypatch.setattr(word_vectors, "BUCKETS", 500)
+    monkeypatch.setattr(trained_vectors, "BUCKETS", 500)
 
 
 def test_training_gives_the_same_vectors_for_the_same_seed_only() -> None:

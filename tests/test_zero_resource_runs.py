@@ -68,6 +68,22 @@ def test_a_zero_resource_run_opens_nothing_of_the_target_but_the_test_sentences(
     assert scored["unknown_types"] == ["artist"], "only types that map are found"
 
 
+@pytest.mark.parametrize(
+    ("tasks", "options", "said", "way_out"),
+    [
+        ("source-ner,target-lm", (), "The task target-lm reads raw text of the target", "--corpus FILE"),
+        ("target-ner,source-lm", (), "The task source-lm reads raw text of the source", "--source-corpus FILE"),
+        ("source-ner,target-ner", ("--embeddings", "corpus"), "no corpus of level 'domain'", "--corpus FILE"),
+    ],
+)
+def test_raw_text_that_is_missing_is_told_before_any_work(run, tasks, options, said, way_out):
+    shutil.rmtree(run / "prepare-data" / "corpus")
+    method = ("--method", "multi-cell-lstm", "--set", f"tasks={tasks}")
+    told = refused("joint-train", "--run", run, *QUICK, *SMALL, *method, *options)
+    assert said in told and way_out in told and "thread" not in told
+    assert not list(run.glob("*joint-train*")), "no stage was opened"
+
+
 def rewrite(run, path, text):
     """Other sentences in a file of prepared data, of which the manifest knows."""
     path.write_text(text)

@@ -1,8 +1,8 @@
 """Multi-cell LSTM: an LSTM whose memory is composed, word by word, of one cell for each entity type.
 
 Paper: Jia and Zhang (2020), Multi-Cell Compositional LSTM for NER Domain Adaptation. Their unsupervised setting is
-tasks=source-ner,target-lm, for which they set entity_weight=0.1 and attention_weight=0.5; a tag set of one domain
-gives their target-only model.
+tasks=source-ner,target-lm, for which they (and --paper) set entity_weight=0.1 and attention_weight=0.5; a tag set of
+one domain gives their target-only model.
 Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words, labelled by a
 dictionary or not) instead of its sentences. The attention loss reads the mean of both directions' scores, as the paper
 says; the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
@@ -17,6 +17,7 @@ words occur; the code ranks words by where they are first met. Sequences are leg
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,6 +35,9 @@ from crossner_cli.multi_task import MultiTaskInputs, MultiTaskTagger
 from crossner_cli.subwords import UNLABELLED, Batch
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder
+
+# What the paper sets in its unsupervised setting; with labels of the target both are 1.
+WITHOUT_TARGET_LABELS = {"entity_weight": "0.1", "attention_weight": "0.5"}
 
 
 class MultiCellTagger(MultiTaskTagger):
@@ -77,6 +81,13 @@ class MultiCellTagger(MultiTaskTagger):
         )  # fmt: skip
 
     paper_options = {**MultiTaskTagger.paper_options, "raw_minimum": 1}
+
+    @classmethod
+    def published(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+        """Without labels of the target the types' losses weigh less."""
+        has_labels = "target-ner" in given.get("tasks", "target-ner")
+        return cls.paper_settings if has_labels else {**cls.paper_settings, **WITHOUT_TARGET_LABELS}
+
     type_dimensions = dict.fromkeys(
         ("lstm.type_gate", "lstm.type_candidate", "type_score.weight", "type_score.bias"), (0,)
     )

@@ -21,6 +21,7 @@ from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.domain_streams import (
     RawInputs,
     check_dictionary,
+    check_raw,
     dictionary_paths,
     domain_streams,
     notes_on_tasks,
@@ -36,6 +37,7 @@ from crossner_cli.evaluation import score
 from crossner_cli.frozen_states import keep_frozen_states
 from crossner_cli.generated_lstm import ParameterGenerator
 from crossner_cli.known_words import (
+    check_corpus,
     check_word_inputs,
     digest_word_inputs,
     find_strings,
@@ -47,7 +49,7 @@ from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.model_card import CARD, Making, Training, tagger_card
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
-from crossner_cli.raw_text import RawSentences
+from crossner_cli.raw_text import RawSentences, RawText
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.start_from import Start, check_start, check_unchanged, find_start
 from crossner_cli.starting import KnownWords, start_tagger
@@ -131,6 +133,8 @@ def train_stage(
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
     check_start(start, options)
+    check_corpus(options, prepared)
+    check_raw(prepared, tasks)
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
     inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options, strings), **files}
     stage = engine.open_stage(run, command, options, inputs)
@@ -292,18 +296,23 @@ def _card(
 
 
 def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
-    """Tell the tagger how often each word is to be predicted in raw text, or in labelled sentences where none is read.
+    """Tell the tagger how often each word is to be predicted: in raw text, and in labelled sentences of domains whose
+    language model reads no raw text.
 
     Returns:
         What a person should know of what language models read.
     """
-    counted = data.raw
-    if counted is None:
-        counted = RawInputs({"": RawSentences([sentence.words for sentence in data.sentences])}, {}, None, 1)
-    counts = counted.count(tagger.encoder.reader)
-    tagger.set_word_counts(counted.predicted(counts))
-    has_models = data.raw is not None and getattr(tagger, "language_model", None) is not None
-    return [counted.describe_unknown(counts)] if has_models else []
+    hyper: Any = tagger.hyper
+    texts: dict[str, RawText] = {
+        role: RawSentences([sentence.words for sentence in sentences])
+        for role, sentences in data.labelled.items()
+        if data.raw is None or (f"{role}-lm" in hyper.task_names and getattr(hyper, "lm_text", "raw") != "raw")
+    }
+    counted = RawInputs(texts | dict(data.raw.texts if data.raw else {}), {}, None, 1)
+    reader = tagger.encoder.reader
+    tagger.set_word_counts(counted.predicted(counted.count(reader)))
+    has_models = getattr(tagger, "language_model", None) is not None
+    return [data.raw.describe_unknown(data.raw.count(reader))] if data.raw and has_models else []
 
 
 def streams_of(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
