@@ -149,7 +149,12 @@ def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> 
 
     Returns:
         One vector a word, (B, W, 2 H); zeros where no word is.
+
+    Raises:
+        ValueError: The vectors are of another width than the layer reads; the kernel itself would read beside them.
     """
+    if values.shape[-1] != parameters[0].shape[1]:
+        raise ValueError(f"vectors of {values.shape[-1]} values, and the layer reads {parameters[0].shape[1]}")
     start = values.new_zeros(2, len(values), parameters[1].shape[1])
     if bool(mask.all()):
         return torch.lstm(values, (start, start), list(parameters), True, 1, 0.0, True, True, True)[0]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.generated_lstm import GeneratedBiLSTM
-from crossner_cli.language_model import language_model_loss
+from crossner_cli.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers import BiLSTM
 from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
 from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, read_tasks
@@ -226,6 +226,21 @@ def test_every_loss_reads_what_the_dropout_leaves_of_the_bilstm(method, settings
     else:
         expected["adversary"] = tagger._adversary_loss(zeros, mask, TARGET)
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(("role", "weight"), [("source", 3), ("target", 5)])
+@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-task-lstm", "multi-cell-lstm"])
+def test_an_only_domain_has_the_name_and_the_weight_of_the_role_that_its_tasks_have(method, role, weight):
+    tasks = f"tasks={role}-ner,{role}-lm" if method == "cross-domain-lm" else f"tasks={role}-ner"
+    alone, batch = TagSet({"news": ("person", "place")}), a_batch("news")
+    plain, weighted = (
+        given(tasks, *weights, tag_set=alone, method=method)
+        for weights in (("source_weight=1", "target_weight=1"), ("source_weight=3", "target_weight=5"))
+    )
+    kinds = {"cross-domain-lm": ("tags", "language"), "multi-cell-lstm": ("tags", "entity", "attention")}
+    before, after = plain.loss(batch), weighted.loss(batch)
+    assert set(after) == set(weighted.units(batch)) == {f"{kind} {role}" for kind in kinds.get(method, ("tags",))}
+    torch.testing.assert_close(after, before | {f"tags {role}": weight * before[f"tags {role}"]})
 
 
 def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_a_task_and_it_is_wanted():
@@ -467,6 +482,18 @@ def test_training_draws_few_words_by_seed_and_evaluation_weighs_all():
         losses.append(float(tagger.loss(TARGET_LM)["language target"].detach()))
     assert losses[0] == losses[1] != losses[2]
     assert losses[0] < float(tagger.eval().loss(TARGET_LM)["language target"].detach())
+
+
+def test_training_tells_words_from_drawn_ones_and_corrects_for_how_likely_these_were():
+    tagger, mask = given("generator=none").train(), TARGET_LM.word_mask
+    assert (tagger.language_model.negatives, tagger.language_model.correct) == (3, True)
+    head = SampledSoftmax(WORDS + 1, 6, negatives=3, correct=True)
+    head.load_state_dict(tagger.language_model.state_dict())
+    torch.manual_seed(1)
+    found = tagger.loss(TARGET_LM)["language target"]
+    torch.manual_seed(1)
+    states = tagger.lstm(tagger.encoder.vectors, mask)
+    torch.testing.assert_close(found, language_model_loss(head, states, TARGET_LM.word_ids, mask))
 
 
 def test_a_real_batch_of_raw_text_is_learnt(tiny_encoder_folder: Path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import laner, read_settings
@@ -61,16 +64,15 @@ def scores_of(tagger: LANER, batch: Batch, tags: Tensor | None = None) -> Tensor
     return tagger._scores(tagger.encoder(batch), batch.word_mask, given)
 
 
-def naive_bilstm(tagger: LANER) -> nn.LSTM:
-    """The label LSTM as the paper has it: one module of two directions."""
+def naive_bilstm(tagger: LANER) -> Callable[[Tensor], tuple[Tensor, Any]]:
+    """The label LSTM as the paper has it: one module of two directions, whose gradients reach the tagger's weights."""
     encoder = tagger.label_encoder
     size = encoder.labels.embedding_dim
     lstm = nn.LSTM(size, size, bidirectional=True)
     own = {f"{name}_l0": getattr(encoder.forward_lstm, f"{name}_l0") for name in
            ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}  # fmt: skip
     own |= {f"{name}_reverse": getattr(encoder.backward_lstm, name) for name in list(own)}
-    lstm.load_state_dict(own)
-    return lstm
+    return lambda labels: functional_call(lstm, own, labels)
 
 
 def naive_scores(tagger: LANER, h: Tensor, tags: list[int], memory: int = 10**6) -> Tensor:
@@ -102,6 +104,23 @@ def test_the_fast_form_equals_the_label_lstm_run_again_for_every_word(ablation):
             h, tags = tagger.encoder.vectors[number, :length], batch.tags[number].tolist()
             naive = torch.stack([naive_scores(tagger, h, tags[:word]) for word in range(length)])
             assert torch.allclose(fast[number, :length], naive, atol=1e-5)
+
+
+@pytest.mark.parametrize("memory", [3, 128])
+@pytest.mark.parametrize("ablation", ABLATIONS[:3], ids=str)
+def test_the_gradients_of_the_fast_form_are_those_of_the_naive_one(ablation, memory):
+    lengths = [7, 1, 12, 4]
+    tagger, batch = make(lengths, memory=memory, **ablation)
+    assert batch.tags is not None
+    naive = torch.zeros(())
+    for number, length in enumerate(lengths):
+        h, tags = tagger.encoder.vectors[number, :length], batch.tags[number, :length]
+        scores = [naive_scores(tagger, h, tags[:word].tolist(), memory) for word in range(length)]
+        naive = naive + functional.cross_entropy(torch.stack(scores), tags, reduction="sum")
+    learning = dict(tagger.named_parameters())
+    found, expected = (torch.autograd.grad(loss, learning.values()) for loss in (tagger.loss(batch)["tags"], naive))
+    for name, own, other in zip(learning, found, expected, strict=True):
+        assert torch.allclose(own, other, atol=1e-4), name
 
 
 @pytest.mark.parametrize("ablation", ABLATIONS[:3], ids=str)
@@ -417,6 +436,7 @@ def test_labels_and_scores_of_tags_carry_over_and_the_start_label_is_no_tag():
 def test_only_the_word_itself_is_dropped_before_the_output_layer():
     tagger, batch = make([6], dropout=0.9)
     with torch.no_grad():
+        assert not torch.equal(scores_of(tagger.train(), batch), scores_of(tagger.eval(), batch))
         tagger.output.weight[:, :12] = 0  # of the word itself
         assert torch.equal(scores_of(tagger.train(), batch), scores_of(tagger.eval(), batch))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import BiLSTM, Dropout, LinearChainCRF, trains_faster_mirrored
+from crossner_cli.layers import BiLSTM, Dropout, LinearChainCRF, run_mirrored, trains_faster_mirrored
 
 SPREADS = (0.1, 3.0, 100.0)  # of the transitions; the last one is far beyond what float32 exponentials hold
 
@@ -404,3 +404,12 @@ def test_values_are_dropped_between_the_layers_of_a_bilstm_in_training_only():
     assert torch.equal(lstm(values, mask), lstm(values, mask))
     with torch.no_grad():
         torch.testing.assert_close(lstm(values, mask), lstm(values, mask))
+
+
+@pytest.mark.parametrize("lengths", [[3, 3], [3, 1]])
+@pytest.mark.parametrize("width", [4, 9])
+def test_vectors_of_another_width_are_no_input_of_a_mirrored_layer(lengths, width):
+    lstm = nn.LSTM(6, 5, batch_first=True, bidirectional=True)
+    mask = torch.arange(3) < torch.tensor(lengths)[:, None]
+    with pytest.raises(ValueError, match=f"vectors of {width} values, and the layer reads 6"):
+        run_mirrored(list(lstm.parameters()), torch.randn(2, 3, width), mask)

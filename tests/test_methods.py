@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +15,16 @@ import numpy as np
 import pytest
 import torch
 from conftest import folder_for
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from crossner_cli.data import Sentence
 from crossner_cli.encoder_decoder import load_encoder_decoder
 from crossner_cli.encoders import Encoder, load_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
+from crossner_cli.layers import Dropout
 from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
@@ -27,7 +32,7 @@ from crossner_cli.stages.tagger_training import parameter_groups
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet, illegal_positions
 from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import collect_vocabulary
+from crossner_cli.word_reader import WordInputs, collect_vocabulary
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "paris"]
@@ -242,6 +247,37 @@ def test_the_same_seed_gives_the_very_same_losses_and_another_one_others(tiny_en
     assert losses(1) == losses(1) != losses(2)
 
 
+def dropout_settings(kind: type[Tagger]) -> list[str]:
+    """Names of the settings that are shares of values dropped, but for those that nothing reads."""
+    hyper: Any = read_settings(kind, [])
+    unread = kind.unread_settings(hyper) | (hyper.unread_settings() if isinstance(hyper, WordInputs) else {})
+    names = [field.name for field in dataclasses.fields(hyper) if field.name.endswith("dropout")]
+    return [name for name in names if name not in unread]
+
+
+@every_method
+def test_wherever_a_setting_drops_values_training_misses_them_and_evaluation_does_not(tiny_encoder_folder, method):
+    names = dropout_settings(find_method(method))
+    assert names
+    for name in names:
+        rates = [f"{other}={0.5 if other == name else 0}" for other in names]
+        tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *rates)
+        batch = batch_of(tagger, some_sentences(5))
+        places = {place: module for place, module in tagger.named_modules() if isinstance(module, Dropout) and module.p}
+        assert places, name
+        for module in places.values():
+            module.p = 0
+        for place, module in places.items():
+            found = []
+            for rate in (0.9, 0):
+                module.p = rate
+                torch.manual_seed(1)
+                losses = [tagger.train(training).loss(batch) for training in (True, False)]
+                found.append([{name: float(value.detach()) for name, value in terms.items()} for terms in losses])
+            (dropped, evaluated), (whole, again) = found
+            assert dropped != whole and evaluated == again, (name, place)
+
+
 @every_method
 def test_every_word_gets_one_tag_and_a_probability(tiny_encoder_folder, method):
     tagger = make_tagger(tiny_encoder_folder, method)
@@ -287,6 +323,30 @@ def test_each_loss_term_has_its_units_and_is_a_sum_over_them(tiny_encoder_folder
         assert float(doubled[name].detach()) == pytest.approx(2 * float(value.detach()), rel=1e-4)
         assert tagger.units(twice)[name] == 2 * tagger.units(once)[name] > 0
     assert tagger(once).keys() == losses.keys()
+
+
+class Elsewhere(TorchFunctionMode):
+    """Refuses all that is done with some tensors, as if they were on another device, but to copy them from there."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self.elsewhere = {id(tensor) for tensor in tensors}
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is Tensor.to:
+            return args[0].clone()
+        assert function is Tensor.__len__ or not any(
+            id(value) in self.elsewhere for value in tree_leaves((args, kwargs))
+        ), function
+        return function(*args, **kwargs or {})
+
+
+@every_method
+def test_units_are_counted_before_a_batch_is_moved_to_the_device_of_the_tagger(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    batch = batch_of(tagger, some_sentences(4))
+    with Elsewhere([*tagger.parameters(), *tagger.buffers()]):
+        units = tagger.units(batch)
+    assert units == tagger.units(batch)
 
 
 @every_method

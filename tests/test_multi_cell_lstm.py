@@ -229,6 +229,16 @@ def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(ti
     assert found[0] == pytest.approx(found[1]) == pytest.approx(0.5 * float(expected.detach()))
 
 
+@pytest.mark.parametrize("negatives", [1, 3, 9, 50])
+def test_training_tells_words_of_raw_text_from_drawn_ones_only_until_these_are_all(tiny_encoder_folder, negatives):
+    tagger = make(tiny_encoder_folder, LM, f"negatives={negatives}", "input_dropout=0")
+    assert tagger.language_model is not None and tagger.language_model.words == 9
+    batch = raw(of_domain(tagger, "news"))
+    with torch.no_grad():
+        whole, drawn = (float(tagger.train(training).loss(batch)["language target"]) for training in (False, True))
+    assert drawn == pytest.approx(whole) if negatives >= 9 else 0 < drawn < whole * 0.99
+
+
 def test_dropout_lies_before_tags_and_type_prediction_and_not_before_attention(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder)
     batch = of_domain(tagger, "news")

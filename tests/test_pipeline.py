@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from typer.testing import CliRunner
@@ -31,6 +32,10 @@ from crossner_cli.word_reader import WordInputs
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
+
+every_method_of_several_tasks = pytest.mark.parametrize(
+    "method", ["cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"]
+)
 
 
 def crossner(*arguments: str | Path) -> dict[str, Any]:
@@ -362,7 +367,46 @@ def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_
     assert start["loaded"] > 10 and start["left"] == 2, "but for the ranks of the words, which are counted anew"
 
 
-@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"])
+@pytest.fixture(scope="module")
+def few_sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of six labelled sentences a domain and as many raw ones of the target."""
+    folder = tmp_path_factory.mktemp("few")
+    for domain in ("news", "songs"):
+        (folder / domain).mkdir()
+        for split in ("train", "dev", "test"):
+            lines = [f"{domain}{split}\tO", "met\tO", "Anna\tB-person", "", "Peter\tB-person", ""]
+            (folder / domain / f"{split}.txt").write_text("\n".join([*lines, ""]))
+    (folder / "raw.txt").write_text("".join(f"raw visited Paris{' .' * number}\n" for number in range(6)))
+    crossner(
+        "prepare-data", "--run", folder, "--source", folder / "news", "--target", folder / "songs", "--corpus",
+        folder / "raw.txt",
+    )  # fmt: skip
+    return folder
+
+
+@every_method_of_several_tasks
+def test_raw_text_is_learnt_from_beside_a_frozen_transformer_that_stays_as_it_is(
+    few_sentences: Path, tiny_encoder_folder: Path, method: str
+) -> None:
+    settings = ["transformer=frozen", "tasks=source-ner,target-lm", "lstm_size=4"]
+    if method == "multi-task-lstm":
+        settings.append("adversary=grad")
+    given = [argument for setting in settings for argument in ("--set", setting)]
+    result = crossner(
+        "joint-train", "--run", few_sentences, "--name", method, *QUICK, "--method", method, *given, "--select-on",
+        "source", "--encoder", tiny_encoder_folder, "--max-steps", "2",
+    )["result"]  # fmt: skip
+    losses = result["seeds"]["1"]["history"][-1]["losses"]
+    assert "tags source" in losses and "tags target" not in losses
+    assert ("adversary" if method == "multi-task-lstm" else "language target") in losses
+    folder = few_sentences / method / "tagger"
+    tagger: Any = load_tagger(folder, start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
+    assert tagger.encoder.frozen_size == 32 and "Paris" in tagger.encoder.vocabulary.words
+    stored, begun = (load_file(each / "model.safetensors") for each in (folder, tiny_encoder_folder))
+    assert all(torch.equal(stored[name], value) for name, value in begun.items())
+
+
+@every_method_of_several_tasks
 def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(
     chain: Path, tmp_path: Path, method: str
 ) -> None:

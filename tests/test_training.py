@@ -56,6 +56,18 @@ class NumberStream:
         return Numbers(torch.tensor(items, dtype=torch.float32)[:, None] / 10)
 
 
+class WatchedStream(NumberStream):
+    """Remembers the first number of each batch that was read."""
+
+    def __init__(self, count: int, batch_size: int) -> None:
+        super().__init__(count, batch_size)
+        self.read: list[int] = []
+
+    def batch(self, items: Any, epoch: int) -> Numbers:
+        self.read.append(items[0])
+        return super().batch(items, epoch)
+
+
 class Weighed(nn.Module):
     """One parameter a sentence, which is the loss of each of its words: its gradient is what these words weigh."""
 
@@ -152,6 +164,12 @@ def test_a_word_weighs_the_same_beside_short_sentences_as_beside_long_ones(
     of_a_word = torch.stack(model.gradients).sum(0).numpy() / (lengths * np.array(repeats))
     mean = np.average(lengths, weights=repeats)
     assert of_a_word == pytest.approx(np.full(96, 1 / (8 * mean)), rel=1e-5)
+
+
+def test_a_shorter_stream_begins_again_within_an_epoch_and_with_the_next_one(engine: Engine) -> None:
+    model, streams = Regression(), [WatchedStream(10, 2), WatchedStream(4, 2)]
+    exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], streams, Plan(epochs=2), engine))
+    assert [stream.read for stream in streams] == [[0, 2, 4, 6, 8] * 2, [0, 2, 0, 2, 0] * 2]
 
 
 def test_a_term_of_other_units_is_divided_by_those_of_its_own_update(engine: Engine) -> None:
