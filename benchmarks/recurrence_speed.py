@@ -1,6 +1,6 @@
 """Time of the multi-cell recurrence beside a plain LSTM and beside the loop its equations suggest; see README.md.
 
-python benchmarks/recurrence_speed.py [--rounds 11] [--threads 1]
+python benchmarks/recurrence_speed.py [--rounds 11] [--threads 1] [--compile]
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from crossner_cli.multi_cell import MultiCellLSTM
 from crossner_cli.options import Finetune
 
 LSTM, LAYER, LAYER_BF16, LOOP = "nn.LSTM", "multi-cell, fp32", "multi-cell, bf16 products", "multi-cell, cell by cell"
+COMPILED = "multi-cell, fp32, torch.compile"
 SIDES = (LSTM, LAYER, LAYER_BF16, LOOP)
 
 
@@ -54,7 +55,9 @@ class Task:
         if side == LSTM:
             lstm = nn.LSTM(self.width, self.hidden, batch_first=True, bidirectional=True)
             return lambda: lstm(words)[0].sum().backward()
-        layer = MultiCellLSTM(self.width, self.hidden, self.cells)
+        layer: Any = MultiCellLSTM(self.width, self.hidden, self.cells)
+        if side == COMPILED:
+            layer = torch.compile(layer)
 
         def run() -> None:
             if side == LOOP:
@@ -126,11 +129,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("sentences", "words", "width", "hidden", "cells", "repeats"):
         add(f"--{name}", type=int, default=getattr(Task, name))
     add("--threads", type=int, help="CPU threads; default: all cores")
+    add("--compile", action="store_true", help="also what torch.compile makes of the layer; takes minutes to make")
     wanted = parser.parse_args(arguments)
     start_engine(Finetune(threads=wanted.threads, device="cpu"))
     keep_freed_memory()  # as where taggers are trained
     task = Task(**{name: getattr(wanted, name) for name in Task.__dataclass_fields__})
-    sides: dict[str, Side] = {side: functools.partial(measure, task, side) for side in SIDES}
+    chosen = (*SIDES, COMPILED) if wanted.compile else SIDES
+    sides: dict[str, Side] = {side: functools.partial(measure, task, side) for side in chosen}
     sizes = f"{task.width} values a word, {task.hidden} units a direction, {task.cells} cells"
     show(
         f"{task.sentences} sentences of {task.words} words, {sizes}",
