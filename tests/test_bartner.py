@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -370,6 +371,18 @@ def test_what_is_no_encoder_decoder_is_refused_before_any_work(tiny_encoder_fold
         load_encoder(str(folder))
 
 
+def test_a_start_that_is_no_encoder_decoder_is_refused_before_a_stage_is_opened(
+    tiny_encoder_folder, folder, tmp_path, engine
+):
+    run = RunDirectory(tmp_path / "run")
+    with run.open_stage("prepare-data", PrepareData(), {}) as stage:
+        stage.finish({"domains": {}})
+    options = Finetune(method="bartner", encoder=str(folder), start_from=str(tiny_encoder_folder))
+    with pytest.raises(CrossNERError, match=r"\(bert\) is no encoder-decoder of the BART family"):
+        exhaust(finetune(run, options, engine))
+    assert not list(run.path.glob("*finetune*"))
+
+
 def test_a_stage_trains_it_and_its_tagger_tags(folder, tmp_path, engine):
     run = RunDirectory(tmp_path / "run")
     (tmp_path / "news").mkdir()
@@ -383,6 +396,8 @@ def test_a_stage_trains_it_and_its_tagger_tags(folder, tmp_path, engine):
     )  # fmt: skip
     manifest = exhaust(finetune(run, options, engine))
     assert manifest["result"]["dev_f1"] == 100
+    onward = replace(options, name="onward", start_from="finetune", epochs=1)
+    assert exhaust(finetune(run, onward, engine))["result"]["seeds"]["1"]["start"]["loaded"] > 10
     tagger = load_tagger(run.folder("finetune") / "tagger", engine)
     decoded = decode(tagger, [Sentence(("anna", "met", "london"), None, "news")])
     assert tagger.tag_set.from_ids(decoded.tags[0]) == ["B-person", "O", "B-place"]

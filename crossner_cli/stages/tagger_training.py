@@ -133,6 +133,7 @@ def train_stage(
     prepared = PreparedData.load(run, wanted_by=command)
     start = find_start(run, options, wanted_by=command)
     check_start(start, options)
+    check_encoder(options, start)
     check_corpus(options, prepared)
     check_raw(prepared, tasks)
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
@@ -213,14 +214,18 @@ def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
     ]
 
 
-def check_encoder(options: Optimisation) -> None:
-    """Refuse an encoder of another kind than the method reads, where its configuration alone tells.
+def check_encoder(options: Optimisation, start: Start | None = None) -> None:
+    """Refuse an encoder, or that of a start, of another kind than the method reads, where its configuration tells.
 
     Raises:
         CrossNERError: It is no encoder-decoder, and the method needs one.
     """
-    if options.start_from == "base" and find_method(options.method).reads == "encoder-decoder":
+    if find_method(options.method).reads != "encoder-decoder":
+        return
+    if start is None and options.start_from == "base":
         check_encoder_decoder(options.encoder)
+    elif start is not None and (folder := next(iter(start.seeds.values()), start.folder)) is not None:
+        check_encoder_decoder(str(folder))
 
 
 def _train_seed(
