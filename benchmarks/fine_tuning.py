@@ -22,13 +22,13 @@ from crossner_cli.layers import Dropout
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Finetune
 from crossner_cli.progress import exhaust
-from crossner_cli.stages.tagger_training import parameter_groups, plan_of
 from crossner_cli.start_from import Start
 from crossner_cli.starting import encoder_of, start_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.tokenizer import position_limit, read_tokenizer
 from crossner_cli.training import SentenceStream, fit
+from crossner_cli.training_plan import parameter_groups, plan_of
 
 IGNORED = -100
 BASE = Start("base", None, "")

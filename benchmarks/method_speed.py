@@ -23,11 +23,11 @@ from crossner_cli.engine import Engine, start_engine
 from crossner_cli.labelled_domain import read_domain
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import Finetune
-from crossner_cli.stages.tagger_training import parameter_groups
 from crossner_cli.start_from import Start
 from crossner_cli.starting import KnownWords, start_tagger
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet
+from crossner_cli.training_plan import parameter_groups
 from crossner_cli.word_reader import collect_vocabulary
 
 METHODS = ("linear", "crf", "laner")

@@ -27,9 +27,10 @@ from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.finetune import run as finetune
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.stages.tagger_training import check_encoder, parameter_groups
+from crossner_cli.stages.tagger_training import check_encoder
 from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tags import TagSet, to_spans, to_tags
+from crossner_cli.training_plan import parameter_groups
 from crossner_cli.type_descriptions import describe_type
 
 TYPES = TAG_SET.types

@@ -18,9 +18,9 @@ from crossner_cli.frozen_states import keep_frozen_states
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Finetune
 from crossner_cli.progress import Notice, exhaust
-from crossner_cli.stages.tagger_training import parameter_groups, plan_of
 from crossner_cli.tagging import tag
 from crossner_cli.training import SentenceStream, fit
+from crossner_cli.training_plan import parameter_groups, plan_of
 from crossner_cli.word_encoder import WordEncoder
 from crossner_cli.word_reader import WordInputs, collect_vocabulary
 

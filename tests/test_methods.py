@@ -28,9 +28,9 @@ from crossner_cli.layers import Dropout
 from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
-from crossner_cli.stages.tagger_training import parameter_groups
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet, illegal_positions
+from crossner_cli.training_plan import parameter_groups
 from crossner_cli.word_encoder import WordEncoder
 from crossner_cli.word_reader import WordInputs, collect_vocabulary
 

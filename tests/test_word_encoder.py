@@ -19,7 +19,6 @@ from crossner_cli.known_words import check_word_inputs
 from crossner_cli.methods import find_method, method_names, read_settings
 from crossner_cli.options import Finetune
 from crossner_cli.progress import exhaust
-from crossner_cli.stages.tagger_training import parameter_groups, plan_of
 from crossner_cli.start_from import Start, check_start
 from crossner_cli.starting import KnownWords, start_tagger
 from crossner_cli.subwords import Batch
@@ -27,6 +26,7 @@ from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, fit
+from crossner_cli.training_plan import parameter_groups, plan_of
 from crossner_cli.word_encoder import (
     CharacterCNN,
     WordEncoder,
