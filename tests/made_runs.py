@@ -53,6 +53,15 @@ def write_prepared(run: Path, target: str = "music", train: int = 100) -> str:
     return write_manifest(run / "prepare-data", "prepare-data", result={"domains": domains})
 
 
+def rewrite_prepared(run: Path, path: Path, text: str) -> None:
+    """Other text in a file of prepared data, of which the manifest knows."""
+    path.write_text(text)
+    manifest = run / "prepare-data" / "manifest.json"
+    record = json.loads(manifest.read_text())
+    record["outputs"][path.relative_to(manifest.parent).as_posix()] = digest_file(path)
+    manifest.write_text(json.dumps(record))
+
+
 def write_tagger(
     run: Path, name: str, *, method: str = "linear", encoder: str = "minilm", settings: Sequence[str] = (),
     history: Mapping[str, Sequence[float]] | None = None, lineage: Sequence[Mapping[str, str]] = (), **result: Any,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from made_runs import rewrite_prepared
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -449,7 +450,7 @@ def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_
     run, corpus = tmp_path / "run", chain / "prepare-data" / "corpus" / "domain.txt"
     shutil.copytree(chain / "prepare-data", run / "prepare-data")
     raw = run / "prepare-data" / "corpus" / "domain.txt"
-    raw.write_text(corpus.read_text() + "Zorblax and Snark met\n" * 6)
+    rewrite_prepared(run, raw, corpus.read_text() + "Zorblax and Snark met\n" * 6)
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("zorblax 1 2\nthe 0 1\n")
     quick = (*QUICK, "--method", "multi-cell-lstm", "--set", "lstm_size=4", "--max-steps", "1", "--embeddings", vectors)

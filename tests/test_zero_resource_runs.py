@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_runs import rewrite_prepared
 from typer.testing import CliRunner, Result
 
 from crossner_cli.cli import app
@@ -84,15 +84,6 @@ def test_raw_text_that_is_missing_is_told_before_any_work(run, tasks, options, s
     assert not list(run.glob("*joint-train*")), "no stage was opened"
 
 
-def rewrite(run, path, text):
-    """Other sentences in a file of prepared data, of which the manifest knows."""
-    path.write_text(text)
-    manifest = run / "prepare-data" / "manifest.json"
-    record = json.loads(manifest.read_text())
-    record["outputs"][path.relative_to(manifest.parent).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
-    manifest.write_text(json.dumps(record))
-
-
 def test_prepared_data_that_were_changed_or_cut_are_refused(run):
     train = run / "prepare-data" / "target" / "train.jsonl"
     train.write_text("".join(train.read_text().splitlines(keepends=True)[:1]))
@@ -102,7 +93,7 @@ def test_prepared_data_that_were_changed_or_cut_are_refused(run):
 
 def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing(run):
     dev = run / "prepare-data" / "target" / "dev.jsonl"
-    rewrite(run, dev, dev.read_text().replace("B-LOC", "B-city"))
+    rewrite_prepared(run, dev, dev.read_text().replace("B-LOC", "B-city"))
     train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
     said = " ".join(crossner(*train, "--select-on", "target", "--name", "target").stderr.split())
     assert "No type of the target's dev sentences (artist, city) is one of this tagger's (" in said
@@ -113,7 +104,7 @@ def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing
 
 def test_dev_sentences_without_an_entity_are_told_to_choose_nothing(run):
     dev = run / "prepare-data" / "target" / "dev.jsonl"
-    rewrite(run, dev, re.sub('"B-[A-Za-z]+"', '"O"', dev.read_text()))
+    rewrite_prepared(run, dev, re.sub('"B-[A-Za-z]+"', '"O"', dev.read_text()))
     train = ("finetune", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
     said = " ".join(crossner(*train).stderr.split())
     assert "The target's dev sentences hold no entity: every epoch scores 0 there, and the first one is kept" in said
