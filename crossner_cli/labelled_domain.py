@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
-from crossner_cli.readers import COLUMNS_HINT, ILLEGAL_TAG, Located, Repairs, read_labelled
+from crossner_cli.readers import COLUMNS_HINT, ILLEGAL_TAG, JSONL_HINT, Located, Repairs, read_labelled
 from crossner_cli.tags import OUTSIDE, Scheme, detect_scheme, illegal_positions, to_spans, to_tags
 
 
@@ -48,7 +48,9 @@ def read_domain(
     for split, path in files.items():
         found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
         if not found[split]:
-            raise CrossNERError(f"{path} holds no sentence.", hint=COLUMNS_HINT)
+            raise CrossNERError(
+                f"{path} holds no sentence.", hint=JSONL_HINT if ".jsonl" in path.name else COLUMNS_HINT
+            )
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(
         tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}

@@ -301,6 +301,10 @@ class Predict(Compute):
         "auto", "Input format; auto goes by file ending."
     )
     skip_bad_lines: bool = option(False, "Leave out lines that cannot be read, and count them.", "--skip-bad-lines")
+    min_score: float | None = option(
+        None, "Write only documents that hold an entity, and none of a lower score, as self-training wants them.",
+        minimum=0, maximum=1,
+    )  # fmt: skip
     workers: int = option(
         1, "Processes on the CPU, each with its share of the threads.", minimum=1, panel=DEVICE, counts=False
     )

@@ -37,26 +37,36 @@ class TaggedDocument:
     entities: list[dict[str, Any]]
     repaired: int
 
+    def is_sure(self, min_score: float | None) -> bool:
+        """Whether there is an entity, and none of a lower score; all documents are where no score is wanted."""
+        if min_score is None:
+            return True
+        return bool(self.entities) and all(entity["score"] >= min_score for entity in self.entities)
+
 
 @dataclass
 class Totals:
-    """What has been tagged so far."""
+    """What has been tagged so far; of documents that are not sure enough to be written, no entity."""
 
     documents: int = 0
     blank_documents: int = 0
+    unsure_documents: int = 0
     sentences: int = 0
     words: int = 0
     repaired: int = 0
     rewritten_words: int = 0
     entities: Counter[str] = field(default_factory=Counter)
 
-    def add(self, tagged: TaggedDocument) -> None:
+    def add(self, tagged: TaggedDocument, *, is_written: bool = True) -> None:
         """Count one document."""
         sentences = tagged.document.sentences
         self.documents += 1
         self.blank_documents += not sentences
         self.sentences += len(sentences)
         self.words += sum(map(len, sentences))
+        if not is_written:
+            self.unsure_documents += 1
+            return
         self.repaired += tagged.repaired
         self.entities.update(entity["type"] for entity in tagged.entities)
 

@@ -47,7 +47,7 @@ class ChunkTagger:
     Args:
         tagger: With what.
         engine: Where; every process of it is given the same chunks.
-        options: How many subwords at once.
+        options: How many subwords at once, and which documents are written.
         calibration: What makes probabilities of scores.
         output_format: What tagged documents are written as.
     """
@@ -68,10 +68,13 @@ class ChunkTagger:
             self.tagger, chunk.documents, self.engine, domain=self.domain, batch_subwords=self.options.batch_subwords,
             calibration=self.calibration,
         )  # fmt: skip
-        totals = Totals()
+        totals, written = Totals(), []
         for each in tagged:
-            totals.add(each)
-        pieces = self.format.write(tagged, chunk.first, totals) if self.engine.is_main else []
+            is_sure = each.is_sure(self.options.min_score)
+            totals.add(each, is_written=is_sure)
+            if is_sure:
+                written.append(each)
+        pieces = self.format.write(written, chunk.first, totals) if written and self.engine.is_main else []
         counts = reading_counts(self.tagger, self.engine)
         new = {name: count - self._before.get(name, 0) for name, count in counts.items()}
         self._before = counts

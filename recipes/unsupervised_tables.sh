@@ -30,6 +30,7 @@ STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
 EXPANDED=${EXPANDED:-420}
+SELF_TRAIN_SCORE=${SELF_TRAIN_SCORE-0.9} # self-training reads sentences whose entities all score this; empty: all sentences
 SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full full-alike lm lm-dictionary multi-cell-source multi-cell \
   multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses expanded}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
@@ -54,18 +55,20 @@ names=()
 if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
 
-# The first tagger labels the target's raw text, which is then learnt together with the news.
+# The first tagger labels the target's raw text; what it is sure of is then learnt together with the news.
 self_train() {
-  local run=$CROSSNER_RUN/self-train-data
+  local run=$CROSSNER_RUN/self-train-data${SELF_TRAIN_SCORE:+-$SELF_TRAIN_SCORE}
   mkdir -p "$run/data"
   if [ ! -f "$run/data/train.jsonl" ]; then
-    crossner predict "$CROSSNER_RUN/prepare-data/corpus/domain.txt" --model source --format jsonl --output "$run/raw.jsonl" --force
+    crossner predict "$CROSSNER_RUN/prepare-data/corpus/domain.txt" --model source ${SELF_TRAIN_SCORE:+--min-score "$SELF_TRAIN_SCORE"} \
+      --format jsonl --output "$run/raw.jsonl" --force
     cp "$CROSSNER_RUN/prepare-data/source/dev.jsonl" "$run/data/dev.jsonl"
     cat "$CROSSNER_RUN/prepare-data/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.part"
     mv "$run/data/train.part" "$run/data/train.jsonl"
   fi
   crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET" --scheme "$SCHEME"
   crossner pretrain-source --run "$run" "${stm[@]}" "${all[@]}" --name self-train
+  models+=(--model "$run/self-train")
 }
 
 models=()
@@ -80,7 +83,6 @@ for system in $SYSTEMS; do
       ;;
     self-train)
       self_train
-      models+=(--model "$CROSSNER_RUN/self-train-data/self-train")
       continue
       ;;
     dann) train+=(--method multi-task-lstm --set tasks=source-ner,target-lm --set adversary=dann "${raw[@]}") ;;

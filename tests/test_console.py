@@ -282,7 +282,8 @@ TAGGED: dict[str, Any] = {
     "stage": "predict",
     "name": "predict",
     "result": {
-        "entities": {"star": 1200, "planet": 34}, "sentences": 5000, "words": 98765, "words_per_second": 4321,
+        "unsure_documents": 1300, "entities": {"star": 1200, "planet": 34}, "sentences": 5000,
+        "words": 98765, "words_per_second": 4321,
         "blank_documents": 2, "repaired": 0, "rewritten_words": 0, "unreadable_words": 7, "shortened_words": 0,
         "discarded_sequences": 11,
         "repairs": {"odd lines": 3}, "is_complete": True,
@@ -379,6 +380,7 @@ def test_tagging_tells_what_it_found_and_what_it_could_not_read(capsys: pytest.C
     assert captured.err.splitlines() == [
         "predict: 1,234 entities in 5,000 sentences, 98,765 words, 4,321 words/s",
         "star 1,200, planet 34",
+        "documents left out by --min-score: 1,300",
         "blank documents: 2",
         "unreadable words: 7",
         "discarded sequences: 11",

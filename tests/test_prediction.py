@@ -145,6 +145,41 @@ def test_blank_lines_between_objects_keep_lines_in_step(predicted):
     assert [json.loads(line)["text"] for line in lines] == ["a", "", "b"]
 
 
+def test_only_documents_whose_entities_all_score_enough_are_written(predicted, tmp_path):
+    lines = [f"Anna {number} met Peter in London" + " and Paris" * (number % 17) for number in range(250)] + [""]
+    everything, whole = predicted("\n".join(lines + [""]).encode())
+    records = [json.loads(line) for line in whole]
+    scores = sorted(entity["score"] for record in records for entity in record["entities"])
+    lowest = sorted(min(entity["score"] for entity in record["entities"]) for record in records if record["entities"])
+    for least in (0.0, lowest[0], lowest[len(lowest) // 2], lowest[-1]):
+        result, out = predicted("\n".join(lines + [""]).encode(), min_score=least)
+        expected = [
+            line for line, record in zip(whole, records, strict=True)
+            if record["entities"] and all(entity["score"] >= least for entity in record["entities"])
+        ]  # fmt: skip
+        assert out == expected != []
+        assert result["unsure_documents"] == len(whole) - len(out)
+        assert sum(result["entities"].values()) == sum(len(json.loads(line)["entities"]) for line in out)
+        assert result["words"] == everything["words"], "what was tagged is counted, written or not"
+    assert everything["unsure_documents"] == 0 and scores[-1] < 1
+    assert predicted("\n".join(lines).encode(), min_score=1.0)[1] == []
+
+
+@pytest.mark.parametrize("output_format", ["conll", "brat", "html", "parquet", "spacy"])
+def test_files_are_whole_where_no_document_is_sure_enough(predicted, tmp_path, output_format):
+    if output_format in ("parquet", "spacy"):
+        pytest.importorskip("pyarrow" if output_format == "parquet" else "spacy")
+    output = tmp_path / f"tagged.{output_format}"
+    result, _ = predicted(b"Anna met Peter.\nIn London.\n", min_score=1.0, format=output_format, output=output)
+    empty, _ = predicted(b"", format=output_format, output=tmp_path / f"empty.{output_format}")
+    assert (result["unsure_documents"], empty["unsure_documents"]) == (2, 0)
+
+    def contents(path: Path) -> list[bytes]:
+        return [each.read_bytes() for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
+
+    assert contents(output) == contents(tmp_path / f"empty.{output_format}")
+
+
 def test_what_predict_wrote_can_be_predicted_again(predicted):
     _, once = predicted(b"Anna met Peter in London\nParis of the x-ray")
     _, twice = predicted("\n".join(once).encode(), input_format="jsonl")

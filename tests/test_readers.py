@@ -199,8 +199,16 @@ def test_a_path_that_is_no_file_is_an_error(tmp_path, name):
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"-DOCSTART- O\n\n"])
 def test_a_file_without_sentences_is_an_error(tmp_path, content):
     (tmp_path / "train.txt").write_bytes(content)
-    with pytest.raises(CrossNERError, match="holds no sentence"):
+    with pytest.raises(CrossNERError, match="holds no sentence") as raised:
         read_domain({"train": tmp_path / "train.txt"})
+    assert "word<TAB>tag" in raised.value.hint
+
+
+def test_objects_without_sentences_are_told_how_objects_look(tmp_path):
+    (tmp_path / "train.jsonl").write_text("")
+    with pytest.raises(CrossNERError, match="holds no sentence") as raised:
+        read_domain({"train": tmp_path / "train.jsonl"})
+    assert '"words"' in raised.value.hint
 
 
 def test_the_scheme_is_detected_over_all_splits_and_illegal_tags_are_counted(tmp_path):
