@@ -178,6 +178,8 @@ def build_tagger(folder: Path, engine: Engine) -> Tagger:
             f"{folder / DESCRIPTION} does not fit the method {description['method']!r}: {error}.",
             hint="Train the tagger again.",
         ) from None
+    except CrossNERError as error:
+        raise CrossNERError(f"{folder / DESCRIPTION}: {error.problem}", hint="Train the tagger again.") from None
     transformer: TransformerEncoder | None = None
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
         transformer, _ = load_transformer(str(folder), method.reads, attention=engine.attention)

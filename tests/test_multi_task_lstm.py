@@ -70,7 +70,7 @@ def test_an_update_reads_a_batch_of_each_task():
     [
         (["tasks=source-ner,target-lm"], "nothing reads raw text"), (["tasks=source"], "'source', which is none"),
         (["tasks=target-lm", "adversary=grad"], "no tags are learnt"), (["domain_size=0"], "domain_size=0"),
-        (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=1.5"], "adversary_warmup"),
+        (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=1.5", "adversary=dann"], "warmup"),
         (["focal_alpha=1.5"], "focal_alpha"), (["focal_gamma=-1"], "focal_gamma"),
         (["tasks=target-ner,target-lm", "adversary=dann"], "of one domain alone there is nothing to tell apart"),
         (["tasks=source-ner", "adversary=grad"], "of one domain alone"),
@@ -82,6 +82,12 @@ def test_a_setting_that_makes_no_sense_is_refused(settings, told):
         read_settings(MultiTaskLSTM, settings)
     assert told in caught.value.problem
     assert caught.value.hint
+
+
+def test_taggers_of_before_the_share_of_the_training_can_still_be_read():
+    """Their adversary_warmup was a number of updates, which a tagger without DANN never read."""
+    older = {"adversary": "grad", "adversary_warmup": 1000}
+    assert MultiTaskLSTM.Hyperparameters(**older).adversary_warmup == 1000
 
 
 def test_sizes_are_those_of_the_paper():

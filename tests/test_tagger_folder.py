@@ -228,6 +228,7 @@ def test_a_broken_description_is_a_known_problem(saved, engine, content):
         ({"method": "nope"}, "There is no method 'nope'"),
         ({"method": "linear"}, "does not fit tagger.json"),
         ({"hyperparameters": {"colour": 1}}, "does not fit the method 'crf': .*'colour'"),
+        ({"hyperparameters": {"dropout": 7}}, r"tagger.json: A dropout rate of 7 .*\nTrain the tagger again"),
         ({"tag_set": {"domains": {"news": ["person"]}, "scheme": "bio"}}, "does not fit tagger.json"),
     ],
 )

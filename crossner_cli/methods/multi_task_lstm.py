@@ -77,7 +77,8 @@ class MultiTaskLSTM(MultiTaskTagger):
                 )
             check_range("domain_size", self.domain_size, 1)
             check_range("adversary_weight", self.adversary_weight, 0)
-            check_range("adversary_warmup", self.adversary_warmup, 0, 1)
+            if self.adversary == "dann":  # nothing else reads it; older taggers hold updates there, no share
+                check_range("adversary_warmup", self.adversary_warmup, 0, 1)
             check_range("focal_alpha", self.focal_alpha, 0, 1)
             check_range("focal_gamma", self.focal_gamma, 0)
             if self.adversary != "none" and len({task.partition("-")[0] for task in self.task_names}) == 1:
