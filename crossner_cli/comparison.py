@@ -43,9 +43,10 @@ class CountedModel:
         self._first = next(iter(predictions.values()))
         for seed, path in model.files.items():
             check_same_sentences(self.sentences, pair_up(predictions[seed]), model.place, str(path))
-        sides = [self._first.gold, *(each.tags for each in predictions.values())]
         # Each side by itself: a tagger of another run may tag in another scheme than the gold tags.
-        self.gold, *self.predicted = (sentence_entities(side, mode=mode, scheme=scheme_shown(side)) for side in sides)
+        self.gold = sentence_entities(self._first.gold, mode=mode, scheme=scheme_shown(self._first.gold))
+        scheme = scheme_shown([tags for each in predictions.values() for tags in each.tags])
+        self.predicted = [sentence_entities(each.tags, mode=mode, scheme=scheme) for each in predictions.values()]
 
     @property
     def sentences(self) -> Sentences:

@@ -96,7 +96,8 @@ def _explanations(comparisons: Sequence[Record]) -> list[Line]:
     counts = sorted({one["sentences"]["all"] for one in comparisons})
     lines = [
         f"Paired on {' or '.join(map(figures.count, counts))} sentences, {figures.count(first['resamples'])} resamples,"
-        f" read as {first['mode']}"
+        f" read as {first['mode']}",
+        "p: the larger of bootstrap's and randomisation's; where few sentences differ, the first is too sure",
     ]
     if any(max(one["runs"]) > 1 for one in comparisons):
         lines.append("Several seeds: intervals and p allow for other seeds as well as for other sentences")

@@ -182,7 +182,9 @@ def _number(value: Any) -> float | None:
 
 
 def _epochs(names: tuple[str, ...], making: Making) -> list[_Candidate]:
-    """Dev F1 after each epoch; seeds that stopped early are in the epochs they had."""
+    """F1 after each epoch on the dev sentences that chose it; seeds that stopped early are in the epochs they had."""
+    if making.stage == "pretrain-source" or making.settings.get("select_on") == "source":
+        names = tuple(f"{name}, source's dev" for name in names)
     longest = max((len(scores) for scores in making.history.values()), default=0)
     return [
         _Candidate(names, epoch + 1, tuple(scores[epoch] for scores in making.history.values() if epoch < len(scores)))

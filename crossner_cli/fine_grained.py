@@ -23,6 +23,7 @@ from crossner_cli.tags import OUTSIDE
 from crossner_cli.type_parents import hierarchy_confusions
 
 AT_START, AT_END = "(start)", "(end)"
+SHARES = ("accuracy", "percent")  # of a count that may be 0
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,17 @@ def analyse(
     types = types_of(gold_tags, *(each.tags for each in taggings), *known_tags)
     text = Text.of(sentences, surroundings)
     gold, illegal_in_gold = _read(gold_tags, gold_scheme, mode, types, text.layout)
-    analyses, records = [], []
+    analyses, scores, illegals = [], [], []
     for each in taggings:
         predicted, illegal = _read(each.tags, each.scheme, mode, types, text.layout)
         analyses.append(analyse_errors(gold, predicted))
-        records.append({**_count(analyses[-1], types, parents), "illegal_tags": illegal})
+        scores.append(score_spans(analyses[-1], types))
+        illegals.append(illegal)
+    types_of_label = _types_shown(taggings, scores)
+    records = [
+        {**_count(analysis, score, types_of_label[each.label], types, parents), "illegal_tags": illegal}
+        for each, analysis, score, illegal in zip(taggings, analyses, scores, illegals, strict=True)
+    ]
     sides = [gold, *(analysis.predicted for analysis in analyses)]
     sorting, (gold_forms, *all_forms) = yield from prepare_sorting(text, types, sides, surroundings)
     for record, analysis, forms in zip(records, analyses, all_forms, strict=True):
@@ -143,11 +150,19 @@ def _read(
     return read.spans(mode, scheme), _illegal_sequences(read, scheme, types)
 
 
-def _count(analysis: ErrorAnalysis, types: Sequence[str], parents: Mapping[str, str]) -> dict[str, Any]:
+def _types_shown(taggings: Sequence[Tagging], scores: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Types that gold tags or those of any seed show, by label; others of the surroundings are of no interest."""
+    shown: dict[str, set[str]] = {}
+    for each, score in zip(taggings, scores, strict=True):
+        shown.setdefault(each.label, set()).update(score["per_type"])
+    return shown
+
+
+def _count(
+    analysis: ErrorAnalysis, scores: Mapping[str, Any], shown: set[str], types: Sequence[str],
+    parents: Mapping[str, str],
+) -> dict[str, Any]:  # fmt: skip
     """All numbers of one tagger but for its buckets."""
-    scores = score_spans(analysis, types)
-    # Types of the surroundings that neither gold nor predicted tags show are of no interest.
-    shown = set(scores["per_type"])
     errors, confusion = analysis.counts(types), analysis.confusion(types)
     confused = {*map(confusion_name, shown), OUTSIDE}
     confusion = {
@@ -187,13 +202,20 @@ def _illegal_sequences(tags: Tags, scheme: AnyScheme, types: Sequence[str]) -> d
 def over_seeds(records: Sequence[Any]) -> Any:
     """Records of the same form as one whose numbers are ``{"mean": …, "deviation": …}``; what a seed lacks is 0.
 
-    The deviation is that of a sample; None for one seed.
+    The deviation is that of a sample; None for one seed. A share of nothing (``SHARES``) is no number: its mean is over
+    the seeds that have one, None where none has.
     """
     first = next(record for record in records if record is not None)
     if isinstance(first, dict):
         names = dict.fromkeys(name for record in records for name in record or {})
-        return {name: over_seeds([(record or {}).get(name) for record in records]) for name in names}
+        found = {name: [(record or {}).get(name) for record in records] for name in names}
+        return {name: _share(values) if name in SHARES else over_seeds(values) for name, values in found.items()}
     if isinstance(first, str):
         return first
     values = [0.0 if record is None else float(record) for record in records]
     return mean_and_deviation(values)
+
+
+def _share(values: Sequence[float | None]) -> dict[str, float | None]:
+    there = [value for value in values if value is not None]
+    return mean_and_deviation(there) if there else {"mean": None, "deviation": None}

@@ -82,5 +82,5 @@ def score_typing(analysis: ErrorAnalysis, types: Sequence[str]) -> dict[str, Any
     }  # fmt: skip
 
 
-def _accuracy(right: int, spans: int) -> dict[str, float]:
-    return {"accuracy": 100 * right / spans if spans else 0.0, "right_spans": spans, "right_types": right}
+def _accuracy(right: int, spans: int) -> dict[str, float | None]:
+    return {"accuracy": 100 * right / spans if spans else None, "right_spans": spans, "right_types": right}

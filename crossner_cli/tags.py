@@ -77,8 +77,8 @@ def to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "bio") -> list[
 
 
 def scheme_shown(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """BIOES wherever any tag is an ``E-`` or ``S-``, else BIO."""
-    return "bioes" if any(tag[0] in "ES" for tags in sentences for tag in tags) else "bio"
+    """BIOES wherever any tag is an ``E-`` or ``S-``, or ``L-`` or ``U-`` as BILOU calls them, else BIO."""
+    return "bioes" if any(tag[0] in "ESLU" for tags in sentences for tag in tags) else "bio"
 
 
 def illegal_positions(tags: Sequence[str], scheme: Literal["iob1", "bio", "bioes"]) -> list[int]:

@@ -88,7 +88,7 @@ def hierarchy_confusions(confusion: Mapping[str, Mapping[str, int]], parents: Ma
 
     Returns:
         ``type_errors`` (pairs of another type, whatever their words), a count for each of ``KINDS``, their share in
-        percent, and ``pairs``, as ``politician -> person``.
+        percent (None of no errors), and ``pairs``, as ``politician -> person``.
     """
     counts, pairs, wrong = dict.fromkeys(KINDS, 0), {}, 0
     for gold, row in confusion.items():
@@ -100,5 +100,5 @@ def hierarchy_confusions(confusion: Mapping[str, Mapping[str, int]], parents: Ma
             if kind:
                 counts[kind] += number
                 pairs[f"{gold} -> {predicted}"] = {"kind": kind, "count": number}
-    share = 100 * sum(counts.values()) / wrong if wrong else 0.0
+    share = 100 * sum(counts.values()) / wrong if wrong else None
     return {"type_errors": wrong, **counts, "percent": share, "pairs": pairs}

@@ -63,10 +63,11 @@ def rewrite_prepared(run: Path, path: Path, text: str) -> None:
 
 
 def write_tagger(
-    run: Path, name: str, *, method: str = "linear", encoder: str = "minilm", settings: Sequence[str] = (),
+    run: Path, name: str, *, stage: str = "finetune", method: str = "linear", encoder: str = "minilm",
+    settings: Sequence[str] = (),
     history: Mapping[str, Sequence[float]] | None = None, lineage: Sequence[Mapping[str, str]] = (), **result: Any,
 ) -> str:  # fmt: skip
-    """Leave the manifest of a ``finetune`` stage."""
+    """Leave the manifest of a stage that trains a tagger."""
     seeds = {
         seed: {"folder": f"tagger-seed-{seed}", "learning_rate": 1e-4, "history": [{"score": f1} for f1 in scores]}
         for seed, scores in (history or {"1": [10.0, 20.0]}).items()
@@ -74,7 +75,7 @@ def write_tagger(
     options = {"method": method, "encoder": encoder, "start_from": "base", "settings": list(settings), "epochs": 2}
     prepared = digest_file(run / "prepare-data" / MANIFEST) if (run / "prepare-data").is_dir() else "gone"
     return write_manifest(
-        run / name, "finetune", options=options, inputs={"prepare-data": prepared},
+        run / name, stage, options=options, inputs={"prepare-data": prepared},
         lineage=[{"encoder": encoder, "digest": "0"}, *lineage], result={"seeds": seeds, **result},
     )  # fmt: skip
 

@@ -35,6 +35,25 @@ def models_of(path: Path, mode: Any = "conll") -> dict[str, CountedModel]:
     return {model.label: CountedModel(model, mode) for model in find_evaluation(path).models()}
 
 
+@pytest.mark.parametrize("mode", ["conll", "strict"])
+def test_tags_in_bilou_count_as_the_same_in_bioes(tmp_path: Path, mode: Any) -> None:
+    bioes = [to_tags(to_spans(tags), len(tags), "bioes") for tags in GOLD]
+    wrong = [to_tags(to_spans(tags), len(tags), "bioes") for tags in damage(GOLD, 0.3, 1)]
+    bilou = [[tag.replace("E-", "L-", 1).replace("S-", "U-", 1) for tag in tags] for tags in wrong]
+    write_evaluation(tmp_path / "run", WORDS, bioes, {"one": {"1": wrong}, "other": {"1": bilou}})
+    counted = models_of(tmp_path / "run", mode)
+    assert compare_models(counted["one"], counted["other"])["sentences"]["tied"] == len(GOLD)
+    assert counted["other"].predicted == counted["one"].predicted
+
+
+def test_the_scheme_of_a_model_is_that_of_all_its_seeds(tmp_path: Path) -> None:
+    gold = [["S-a", "O", "B-a", "E-a"]]
+    seeds = {"1": [["B-a", "O", "O", "O"]], "2": gold}
+    write_evaluation(tmp_path / "run", [["w"] * 4], gold, {"one": seeds})
+    first, second = models_of(tmp_path / "run", "strict")["one"].predicted
+    assert first == [set()] and len(second[0]) == 2, "in BIOES an entity that never ends is none"
+
+
 def test_a_comparison_says_what_the_scores_say(run: Path) -> None:
     counted = models_of(run)
     found = compare_models(counted["laner"], counted["linear"])

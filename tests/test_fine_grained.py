@@ -92,6 +92,27 @@ def test_over_seeds_takes_what_is_not_there_as_zero():
     }  # fmt: skip
 
 
+def test_a_share_of_nothing_counts_for_no_seed():
+    records = [{"accuracy": 100.0, "right_spans": 1}, {"accuracy": None, "right_spans": 0}, {"right_spans": 1}]
+    assert over_seeds(records)["accuracy"] == {"mean": 100.0, "deviation": None}
+    assert over_seeds(records[1:])["accuracy"] == {"mean": None, "deviation": None}
+    nothing = ["O O O O O O O", "O O O O", "O O O", "O O B-song O O"]
+    typing = take_apart(FIRST, nothing).models["model"].record["mean"]["typing"]["per_type"]
+    alone = take_apart(FIRST, labels=("model",)).models["model"].record["mean"]["typing"]["per_type"]
+    assert typing["person"]["accuracy"] == alone["person"]["accuracy"], "what is missed says nothing about types"
+
+
+def test_seeds_that_invent_different_types_are_taken_apart_together(tmp_path):
+    """The cell of one seed's own type and another's is in no seed's table, but in that of both."""
+    sides = ([*FIRST[:2], "O O B-tool", FIRST[3]], [*FIRST[:2], "O O B-ship", FIRST[3]])
+    found = take_apart(*sides)
+    confusion = found.models["model"].record["mean"]["confusion"]
+    assert confusion["tool"]["ship"]["mean"] == confusion["ship"]["tool"]["mean"] == 0
+    assert confusion["O"]["tool"]["mean"] == confusion["O"]["ship"]["mean"] == 0.5
+    assert all(row.keys() == confusion.keys() for row in confusion.values())
+    write_reports(tmp_path, complete(found), found)
+
+
 def test_errors_as_text_are_of_the_shown_seed_and_grouped():
     record = take_apart(FIRST, SECOND).models["model"].record
     assert record["shown_seed"] == "2"

@@ -221,6 +221,21 @@ def test_targets_without_the_baseline_are_told(two_targets: list[Path]) -> None:
     assert "Not compared, since there is no ai/laner: music." in result["notes"]
 
 
+def test_models_that_no_comparison_holds_are_told_and_no_others(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"linear": tags(0.4, 1), "/far/away/laner": tags(0.2, 1)})
+    assert not [note for note in go(run, baseline="laner")["notes"] if "Not compared" in note], (
+        "laner is its short name"
+    )
+    write_evaluation(run / "strict", WORDS, GOLD, {"crf": tags(0.3, 1)}, mode="strict")
+    notes = go(run, baseline="linear")["notes"]
+    assert "Not compared with linear, whose tags were read as conll: crf (strict)." in notes
+    result = go(run, baseline="crf")
+    assert result["comparisons"] == []
+    assert any(
+        note.startswith("Not compared with crf, whose tags were read as strict: linear") for note in result["notes"]
+    )
+
+
 def test_runs_of_other_test_sentences_are_not_compared(tmp_path: Path) -> None:
     first = make_run(tmp_path / "1", {"linear": tags(0.3, 1)})
     second = make_run(tmp_path / "2", {"laner": tags(0.3, 1)})
@@ -279,6 +294,15 @@ def test_dev_f1_of_each_epoch_needs_no_evaluation(tmp_path: Path) -> None:
     (points,) = curves["series"].values()
     assert curves["y"] == "dev F1"
     assert [(point["x"], point["mean"], len(point["values"])) for point in points] == [(1, 15.0, 2), (2, 30.0, 1)]
+
+
+def test_dev_f1_of_the_source_is_not_drawn_as_the_target_s(tmp_path: Path) -> None:
+    write_prepared(tmp_path)
+    write_tagger(tmp_path, "finetune", history={"1": [10.0, 30.0]})
+    write_tagger(tmp_path, "source", stage="pretrain-source", history={"1": [90.0, 93.0]})
+    series = go(tmp_path, x="epoch")["curves"]["series"]
+    (of_source,) = [name for name in series if "source's dev" in name]
+    assert [point["mean"] for point in series[of_source]] == [90.0, 93.0] and len(series) == 2
 
 
 def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, two_targets: list[Path]) -> None:

@@ -48,6 +48,16 @@ def small() -> tuple[EntityCounts, EntityCounts, list[Any], list[list[Any]]]:
     return count(gold, sides[:2]), count(gold, sides[2:]), gold, sides
 
 
+@pytest.mark.parametrize(("sentences", "differing"), [(2, 2), (5, 5), (200, 4), (200, 5)])
+def test_few_sentences_that_differ_make_no_small_p(sentences: int, differing: int) -> None:
+    """All of them for one side: a coin says so with p = 2 / 2**differing, however many others are alike."""
+    gold = np.ones((sentences, 1), dtype=int)
+    right, wrong = gold[None], (np.arange(sentences) >= differing).astype(int)[None, :, None]
+    found = compare_counts(EntityCounts(right, right, gold), EntityCounts(wrong, right, gold))
+    assert found.interval.p[0] == pytest.approx(2 / 2**differing, abs=0.02)
+    assert found.of_these.p[0] < found.interval.p[0] == found.randomisation[0]
+
+
 @pytest.mark.parametrize("mode", ["conll", "strict"])
 def test_a_resample_scores_what_its_sentences_score_when_written_out(mode: Mode) -> None:
     _, gold = random_gold(9)

@@ -118,9 +118,7 @@ def _compare(models: Sequence[Measured], options: Report, notes: list[str]) -> W
     """Compare with the baseline; without one, the second of two models with the first."""
     pairs = list(_pairs(models, options))
     if options.baseline is not None:
-        there = {model.target for model in models if options.baseline in _names_of(model)}
-        without = sorted({model.target for model in models} - there)
-        notes += [f"Not compared, since there is no {options.baseline}: {', '.join(without)}."] * bool(without)
+        notes += _not_compared(models, options.baseline)
     if not pairs:
         return []
     from crossner_cli.comparison import CountedModel, compare_models  # loads scikit-learn, which tables do without
@@ -148,10 +146,9 @@ def _pairs(models: Sequence[Measured], options: Report) -> Iterator[Pair]:
         if len(models) == 2 and _kind(models[0]) == _kind(models[1]):
             yield models[1], models[0]
         return
-    shown = short_names(dict.fromkeys(model.model.label for model in models))  # as tables call them
-    baselines = [model for model in models if options.baseline in (shown[model.model.label], *_names_of(model))]
+    baselines = _called(models, options.baseline)
     if not baselines:
-        names = ", ".join(shown.values()) or "none"
+        names = ", ".join(short_names(dict.fromkeys(model.model.label for model in models)).values()) or "none"
         raise CrossNERError(
             f"--baseline {options.baseline!r} is none of the models (there are: {names}).",
             hint="Give a model's name, STAGE/NAME with the evaluate stage's, RUN/NAME or RUN/STAGE/NAME.",
@@ -166,6 +163,26 @@ def _pairs(models: Sequence[Measured], options: Report) -> Iterator[Pair]:
                 " of one evaluate stage in place of its run.",
             )
         yield from ((model, baseline) for model in models if model is not baseline and _kind(model) == _kind(baseline))
+
+
+def _called(models: Sequence[Measured], name: str) -> list[Measured]:
+    """The models of a name, short as tables have it or longer."""
+    shown = short_names(dict.fromkeys(model.model.label for model in models))
+    return [model for model in models if name in (shown[model.model.label], *_names_of(model))]
+
+
+def _not_compared(models: Sequence[Measured], baseline: str) -> Iterator[str]:
+    """Which models are in no comparison with the baseline, and why."""
+    found = _called(models, baseline)
+    without = sorted({model.target for model in models} - {model.target for model in found})
+    if without:
+        yield f"Not compared, since there is no {baseline}: {', '.join(without)}."
+    kinds = {_kind(model) for model in found}
+    others = [model for model in models if model.target not in without and _kind(model) not in kinds]
+    if others:
+        modes = ", ".join(sorted({mode for _, mode in kinds}))
+        names = ", ".join(f"{model.model.label} ({model.mode})" for model in others)
+        yield f"Not compared with {baseline}, whose tags were read as {modes}: {names}."
 
 
 def _kind(model: Measured) -> tuple[str, str]:
