@@ -20,8 +20,9 @@ from typing import Any, Literal
 from crossner_cli.corpus_executors import Execution, UnfinishedError, run_pass
 from crossner_cli.corpus_job import WEAK, Duplicates, Job, PartResult, Request
 from crossner_cli.corpus_merging import sum_parts, write_duplicates, write_levels_of_parts, write_weak_labels
-from crossner_cli.corpus_reading import cut_into_parts, leak_key
+from crossner_cli.corpus_reading import cut_into_parts
 from crossner_cli.errors import CrossNERError
+from crossner_cli.leaks import leak_key
 from crossner_cli.name_index import Case, NameIndex, read_name_index
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.raw_files import corpus_files

@@ -60,7 +60,10 @@ def extract_dumps(
     Raises:
         CrossNERError: There are categories and no dump, or a dump cannot be read.
     """
-    dumps = [path for path in corpus if is_dump(path)]
+    named = [path for path in corpus if is_dump(path)]
+    dumps = list({(status.st_dev, status.st_ino): path for path in named for status in [path.stat()]}.values())
+    if len(named) > len(dumps):
+        yield Notice(f"{len(named) - len(dumps)} dumps were named more than once and are read once.")
     if not dumps:
         if categories:
             raise CrossNERError(
@@ -83,7 +86,7 @@ def extract_dumps(
         finally:
             draft.unlink(missing_ok=True)
         write_json(told, record)
-    return [path, *(each for each in corpus if each not in dumps)], record
+    return [path, *(each for each in corpus if each not in named)], record
 
 
 def make_lists(
@@ -124,7 +127,7 @@ def _write_mentions(path: Path, train: Sequence[Sentence] | None) -> Work[dict[s
     if TRAIN.exists():
         yield Notice("--entities train are the target's training sentences; a file of that name goes by its full path.")
     mentions = Counter(
-        (" ".join(sentence.words[start:end]), entity_type)
+        (" ".join(" ".join(sentence.words[start:end]).split()), entity_type)
         for sentence in train for start, end, entity_type in to_spans(sentence.tags or ())
     )  # fmt: skip
     if not mentions:

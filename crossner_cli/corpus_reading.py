@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossner_cli.decompression import is_compressed
+from crossner_cli.leaks import FINAL_STOPS, PARAGRAPH, not_excluded
 from crossner_cli.raw_files import raw_format, read_texts, refuse_labelled, status_of
 from crossner_cli.text import STOPS, segment
 from crossner_cli.text_files import read_pieces
 
 BYTES_OF_PART, BYTES_OF_PIECE, TEXTS_OF_PIECE = 1 << 25, 1 << 18, 1000
 CHARACTERS_AT_ONCE = 1 << 20  # each takes some sixty bytes where names are looked for
-FINAL_STOPS = ".!?\N{HORIZONTAL ELLIPSIS}"
-PARAGRAPH = "\u2029"  # ends a sentence wherever it stands
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace() and chr(code) not in f" \n{PARAGRAPH}"]
 # Nothing behind the stop but more stops and one closing mark: then the splitter finds no second sentence.
 _MAY_SPLIT = re.compile(rf"[{''.join(sorted(STOPS))}](?![{FINAL_STOPS}]*+[\"'”’»)\]}}]?$)|{PARAGRAPH}")
@@ -110,7 +109,7 @@ def read_sentences(
         found = _whole_lines(texts) if one_a_line else _split(texts)
         counts["sentences"] += len(found.texts)
         if excluded and texts:
-            keep = _not_excluded(found, texts, excluded)
+            keep = not_excluded(found.texts, found.documents, texts, excluded)
             counts["dropped_leaks"] += len(keep) - int(keep.sum())
             found = found.kept(keep)
         yield from _in_pieces(Sentences(found.texts, found.documents + before))
@@ -124,12 +123,6 @@ def _in_pieces(found: Sentences) -> Iterator[Sentences]:
     bounds = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(found.texts)]
     for start, end in pairwise(bounds):
         yield Sentences(found.texts[start:end], found.documents[start:end])
-
-
-def leak_key(text: str) -> str:
-    """What two sentences share that differ only in case, in the final stop and in how they are cut into words."""
-    letters = "".join(text.split()).lower()
-    return letters.rstrip(FINAL_STOPS) or letters
 
 
 def with_single_spaces(text: str, *, paragraphs: bool = False) -> str:
@@ -161,7 +154,7 @@ def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> I
             lines = with_single_spaces(piece, paragraphs=one_a_line)
             while "\n\n" in lines:
                 lines = lines.replace("\n\n", "\n")
-            texts = lines.strip("\n").split("\n") if lines.strip("\n") else []
+            texts = [line for line in lines.split("\n") if line.strip()]  # a paragraph separator alone is no text
             counts["documents"] += len(texts)
             counts["blank_lines"] += given - len(texts)
             yield texts
@@ -220,21 +213,3 @@ def _sentences_of(text: str) -> Iterator[str]:
             yield " ".join(block[words[0].start : words[-1].end].split())
         start += len(block) if is_last else found[-1][0].start
         size = CHARACTERS_AT_ONCE
-
-
-def _not_excluded(found: Sentences, texts: Sequence[str], excluded: frozenset[str]) -> NDArray[np.bool_]:
-    """Tell which sentences are none to leave out, nor of a line that is."""
-    keep = np.array([key not in excluded for key in leak_keys(found.texts)], np.bool_)
-    # A sentence to be dropped may look like two to the splitter; then it is found as the whole line.
-    if len(found.texts) != len(texts):
-        whole = np.array([key not in excluded for key in leak_keys(texts)], np.bool_)
-        keep &= whole[found.documents]
-    return keep
-
-
-def leak_keys(texts: Sequence[str]) -> list[str]:
-    """The ``leak_key`` of each text."""
-    if any("\n" in text for text in texts):
-        return [leak_key(text) for text in texts]
-    joined = "\n".join(texts).replace(" ", "").replace(PARAGRAPH, "").lower()
-    return [key.rstrip(FINAL_STOPS) or key for key in joined.split("\n")]

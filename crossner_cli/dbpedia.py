@@ -125,7 +125,7 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
             f"{types.counts['entities_of_several_types']:,} entities have several classes, and no ontology tells the"
             " most specific: all of them count. Add the ontology to --entities."
         )
-    writer = _Writer(known, language.lower())
+    writer = _Writer(known, language.lower(), labels_only)
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         for each in with_labels:
             yield from writer.write(each, stream)
@@ -217,8 +217,8 @@ class _Types:
 class _Writer:
     """Writes the labels of typed entities."""
 
-    def __init__(self, known: _Known, language: str) -> None:
-        self._known, self._language = known, language
+    def __init__(self, known: _Known, language: str, labels_only: Sequence[Path]) -> None:
+        self._known, self._language, self._labels_only = known, language, labels_only
         self.types, self.counts, self.languages = Counter[str](), Counter[str](), Counter[str]()
 
     def write(self, path: Path, stream: TextIO) -> Work[None]:
@@ -239,9 +239,14 @@ class _Writer:
 
     def _batches(self, path: Path) -> Iterator[tuple[int, list[tuple[str, str]]]]:
         batch: list[tuple[str, str]] = []
-        position = 0
+        position, labels_only = 0, path in self._labels_only
         for position, triple in read_triples(path):
             if triple is None or triple.predicate != LABEL:
+                if labels_only and triple is not None and triple.predicate == TYPE:
+                    raise CrossNERError(
+                        f"{path} begins with {HEAD} labels, and has types behind them, which were not read.",
+                        hint=f"Put the types first, or into a file of their own: grep '{TYPE}' {path} > types.nt",
+                    )
                 continue
             self.languages[triple.language] += 1
             if triple.language == self._language:

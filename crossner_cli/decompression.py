@@ -18,7 +18,11 @@ from crossner_cli.optional_packages import import_optional
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
 BUFFER = 1 << 20
-_SIGNATURES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\x50\x2a\x4d\x18": "zstd"}
+# Behind BZh stand the size and the mark of a block, or of the end: "BZh is a word" is text.
+_BZIP2 = tuple(b"BZh%d" % size + mark for size in range(1, 10) for mark in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"))
+_SIGNATURES = {
+    b"\x1f\x8b": "gzip", **dict.fromkeys(_BZIP2, "bzip2"), b"\x28\xb5\x2f\xfd": "zstd", b"\x50\x2a\x4d\x18": "zstd",
+}  # fmt: skip
 _ARCHIVES = {
     b"PK\x03\x04": ("a zip archive", "unzip"), b"7z\xbc\xaf": ("a 7-Zip archive", "7z x"), b"Rar!": ("a rar archive",
     "unrar x"), b"\xfd7zXZ": ("an xz file", "unxz"),

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.corpus_reading import Sentences, leak_keys
+from crossner_cli.corpus_reading import Sentences
+from crossner_cli.leaks import leak_keys
 from crossner_cli.word_scan import ALONE, DIGIT, WORD, Flags, Hashes, Places, hash_lines, mix, scan_words
 
 SKETCH = 16  # hashes of a sentence

@@ -111,8 +111,9 @@ def _decode(path: Path, number: int, line: bytes, compression: str = "") -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as problem:
+        encoding = "UTF-16" if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")) else "LATIN1"
         unpack = {"gzip": "gzip -dc", "bzip2": "bzip2 -dc", "zstd": "zstd -dc"}.get(compression, "cat")
         raise CrossNERError(
             f"{path}:{number}: byte 0x{line[problem.start]:02x} at position {problem.start} of the line is not UTF-8.",
-            hint=f"Save it as UTF-8, as with: {unpack} {path} | iconv -f LATIN1 -t UTF-8 > converted.txt",
+            hint=f"Save it as UTF-8, as with: {unpack} {path} | iconv -f {encoding} -t UTF-8 > converted.txt",
         ) from None

@@ -39,7 +39,7 @@ _LAST_SEPARATOR = re.compile(r" ?[,;:] ?\)")
 # Former names of the namespace of files, as Bild, are in no dump.
 _FILE = re.compile(r":.*\.(?:jpe?g|png|svg|gif|tiff?|web[mp]|og[gav]|mp[34]|wav|flac|midi?|pdf|djvu)$", re.IGNORECASE)
 _INTERWIKI = re.compile(r"[a-z][a-z-]{1,11}:")
-_LEFT_OF_TABLES = ("{|", "|", "!")
+_LEFT_OF_TABLES = re.compile(r"\s*(?:\{?\||!(?!!).*(?:!!|\|))")
 
 
 def find_categories(site: Site) -> Callable[[str], list[str]]:
@@ -93,7 +93,7 @@ def _without_comments(text: str) -> str:
 
 def _without_elements(text: str, tag: re.Pattern[str]) -> str:
     """A text without these elements of HTML and what is in them; of one that is never closed only the tag goes."""
-    kept, start, lower = [], 0, text.lower()
+    kept, start = [], 0
     never_closed: set[str] = set()
     for match in tag.finditer(text):
         if match.start() < start:
@@ -102,11 +102,11 @@ def _without_elements(text: str, tag: re.Pattern[str]) -> str:
         start, name = match.end(), match.group(1).lower()
         if match.group().endswith("/>") or name in never_closed:
             continue
-        end = lower.find(f"</{name}", start)
-        if end < 0:
+        found = re.compile(f"</{re.escape(name)}", re.IGNORECASE).search(text, start)
+        if found is None:
             never_closed.add(name)
             continue
-        closing = text.find(">", end)
+        closing = text.find(">", found.end())
         start = closing + 1 if closing >= 0 else len(text)
     return "".join([*kept, text[start:]])
 
@@ -160,7 +160,7 @@ def _plain_link(node: Any, dropped: set[str]) -> Iterator[str]:
 
 def _tidy(part: str) -> str:
     """A paragraph as one line; empty if it has no letter."""
-    lines = [line for line in part.split("\n") if not line.lstrip().startswith(_LEFT_OF_TABLES)]
+    lines = [line for line in part.split("\n") if not _LEFT_OF_TABLES.match(line)]
     text = _SWITCH.sub("", _STYLE.sub("", " ".join(lines)))
     text = _FIRST_SEPARATOR.sub("(", _EMPTY_BRACKETS.sub("", text))
     text = _LAST_SEPARATOR.sub(")", " ".join(text.split()))

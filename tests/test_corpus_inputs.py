@@ -127,6 +127,22 @@ def test_the_training_sentences_are_a_list_of_names(inputs: Path, monkeypatch: p
     assert any("full path" in text for text in prepare(inputs, **options, min_entities=1)[2])
 
 
+def test_names_of_training_sentences_are_on_one_line_each(inputs: Path) -> None:
+    record = {"words": ["Big\tBen", "\nTower", "sang"], "tags": ["B-place", "I-place", "O"]}
+    (inputs / "songs" / "train.txt").unlink()
+    (inputs / "songs" / "train.jsonl").write_text(json.dumps(record))
+    (inputs / "raw.txt").write_text("I saw Big Ben Tower today.\n")
+    _, levels, _ = prepare(inputs, corpus=[inputs / "raw.txt"], entities=[Path("train")], min_entities=1)
+    assert levels["entity"] == ["I saw Big Ben Tower today."]
+
+
+def test_a_dump_that_is_named_twice_is_read_once(inputs: Path) -> None:
+    path = inputs / "wiki.xml.bz2"
+    _, once, _ = prepare(inputs, corpus=[path])
+    _, twice, notices = prepare(inputs, corpus=[path, path])
+    assert twice == once and "1 dumps were named more than once and are read once." in notices
+
+
 def test_lists_of_several_kinds_are_taken_together(inputs: Path) -> None:
     (inputs / "more.tsv").write_text("Night Song\tsong\n")
     entities = [*rdf(inputs), Path("train"), inputs / "more.tsv"]

@@ -19,12 +19,11 @@ from crossner_cli.corpus_reading import (
     Sentences,
     _split,
     cut_into_parts,
-    leak_key,
-    leak_keys,
     read_sentences,
     with_single_spaces,
 )
 from crossner_cli.errors import CrossNERError
+from crossner_cli.leaks import leak_key, leak_keys, not_excluded
 from crossner_cli.progress import exhaust
 from crossner_cli.sentence_filters import drop_boilerplate, find_duplicates, fingerprints
 from crossner_cli.text import segment
@@ -92,6 +91,59 @@ def test_a_byte_order_mark_and_the_last_line_end_are_no_text(tmp_path: Path) -> 
 @given(st.lists(st.text("aB .!?ΣİÉ", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=5))
 def test_keys_of_many_are_the_keys_of_each(texts: list[str]) -> None:
     assert leak_keys(texts) == [leak_key(text) for text in texts]
+
+
+def test_greek_words_have_one_key_however_they_are_cut() -> None:
+    assert leak_key("ΟΔΟΣ ΑΘΗΝΩΝ".lower()) == leak_key("ΟΔΟΣΑΘΗΝΩΝ") == leak_keys(["ΟΔΟΣ ΑΘΗΝΩΝ"])[0]
+
+
+HELD_OUT = [
+    "In 1969 , Scheinman invented the Stanford arm :", "Bob founded Foo Inc. The firm sold robots .", "It is .",
+    "Learning with kernels , Dr. J. Roe says , is an old idea",
+]  # fmt: skip
+AROUND = ["He was an engineer.", "It was electric.", "Robots are old, says A. B.", "(It closed.)", "and it ended"]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from([*HELD_OUT, *AROUND]), min_size=1, max_size=5))
+def test_held_out_sentences_are_found_inside_paragraphs(pieces: list[str]) -> None:
+    """However the splitter cuts: no 20 letters in a row of a longer one stay that begin or end a sentence."""
+    excluded = frozenset(map(leak_key, HELD_OUT))
+    found = _split([" ".join(pieces)])
+    keep = not_excluded(found.texts, found.documents, [" ".join(pieces)], excluded)
+    kept = [text for text, stays in zip(found.texts, keep, strict=True) if stays]
+    borders = set(np.cumsum([len(leak_key(text)) for text in found.texts]).tolist())
+    assert borders and not any(leak_key(text) in excluded for text in kept)
+    if not any(piece in HELD_OUT for piece in pieces):
+        assert keep.all(), "what holds none of them is kept whole"
+    for held in HELD_OUT:
+        if len(held) > 30 and pieces[0] == held:
+            assert not any(leak_key(text) in leak_key(held) or leak_key(held) in leak_key(text) for text in kept)
+
+
+def test_a_held_out_sentence_that_is_cut_in_two_or_joined_to_another_is_left_out_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(
+        "He was an engineer. In 1969, Scheinman invented the Stanford arm: It was electric.\n"
+        "Robots are old. Bob founded Foo Inc. The firm sold robots. It closed.\nIt is. It is so.\n"
+    )
+    counts, excluded = Counter[str](), frozenset(map(leak_key, HELD_OUT))
+    (part,) = cut_into_parts([path], 1000)
+    found = [text for read in read_sentences(part, counts, one_a_line=False, excluded=excluded) for text in read.texts]
+    assert found == ["He was an engineer.", "Robots are old.", "It closed.", "It is so."]
+    assert counts["dropped_leaks"] == counts["sentences"] - 4
+
+
+@pytest.mark.parametrize("one_a_line", [False, True])
+def test_a_paragraph_separator_alone_is_a_blank_line(tmp_path: Path, one_a_line: bool) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("\u2029\n")
+    counts = Counter[str]()
+    (part,) = cut_into_parts([path], 1000)
+    excluded = frozenset({"ada"})
+    assert not [text for read in read_sentences(part, counts, one_a_line=one_a_line, excluded=excluded)
+                for text in read.texts]  # fmt: skip
+    assert counts["documents"] == 0 and counts["blank_lines"] >= 1
 
 
 def sentences(*texts: str) -> Sentences:

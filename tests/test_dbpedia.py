@@ -103,6 +103,15 @@ def test_files_may_be_compressed_and_come_in_any_order(tmp_path: Path, pack: Any
     assert lines == ["Ada Roe\tPoet", "Bob\tPerson"]
 
 
+def test_types_behind_many_labels_are_told_and_not_passed_over(tmp_path: Path) -> None:
+    many = labels(*(f"Name {number}" for number in range(120))) + types("Name_1:Band")
+    found = refusal(tmp_path, {"mixed.nt": many, "types.nt": types("Name_2:Band")})
+    assert "mixed.nt begins with 100 labels, and has types behind them" in found.problem and "types.nt" in found.hint
+    few = labels(*(f"Name {number}" for number in range(50))) + types("Name_1:Band")
+    (tmp_path / "few").mkdir()
+    assert "Name 1\tBand" in write(tmp_path / "few", {"mixed.nt": few})[0]
+
+
 def test_turtle_and_rdf_xml_are_read(tmp_path: Path) -> None:
     turtle = (
         "@prefix : <http://x.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"

@@ -147,6 +147,18 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path, ending
     assert f"{path}:2: byte 0xe9 at position 3" in found.problem and "iconv" in found.hint
 
 
+def test_utf16_is_told_as_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_bytes("Ada saw Bob.\n".encode("utf-16"))
+    assert "iconv -f UTF-16 -t UTF-8" in refusal(path).hint
+
+
+def test_text_that_begins_as_bzip2_does_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text("BZh is a word.\nBZh9 is none.\n")
+    assert list(read_texts(path, counts=Counter())) == ["BZh is a word.", "BZh9 is none."]
+
+
 @pytest.mark.parametrize(("line", "said"), [
     ('{"text": "Bob"', "which is no JSON"), ('["Bob"]', "expected a JSON object"), ("[" * 10**5, "which is no JSON"),
     ('{"text": 1}', "a value of type int"), ('{"text": "\\ud83d"}', "half a surrogate pair"),

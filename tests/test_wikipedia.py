@@ -314,3 +314,18 @@ def titles(pages: Iterable[str]) -> list[str]:
 
 def test_work_on_a_dump_can_be_run_silently(wiki: Path) -> None:
     assert exhaust(write_articles([wiki], wiki.with_name("out"), categories=["Music"], depth=0))["kept"] == 1
+
+
+def test_letters_that_grow_when_lowered_lose_nothing_behind_an_element() -> None:
+    towns = "İstanbul, İzmir, İznik, İskenderun, İmroz and İnegöl are towns."
+    text = f"{towns}<ref>Census.</REF> They have ports.\n\nThe second paragraph stays."
+    assert find_paragraphs(Site())(text) == [f"{towns} They have ports.", "The second paragraph stays."]
+
+
+def test_lines_that_begin_as_cells_of_tables_do_are_text_outside_of_tables() -> None:
+    assert find_paragraphs(Site())("!Kung is a language.\nIt has clicks.\n\n!!! are a band.") == [
+        "!Kung is a language. It has clicks.", "!!! are a band.",
+    ]  # fmt: skip
+    assert find_paragraphs(Site())("Left of a table:\n! Name !! Year\n| Ada | 1815\n|-\nText.") == [
+        "Left of a table: Text.",
+    ]  # fmt: skip
