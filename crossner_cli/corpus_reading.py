@@ -160,6 +160,8 @@ def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> I
             yield texts
         return
     for some in _gathered(read_texts(part.path, column=column, counts=counts)):
+        # A mark of the byte order before a text would be taken for that of the file where the corpus is read again.
+        some = [text.removeprefix("\ufeff") for text in some]
         texts = [with_single_spaces(text, paragraphs=one_a_line) for text in some if text.strip()]
         counts["documents"] += len(texts)
         counts["blank_lines"] += len(some) - len(texts)

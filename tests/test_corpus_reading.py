@@ -134,6 +134,12 @@ def test_a_held_out_sentence_that_is_cut_in_two_or_joined_to_another_is_left_out
     assert counts["dropped_leaks"] == counts["sentences"] - 4
 
 
+def test_a_mark_of_the_byte_order_before_a_text_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "texts.jsonl"
+    path.write_text(json.dumps({"text": "\ufeffAda saw Paris."}) + "\n", encoding="utf-8")
+    assert sentences_of(path, 1000)[0] == ["Ada saw Paris."]
+
+
 @pytest.mark.parametrize("one_a_line", [False, True])
 def test_a_paragraph_separator_alone_is_a_blank_line(tmp_path: Path, one_a_line: bool) -> None:
     path = tmp_path / "text.txt"

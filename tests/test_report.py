@@ -296,6 +296,14 @@ def test_dev_f1_of_each_epoch_needs_no_evaluation(tmp_path: Path) -> None:
     assert [(point["x"], point["mean"], len(point["values"])) for point in points] == [(1, 15.0, 2), (2, 30.0, 1)]
 
 
+def test_files_scored_against_each_other_are_reported_beside_runs(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"linear": tags(0.4, 1)})
+    write_evaluation(run / "files", WORDS, GOLD, {"theirs.conll": tags(0.2, 1)}, target="music", split=None)
+    result = go(run)
+    assert [model["model"] for model in result["models"]] == ["linear", "theirs.conll"]
+    assert not any("left out" in note for note in result["notes"]) and len(result["comparisons"]) == 1
+
+
 def test_dev_f1_of_the_source_is_not_drawn_as_the_target_s(tmp_path: Path) -> None:
     write_prepared(tmp_path)
     write_tagger(tmp_path, "finetune", history={"1": [10.0, 30.0]})

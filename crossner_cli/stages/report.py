@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crossner_cli.engine import Engine
 
 COMMAND = "report"
+TWO_FILES = ""  # what a file of tags scored against another has for a split
 Pair = tuple[Measured, Measured]
 
 
@@ -55,7 +56,7 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
             check_plots()
     paths = options.runs or [options.run]
     found = read_runs(paths)
-    models = [model for model in found.models if model.split == options.split]
+    models = [model for model in found.models if model.split in (options.split, TWO_FILES)]
     notes = [*found.notes, *_notes(found, models, options)]
     if options.x is None and (flag := options.given("series")):
         notes.append(f"{flag} is not read: it tells the lines of a curve apart (--x).")
