@@ -18,6 +18,7 @@ from crossner_cli.dbpedia_classes import classes_of_types
 from crossner_cli.errors import CrossNERError
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.progress import Notice, Work
+from crossner_cli.raw_files import each_once
 from crossner_cli.storage import read_record, write_json
 from crossner_cli.tags import to_spans
 from crossner_cli.triples import is_triples
@@ -61,7 +62,7 @@ def extract_dumps(
         CrossNERError: There are categories and no dump, or a dump cannot be read.
     """
     named = [path for path in corpus if is_dump(path)]
-    dumps = list({(status.st_dev, status.st_ino): path for path in named for status in [path.stat()]}.values())
+    dumps = each_once(named)
     if len(named) > len(dumps):
         yield Notice(f"{len(named) - len(dumps)} dumps were named more than once and are read once.")
     if not dumps:

@@ -152,8 +152,6 @@ def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> I
         for piece in read_pieces(part.path, part.start, part.end, BYTES_OF_PIECE):
             given = piece.count("\n") + 1
             lines = with_single_spaces(piece, paragraphs=one_a_line)
-            while "\n\n" in lines:
-                lines = lines.replace("\n\n", "\n")
             texts = [line for line in lines.split("\n") if line.strip()]  # a paragraph separator alone is no text
             counts["documents"] += len(texts)
             counts["blank_lines"] += given - len(texts)

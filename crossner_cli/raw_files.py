@@ -65,15 +65,15 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
     Raises:
         CrossNERError: A folder holds none.
     """
-    named: list[tuple[Any, Path]] = []
+    named: list[Path] = []
     passed_over: list[Path] = []
     for path in paths:
         status = status_of(path)
         if status is None or not stat.S_ISDIR(status.st_mode):
-            named.append((path if status is None else (status.st_dev, status.st_ino), path))
+            named.append(path)
             continue
-        below = [(file, found) for file in sorted(path.rglob("*")) if (found := _plain_file(file))]
-        chosen = [((found.st_dev, found.st_ino), file) for file, found in below if _is_corpus_name(file.name)]
+        below = [file for file in sorted(path.rglob("*")) if _is_plain_file(file)]
+        chosen = [file for file in below if _is_corpus_name(file.name)]
         if not chosen:
             endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS[1:])
             raise CrossNERError(
@@ -81,11 +81,17 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
                 hint="Name the files of the corpus themselves.",
             )
         named += chosen
-        passed_over += [file for file, _ in below if not _is_corpus_name(file.name) and file.name[0] != "."]
+        passed_over += [file for file in below if not _is_corpus_name(file.name) and file.name[0] != "."]
+    return CorpusFiles(each_once(named), len(named), passed_over)
+
+
+def each_once(paths: Sequence[Path]) -> list[Path]:
+    """Each file by the first of its names; one that the system knows nothing of is told apart by its path."""
     unique: dict[Any, Path] = {}
-    for identity, path in named:
-        unique.setdefault(identity, path)
-    return CorpusFiles(list(unique.values()), len(named), passed_over)
+    for path in paths:
+        status = status_of(path)
+        unique.setdefault(path if status is None else (status.st_dev, status.st_ino), path)
+    return list(unique.values())
 
 
 def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Iterator[str]:
@@ -160,10 +166,9 @@ def _is_corpus_name(name: str) -> bool:
     return ending in FOLDER_ENDINGS or (not ending and Path(name.lower()).suffix in COMPRESSED_ENDINGS)
 
 
-def _plain_file(path: Path) -> os.stat_result | None:
-    """What the system knows of a plain file; None of anything else."""
+def _is_plain_file(path: Path) -> bool:
     status = status_of(path)
-    return status if status and stat.S_ISREG(status.st_mode) else None
+    return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def status_of(path: Path) -> os.stat_result | None:
