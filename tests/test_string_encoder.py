@@ -21,6 +21,7 @@ from crossner_cli.word_encoder import WordEncoder
 from crossner_cli.word_reader import Vocabulary, WordInputs
 
 CHARACTERS = ["<unk>", "\n", " ", *"abcdeinorstAB."]
+FLAIR = Path(__file__).parent / "flair_reference"  # what the package made; make.py there tells how
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 
 
@@ -66,6 +67,15 @@ def test_a_word_is_the_state_behind_it_and_the_backward_state_before_it(
             unread = "\n" + " ".join(sentence[place:])[::-1] + " "
             expected = torch.cat([step_by_step(forward, read), step_by_step(backward, unread)])
             torch.testing.assert_close(found[row, place], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_words_have_the_vectors_that_the_flair_package_gives_them() -> None:
+    reference = json.loads((FLAIR / "vectors.json").read_text())
+    encoder = load_string_encoder(FLAIR)
+    found = encoder(*encoder.number(reference["sentences"]))
+    for row, sentence in enumerate(reference["sentences"]):
+        sides = [torch.tensor(reference[side][row]) for side in ("forward", "backward")]
+        torch.testing.assert_close(found[row, : len(sentence)], torch.cat(sides, dim=1), rtol=1e-5, atol=1e-7)
 
 
 def test_the_language_models_never_learn_and_keep_no_gradient() -> None:
