@@ -45,7 +45,9 @@ class CountedModel:
             check_same_sentences(self.sentences, pair_up(predictions[seed]), model.place, str(path))
         # Each side by itself: a tagger of another run may tag in another scheme than the gold tags.
         self.gold = sentence_entities(self._first.gold, mode=mode, scheme=scheme_shown(self._first.gold))
-        scheme = scheme_shown([tags for each in predictions.values() for tags in each.tags])
+        # What the stage tells comes first, as a tagger of BIOES may have written neither E- nor S-; older ones do not.
+        shown = scheme_shown([tags for each in predictions.values() for tags in each.tags])
+        scheme = model.scores.get("scheme", shown)
         self.predicted = [sentence_entities(each.tags, mode=mode, scheme=scheme) for each in predictions.values()]
 
     @property

@@ -47,6 +47,7 @@ def summarise(scored: dict[str, Scored]) -> dict[str, Any]:
     return {
         **averages,
         "other_mode": {"mode": first.other.mode, "f1": mean_and_deviation([each.other.f1 for each in scored.values()])},
+        "scheme": first.scheme,
         "support": first.scores.support,
         "repaired": sum(each.scores.repaired for each in scored.values()),
         "illegal_in_gold": first.scores.illegal_in_gold,

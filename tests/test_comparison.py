@@ -54,6 +54,15 @@ def test_the_scheme_of_a_model_is_that_of_all_its_seeds(tmp_path: Path) -> None:
     assert first == [set()] and len(second[0]) == 2, "in BIOES an entity that never ends is none"
 
 
+def test_a_tagger_of_bioes_that_never_ends_an_entity_is_compared_as_one_of_bioes(tmp_path: Path) -> None:
+    gold = [["B-a", "E-a", "O"]]
+    folder = write_evaluation(tmp_path / "run", [["w"] * 3], gold, {"one": {"1": [["B-a", "I-a", "O"]]}})
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["result"]["models"]["one"]["scheme"] = "bioes"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert models_of(tmp_path / "run", "strict")["one"].predicted == [[set()]]
+
+
 def test_a_comparison_says_what_the_scores_say(run: Path) -> None:
     counted = models_of(run)
     found = compare_models(counted["laner"], counted["linear"])

@@ -474,7 +474,8 @@ def test_a_tagger_is_compared_with_predictions_of_another_tool_whatever_its_sche
     tags = [to_tags(to_spans(sentence.tags), len(sentence.words), scheme) for sentence in gold]
     sides = zip(gold, tags, strict=True)
     path.write_text("\n".join("".join(map("{}\t{}\n".format, sentence.words, its)) for sentence, its in sides))
-    _, said = go(run, None, gold=path, predictions=path, fine_grained=True, name="other-tool", split="dev")
+    other, said = go(run, None, gold=path, predictions=path, fine_grained=True, name="other-tool", split="dev")
+    assert other["result"]["models"][str(path)]["scheme"] == scheme
     assert "--split dev is not read: two files are scored as they are." in said
     manifest, _ = go(run, engine, against=[run.folder("other-tool")])
     (comparison,) = manifest["result"]["comparisons"]

@@ -19,7 +19,7 @@ from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 from crossner_cli.scored_files import FileScheme, ScoredFiles, score_files
 from crossner_cli.storage import digest_file, write_json
 from crossner_cli.surroundings import Surroundings
-from crossner_cli.tags import split_tag, to_spans, to_tags
+from crossner_cli.tags import Scheme, split_tag, to_spans, to_tags
 from crossner_cli.type_parents import read_parents
 from crossner_cli.versions import versions
 
@@ -87,7 +87,11 @@ def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
 def _as_written(sentences: Sequence[Sentence], scheme: FileScheme) -> list[list[str]]:
     """Tags as other stages know them: those of their file, IOB1, which no stage writes, as BIO."""
     tags = [list(sentence.tags or ()) for sentence in sentences]
-    return [to_tags(to_spans(each), len(each)) for each in tags] if scheme == "iob1" else tags
+    return tags if _scheme_written(scheme) == scheme else [to_tags(to_spans(each), len(each)) for each in tags]
+
+
+def _scheme_written(scheme: FileScheme) -> Scheme:
+    return "bio" if scheme == "iob1" else scheme
 
 
 def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
@@ -111,7 +115,8 @@ def _files_result(options: Evaluate, found: ScoredFiles) -> dict[str, Any]:
         "sentences": found.scores.sentences, "words": found.words, "warnings": [],
         "gold_scheme": found.schemes[0], "predictions_scheme": found.schemes[1],
         "models": {str(options.predictions): {
-            **summarise({ONE_SEED: Scored(found.scores, found.other, {})}), "unknown_types": [], "extra_types": [],
+            **summarise({ONE_SEED: Scored(found.scores, found.other, {}, scheme=_scheme_written(found.schemes[1]))}),
+            "unknown_types": [], "extra_types": [],
         }},
     }  # fmt: skip
 
