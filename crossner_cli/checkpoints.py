@@ -19,6 +19,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.storage import flush_folder, flush_tree, write_json
 
 Weights = dict[str, Tensor]
+TRAINED = "training.json"  # the result of a training that is over
 
 
 @dataclass
@@ -30,7 +31,8 @@ class TrainingState:
         epoch: Number of the epoch at work, from 0.
         place: Updates of this epoch done.
         sums: Sum of each loss term's value over the updates of this epoch, one record a process.
-        words: Words read in this epoch.
+        words: Words read so far.
+        seconds: What the updates so far took.
         best: Best score so far; None before the first.
         best_epoch: Epoch it came from, from 1.
         waited: Epochs since without a gain.
@@ -42,6 +44,7 @@ class TrainingState:
     place: int = 0
     sums: list[dict[str, float]] = field(default_factory=list)
     words: int = 0
+    seconds: float = 0.0
     best: float | None = None
     best_epoch: int = 0
     waited: int = 0
@@ -103,7 +106,8 @@ class Checkpoints:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise CrossNERError(
                     f"The checkpoint of step {state.step} cannot be written to {self.folder}: {error}.",
-                    hint="Make room, then give the same command again: it continues from the checkpoint before.",
+                    hint="Make room where the disk is full, then give the same command again: it continues from the "
+                    "checkpoint before.",
                 ) from None
 
         engine.first(write)
@@ -122,7 +126,7 @@ class Checkpoints:
             save_file(random_state, draft / f"random-{rank}.safetensors")
         if best is not None:
             if before and self._saved_best == state.best_epoch and (before[-1] / "best.safetensors").is_file():
-                os.link(before[-1] / "best.safetensors", draft / "best.safetensors")
+                _link_or_copy(before[-1] / "best.safetensors", draft / "best.safetensors")
             else:
                 save_file(best, draft / "best.safetensors")
             self._saved_best = state.best_epoch
@@ -183,6 +187,42 @@ class Checkpoints:
     def remove(self) -> None:
         """Delete everything: the loop is finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class TrainedDraft:
+    """What tells that the training of a stage is over while its folder is not finished: nothing is trained again.
+
+    Args:
+        folder: The draft of the stage.
+        made: The folder in it of what was trained.
+    """
+
+    def __init__(self, folder: Path, made: str = ".") -> None:
+        self.folder, self._result = folder, folder / made / TRAINED
+
+    def read(self) -> dict[str, Any] | None:
+        """The result of the training; None where it is not over."""
+        if not self._result.is_file():
+            return None
+        found: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
+        return found
+
+    def write(self, result: dict[str, Any]) -> None:
+        """Tell that it is over. What it made is to be written before."""
+        write_json(self._result, result)
+
+    def tidy(self, *folders: str) -> None:
+        """Delete the checkpoints and what was trained on."""
+        for name in ("checkpoint", *folders):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+def _link_or_copy(old: Path, new: Path) -> None:
+    """One file under two names; where the disk has no such links, as exFAT and many network shares, a copy."""
+    try:
+        os.link(old, new)
+    except OSError:
+        shutil.copyfile(old, new)
 
 
 def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Weights:

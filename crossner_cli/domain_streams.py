@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,11 @@ from crossner_cli import figures
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.language_model import END
-from crossner_cli.methods import Tagger, find_method, read_settings
-from crossner_cli.multi_task import ROLES, MultiTaskTagger
+from crossner_cli.methods import Tagger, find_method, read_settings, split_setting
+from crossner_cli.multi_task import MultiTaskInputs
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.options import JointTrain, Optimisation
 from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, RawText, frequent_words
-from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, Stream
 
 
@@ -98,74 +98,30 @@ def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[
     return kept
 
 
-def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet) -> list[str]:
-    """What a person may not expect of the tasks that a stage trains.
+def with_tasks(options: Optimisation, command: str, roles: Sequence[str]) -> tuple[Optimisation, str | None]:
+    """Options whose ``tasks`` are those of the domains that a stage reads, so that its tagger tells what it learnt.
 
-    Language models that are told what they are to predict; CRFs, types, or generated parameters that no task teaches;
-    labels of the target that choose where none are learnt.
+    Returns:
+        The options, and what to tell of tasks that are left out; None where there are none.
+
+    Raises:
+        CrossNERError: Other settings make no sense without them.
     """
     method = find_method(options.method)
-    settings = read_settings(method, options.settings)
-    if not issubclass(method, MultiTaskTagger):
-        return []
-    notes = _notes_on_language_models(tasks, settings) + _notes_on_choosing(options, tasks)
-    if len(tag_set.domains) < len(ROLES):
-        return notes
-    notes += _notes_on_generated_parameters(tasks, settings)
-    if settings.shares_crf(tag_set):
-        return notes + _untaught_types(tasks, tag_set)
-    return notes + [
-        f"no task of this stage learns tags of the {role}, which has a CRF of its own: it stays as it starts, and tags"
-        f" given to the {role} mean nothing yet (--set crf=shared lets one serve both domains)"
-        for role in ROLES if f"{role}-ner" not in tasks
-    ]  # fmt: skip
-
-
-def _notes_on_language_models(tasks: Sequence[str], settings: Any) -> list[str]:
-    """Tell of language models over states that were made with the next word in view."""
-    seen = [name for name in ("transformer", "strings") if getattr(settings, name) != "none"]
-    if not seen or not any(task.endswith("-lm") for task in tasks):
-        return []
-    return [
-        f"language models read the {' and the '.join(seen)} of words, which read the whole sentence, also the word that"
-        f" is to be predicted: they teach less than without ({', '.join(f'{name}=none' for name in seen)})"
-    ]
-
-
-def _notes_on_choosing(options: Optimisation, tasks: Sequence[str]) -> list[str]:
-    """Tell of an epoch chosen by labels of a target of which no label is learnt."""
-    if "target-ner" in tasks or options.select_on != "target" or options.keep == "last":
-        return []
-    return [
-        "no task of this stage learns labels of the target, but those of its dev sentences choose the epoch and"
-        " calibrate the scores: --select-on source does without them, as the papers' unsupervised tables do"
-    ]
-
-
-def _notes_on_generated_parameters(tasks: Sequence[str], settings: Any) -> list[str]:
-    """Tell of a BiLSTM of the target that is composed of what other tasks teach, of vectors that begin apart."""
-    if not {"source-ner", "target-lm"} <= set(tasks) or "target-ner" in tasks:
-        return []
-    if getattr(settings, "domain_vectors", "alike") == "alike" or settings.generator not in ("full", "domain"):
-        return []
-    return [
-        "no label of the target trains the BiLSTM that tags it: what the source's labels teach reaches it as far as the"
-        " vectors of both domains point the same way, and they begin apart (--set domain_vectors=alike begins them"
-        " alike, which gave better tags where it was measured)"
-    ]
-
-
-def _untaught_types(tasks: Sequence[str], tag_set: TagSet) -> list[str]:
-    """Tell of the target's types where only the source's are learnt, and the source lacks them."""
-    target, *others = tag_set.domains.values()
-    taught = {entity_type for types in others for entity_type in types}
-    untaught = [entity_type for entity_type in target if entity_type not in taught]
-    if not untaught or "target-ner" in tasks:
-        return []
-    return [
-        f"no task of this stage learns the target's types {', '.join(untaught)}, which the source lacks: tags of them"
-        " mean nothing yet (prepare-data --map-types calls types of the source as the target does)"
-    ]
+    inputs = read_settings(method, options.settings)
+    named = inputs.task_names if isinstance(inputs, MultiTaskInputs) else ()
+    kept = [task for task in named if task.partition("-")[0] in roles]
+    if len(kept) == len(named):
+        return options, None
+    left = ", ".join(task for task in named if task not in kept)
+    told = f"trains {', '.join(kept)}; not {left}, as {command} does not read that domain"
+    settings = [setting for setting in options.settings if split_setting(setting)[0] != "tasks"]
+    options = dataclasses.replace(options, settings=[*settings, f"tasks={','.join(kept)}"])
+    try:
+        read_settings(method, options.settings)
+    except CrossNERError as error:
+        raise CrossNERError(f"{command} {told}. {error.problem}", hint=f"Or joint-train: {error.hint}") from None
+    return options, told
 
 
 def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
@@ -287,8 +243,8 @@ def domain_streams(
     """One stream a task.
 
     The largest set of labelled sentences decides how many updates an epoch has. The smaller is spread over them, its
-    sentences counted ``upsample`` times where that is the target's, and begins again where it ends. Raw text is read in
-    batches of its own size.
+    sentences counted ``upsample`` times where that is the target's, as far as batches of the same size hold them, and
+    begins again where it ends. Raw text is read in batches of its own size.
 
     Args:
         tagger: What reads.
@@ -299,15 +255,10 @@ def domain_streams(
         seed: Of the order.
     """
     reader, tag_set = tagger.encoder.reader, tagger.tag_set
-    labelled = [role for role in sentences if f"{role}-ner" in tasks]
-    labelled.sort(key=lambda role: -len(sentences[role]))
-    updates = max(1, math.ceil(len(sentences[labelled[0]]) / options.batch_size))
     streams: list[Stream] = []
-    for role in labelled:
-        often = times_read(options, role) if role != labelled[0] else 1
-        size = min(options.batch_size, math.ceil(often * len(sentences[role]) / updates))
+    for role, pace in paces_of({role: len(sentences[role]) for role in sentences}, tasks, options).items():
         encoded = reader.encode(sentences[role], tag_set)
-        streams.append(SentenceStream(encoded, reader, size, seed, [often] * len(encoded)))
+        streams.append(SentenceStream(encoded, reader, pace.batch_size, seed, [pace.repeats] * len(encoded)))
     if raw is not None:
         streams += [
             RawStream(
@@ -317,6 +268,35 @@ def domain_streams(
             for role, text in raw.texts.items()
         ]  # fmt: skip
     return streams
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast the labelled sentences of a domain are read.
+
+    Args:
+        batch_size: Sentences of an update.
+        repeats: Times that each is shuffled into what an epoch reads from.
+        readings: Times that an epoch reads each, on average.
+    """
+
+    batch_size: int
+    repeats: int
+    readings: float
+
+
+def paces_of(counts: Mapping[str, int], tasks: Sequence[str], options: Optimisation) -> dict[str, Pace]:
+    """The pace of each domain whose labels are learnt, given its number of sentences; the largest comes first."""
+    labelled = sorted((role for role in counts if f"{role}-ner" in tasks), key=lambda role: -counts[role])
+    updates = max(1, math.ceil(counts[labelled[0]] / options.batch_size))
+    found = {}
+    for role in labelled:
+        often = times_read(options, role) if role != labelled[0] else 1
+        size = min(options.batch_size, math.ceil(often * counts[role] / updates))
+        readings = updates * size / max(1, counts[role])
+        # Sentences shuffled in more often than an epoch reads them would be read by chance, some often, some never.
+        found[role] = Pace(size, max(1, min(often, math.floor(readings))), readings)
+    return found
 
 
 def times_read(options: Optimisation, role: str) -> int:

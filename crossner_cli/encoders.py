@@ -63,7 +63,7 @@ class Encoder(nn.Module, ABC):
         """Freeze what is not to be trained."""
 
     @abstractmethod
-    def prepare_for_training(self, *, on_cpu: bool) -> None:
+    def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
         """Take what is fast on the device."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class FixedEncoder(Encoder):
     def choose_trained(self, *, train_embeddings: bool) -> None:
         """Nothing to choose."""
 
-    def prepare_for_training(self, *, on_cpu: bool) -> None:
+    def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
         """Nothing to prepare."""
 
     def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
@@ -136,10 +136,10 @@ class TransformerEncoder(Encoder):
         """Train the table of subword vectors only where that is asked for."""
         self.word_embeddings.requires_grad_(train_embeddings)
 
-    def prepare_for_training(self, *, on_cpu: bool) -> None:
+    def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
         """Take what is fast on the device."""
         if on_cpu:
-            use_fast_cpu_layers(self.model)
+            use_fast_cpu_layers(self.model, attention_dropout=attention_dropout)
 
     def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
         """Take what is fast where the weights no longer change."""

@@ -12,7 +12,8 @@ attention kernel      one after the other, softmax    fused where the encoder ha
 batches               padded                          packed into one row without padding,
                                                       where FlashAttention runs and the
                                                       encoder is built like BERT
-attention dropout     0 while training                0 in packed rows, else the encoder's
+attention dropout     0, --attention-dropout the       0 in packed rows, else the encoder's
+                      encoder's
 dropout layers        eight decisions a random draw   PyTorch's
 optimiser             fused AdamW                     fused AdamW
 subwords read at once 1,024: little padding           16,384

@@ -50,23 +50,23 @@ AttentionInterface.register(CPU_ATTENTION, cpu_attention)
 AttentionMaskInterface.register(CPU_ATTENTION, eager_mask)
 
 
-def use_fast_cpu_layers(model: nn.Module) -> None:
+def use_fast_cpu_layers(model: nn.Module, *, attention_dropout: bool = False) -> None:
     """Prepare an encoder to be trained on a CPU.
 
-    Attention weights are not dropped: that costs a random number for each pair of subwords. The other dropout layers
-    draw their numbers eight at a time. Under bf16 autocast the embeddings are cast once, so that the sums and
-    normalisations between the matrix products run in bf16 too instead of falling back to fp32.
+    Attention weights are not dropped unless that is asked for: it costs a random number for each pair of subwords. The
+    other dropout layers draw their numbers eight at a time. Under bf16 autocast the embeddings are cast once, so that
+    the sums and normalisations between the matrix products run in bf16 too instead of falling back to fp32.
     """
     for parent in list(model.modules()):
         is_attention = _is_attention(parent) and not any(map(_is_attention, list(parent.modules())[1:]))
-        if is_attention and isinstance(getattr(parent, "attention_dropout", None), float):
+        if is_attention and not attention_dropout and isinstance(getattr(parent, "attention_dropout", None), float):
             parent.attention_dropout = 0.0  # type: ignore[assignment]
         for name, child in list(parent.named_children()):
             if not isinstance(child, nn.Dropout):
                 continue
             # Some attention modules only read ``dropout.p``, so the layer stays.
             if is_attention and name != "output_dropout":
-                child.p = 0.0
+                child.p = child.p if attention_dropout else 0.0
             else:
                 setattr(parent, name, Dropout(child.p).train(child.training))
     embeddings = getattr(model, "embeddings", None)

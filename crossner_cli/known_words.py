@@ -261,6 +261,8 @@ def known_words(
             CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
             epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=wanted,
         )  # fmt: skip
+        if options.seeds is not None:
+            notes.append(f"the vectors of the corpus are trained once, with --seed {options.seed}, for all seeds")
     elif options.embeddings is not None:
         vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words")
     if vectors is not None:

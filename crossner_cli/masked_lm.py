@@ -122,6 +122,18 @@ class MaskedLanguageModel(nn.Module):
             joins=joins,
         )
 
+    def mask_each(
+        self, input_ids: Tensor, level: Level, rate: float, seeds: Sequence[Sequence[int]], joins: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As ``mask``, with a seed for each block, so that its masks are the same beside whatever other blocks."""
+        generator, masked = torch.Generator(), []
+        for row, seed in enumerate(seeds):
+            generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+            of_row = None if joins is None else joins[row : row + 1]
+            masked.append(self.mask(input_ids[row : row + 1], level, rate, generator, of_row))
+        read, labels = zip(*masked, strict=True)
+        return torch.cat(read), torch.cat(labels)
+
     def forward(self, input_ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Score the masked positions.
 
@@ -224,7 +236,8 @@ def held_out_loss(
         spread = np.linspace(0, len(blocks) - 1, min(len(blocks), most_blocks)).astype(int).tolist()
         for start in range(0, len(spread), batch_size):
             numbers = spread[start : start + batch_size]
-            input_ids, labels = _mask_by_number(model, blocks, numbers, masking, rate, seed)
+            seeds = [(seed, number) for number in numbers]
+            input_ids, labels = model.mask_each(blocks.batch(numbers), masking, rate, seeds)
             with torch.inference_mode():
                 loss, masked = model(input_ids.to(device), labels.to(device))
             total, count = total + loss.item(), count + int(masked)
@@ -250,15 +263,3 @@ def perplexity(mean_cross_entropy: float) -> float:
             hint="Lower --learning-rate, or start from other weights.",
         )
     return math.exp(mean_cross_entropy)
-
-
-def _mask_by_number(
-    model: MaskedLanguageModel, blocks: TokenBlocks, numbers: Sequence[int], masking: Level, rate: float, seed: int
-) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator()
-    masked = []
-    for number, block in zip(numbers, blocks.batch(numbers), strict=True):
-        generator.manual_seed(int(np.random.SeedSequence((seed, number)).generate_state(1)[0]))
-        masked.append(model.mask(block.unsqueeze(0), masking, rate, generator))
-    input_ids, labels = zip(*masked, strict=True)
-    return torch.cat(input_ids), torch.cat(labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -148,6 +148,17 @@ class MultiTaskTagger(Tagger):
                 if len(old[name]) == len(ROLES):
                     adopted[name] = old[name][number(roles)].expand_as(old[name])
         return adopted
+
+    def taught_types(self, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
+        """Those of the domains whose labels are a task of the start."""
+        tasks, domains = settings.get("tasks"), list(tag_set.domains.values())
+        if not isinstance(tasks, str) or len(domains) == 1:
+            return tag_set.types
+        taught = {
+            entity_type for number, types in enumerate(domains) for entity_type in types
+            if f"{ROLES[min(number, SOURCE)]}-ner" in read_tasks(tasks)
+        }  # fmt: skip
+        return [each for each in tag_set.types if each in taught]
 
     def update(self, progress: float) -> AbstractContextManager[None]:
         """Inside it, generated parameters are generated once."""

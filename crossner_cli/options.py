@@ -166,6 +166,10 @@ class Dapt(Compute):
         0.1, "Share of the updates in which only a newly made masked-LM head learns.",
         minimum=0.0, maximum=1.0, paper=0.0, panel=OPTIMISATION,
     )  # fmt: skip
+    attention_dropout: bool = option(
+        False, "Drop attention weights on CPUs, too, which is slower.", "--attention-dropout", paper=True,
+        panel=OPTIMISATION,
+    )  # fmt: skip
     held_out: float = option(0.02, "Share of lines kept out to measure perplexity.", minimum=0.0, maximum=0.5)
     checkpoint_every: int = option(500, "Updates between checkpoints.", minimum=1, counts=False)
     paper: bool = option(False, "Take the published settings where no flag is given.", "--paper", counts=False)
@@ -229,6 +233,10 @@ class Optimisation(Compute):
         1.0, "Largest gradient norm; 0 is no clipping.", minimum=0.0, paper=0.0, panel=OPTIMISATION
     )
     train_embeddings: bool = option(False, "Train the encoder's word embeddings too.", paper=True, panel=OPTIMISATION)
+    attention_dropout: bool = option(
+        False, "Drop attention weights on CPUs, too, which is slower.", "--attention-dropout", paper=True,
+        panel=OPTIMISATION,
+    )  # fmt: skip
     select_on: Literal["target", "source"] = option("target", "Whose dev sentences choose the best epoch.")
     keep: Literal["best", "last"] = option("best", "Keep the best epoch on dev, or the last one.")
     checkpoint_every: int = option(200, "Updates between checkpoints.", minimum=1, counts=False, panel=OPTIMISATION)

@@ -121,8 +121,7 @@ def start_tagger(
         encoder = _start_words(hyper, name, folder, engine, known or KnownWords(), carried)
     else:
         encoder = _start_transformer(name, method.reads, engine, carried)
-    # Published settings drop attention weights on CPUs too.
-    encoder.prepare_for_training(on_cpu=engine.on_cpu and not options.paper)
+    encoder.prepare_for_training(on_cpu=engine.on_cpu, attention_dropout=options.attention_dropout)
     tagger = method(encoder, tag_set, hyper)
     if folder is not None and is_tagger_folder(folder):
         carry_over(tagger, folder, carried)  # what the encoder's file has besides is a copy of the classifier
@@ -175,8 +174,8 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
 
     Of those with a row a word the rows of the start's words, which are the first ones of the new tagger's.
     """
-    old_set = read_tag_set(folder)
-    old = tagger.adopt(read_tensors(folder / TENSORS), old_set, read_description(folder)["hyperparameters"])
+    old_set, settings = read_tag_set(folder), read_description(folder)["hyperparameters"]
+    old = tagger.adopt(read_tensors(folder / TENSORS), old_set, settings)
     new = tagger.above_encoder()
     new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
     tag_rows = _shared_rows(new_set.tags, old_set.tags)
@@ -195,7 +194,8 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
         taken.append(name)
         has_rows = has_rows or bool(dimensions)
     carried.add(len(taken), fresh, [name for name in old if name not in taken])
-    carried.carried_types = [each for each in new_set.types if has_rows and each in old_set.types]
+    taught = tagger.taught_types(old_set, settings)
+    carried.carried_types = [each for each in new_set.types if has_rows and each in taught]
     carried.fresh_types = [each for each in new_set.types if each not in carried.carried_types]
 
 

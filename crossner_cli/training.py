@@ -29,7 +29,6 @@ from crossner_cli.progress import Notice, Progress
 from crossner_cli.subwords import Batch, EncodedSentence, SubwordReader
 
 GPU_WAITS_EVERY = 10  # updates: reading a loss makes a GPU wait
-DIVERGED = "Lower --learning-rate or --head-learning-rate, lengthen --warmup, or use --precision fp32."
 # Sentences of about one length are batched together, out of this many shuffled batches at a time.
 POOLED_BATCHES = 50
 # Lengths are blurred by this many over the number of sentences, at most by a quarter.
@@ -234,7 +233,6 @@ class _Loop:
         self.total = min(plan.max_steps or math.inf, plan.epochs * self.steps_an_epoch)
         self.state = TrainingState()
         self.best: dict[str, Tensor] | None = None
-        self.seconds, self.all_words = 0.0, 0
         self.running: dict[str, Tensor] = {}
 
     def run(self) -> Generator[Notice | Progress, None, None]:
@@ -253,7 +251,7 @@ class _Loop:
         while self.state.epoch < self.plan.epochs and (self.state.place or not self._is_over()):
             yield from self._epoch()
             yield self._end_epoch()
-            self.state.epoch, self.state.place, self.state.words = self.state.epoch + 1, 0, 0
+            self.state.epoch, self.state.place = self.state.epoch + 1, 0
             self.running = {}
         if self.plan.keep == "best" and self.best is not None:
             load_weights(self.plain_model, self.best)
@@ -261,8 +259,8 @@ class _Loop:
 
     def result(self) -> FitResult:
         """What came out."""
-        rate = self.all_words / self.seconds if self.seconds else 0.0
         state = self.state
+        rate = state.words / state.seconds if state.seconds else 0.0
         kept_best = self.plan.keep == "best" and state.best is not None
         last = state.history[-1] if state.history else {}
         score = state.best if kept_best else last.get("score")
@@ -280,8 +278,7 @@ class _Loop:
             words = self._update([order[self.state.place % len(order)] for order in orders])
             if self.engine.device.type == "cuda" and (self.state.step + 1) % GPU_WAITS_EVERY == 0:
                 torch.cuda.synchronize(self.engine.device)  # else the work is done while nobody counts seconds
-            self.seconds += time.perf_counter() - began
-            self.all_words += words
+            self.state.seconds += time.perf_counter() - began
             self.state.words += words
             self.state.step += 1
             self.state.place += 1
@@ -353,7 +350,7 @@ class _Loop:
         if not all(math.isfinite(value) for value in losses.values()):
             raise CrossNERError(
                 f"The loss of {self.task} is {losses} at update {self.state.step}.",
-                hint=DIVERGED,
+                hint=self._ways_out(),
             )
         return losses
 
@@ -364,8 +361,13 @@ class _Loop:
             raise CrossNERError(
                 f"{self.task}: the weights are no numbers any more after update {self.state.step} ({broken[0]}"
                 + (f" and {len(broken) - 1} others)." if broken[1:] else ")."),
-                hint=DIVERGED,
+                hint=self._ways_out(),
             )
+
+    def _ways_out(self) -> str:
+        exact = "" if self.engine.precision == "fp32" else ", or use --precision fp32"
+        # A checkpoint is of its own options: other ones are refused beside it.
+        return f"Lower --learning-rate or --head-learning-rate, lengthen --warmup{exact}; give --force with it."
 
     def _progress(self) -> Progress:
         values = {"epoch": float(self.state.epoch + 1)}
@@ -374,7 +376,7 @@ class _Loop:
             values["loss"] = sum(losses.values())
         if self.state.history:
             values |= self.state.history[-1]["scores"]
-        values[f"{self.unit}/s"] = self.all_words / max(self.seconds, 1e-9)
+        values[f"{self.unit}/s"] = self.state.words / max(self.state.seconds, 1e-9)
         return Progress(self.task, self.state.step, float(self.total), "updates", values)
 
     def _end_epoch(self) -> Progress:
@@ -390,7 +392,7 @@ class _Loop:
                 self.best = trained_weights(self.plain_model) if self.plan.keep == "best" else None
             else:
                 state.waited += 1
-        rate = self.all_words / max(self.seconds, 1e-9)
+        rate = state.words / max(state.seconds, 1e-9)
         state.history.append({
             "epoch": state.epoch + 1, "step": state.step, "losses": losses, "score": score, "scores": scores,
         })  # fmt: skip

@@ -37,15 +37,21 @@ def _unread_flags(
                           "--head-learning-rate"))  # fmt: skip
         if options.train_embeddings:
             found.append(("--train-embeddings", reason))
+        if options.attention_dropout:
+            found.append(("--attention-dropout", reason))
     if uses == "none" and (flag := options.given("encoder")):
         found.append((flag, "transformer=none (--set transformer=frozen lets it read along)"))
     if not any(task.endswith("-lm") for task in tasks):
         for name in ("raw_batch_size", "raw_minimum"):
             if flag := options.given(name):
                 found.append((flag, f"{options.method} as set reads no raw text here"))
-    is_largest = sentences.get("target", 0) >= max(sentences.values(), default=0)
-    if tasks and isinstance(options, JointTrain) and is_largest and (flag := options.given("upsample")):
-        found.append((flag, "no labelled sentences of the source outnumber the target's"))
+    if tasks and isinstance(options, JointTrain) and (flag := options.given("upsample")):
+        if "target-ner" not in tasks:
+            found.append((flag, f"tasks={','.join(tasks)} learns no labels of the target"))
+        elif sentences["target"] >= max(sentences.values()):
+            found.append((flag, "no labelled sentences of the source outnumber the target's"))
+    if options.seeds is not None and options.embeddings != "corpus" and (flag := options.given("seed")):
+        found.append((flag, f"--seeds {options.seeds} is"))
     return found
 
 

@@ -236,10 +236,10 @@ class WordEncoder(Encoder):
             if self.inputs.transformer == "trained":
                 self.transformer.choose_trained(train_embeddings=train_embeddings)
 
-    def prepare_for_training(self, *, on_cpu: bool) -> None:
+    def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
         """Take what is fast on the device."""
         if self.transformer is not None:
-            self.transformer.prepare_for_training(on_cpu=on_cpu)
+            self.transformer.prepare_for_training(on_cpu=on_cpu, attention_dropout=attention_dropout)
 
     def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
         """Take what is fast where the weights no longer change."""

@@ -51,6 +51,15 @@ def test_fast_layers_keep_every_dropout_but_that_of_attention_weights(architectu
     encoder.prepare_for_training(on_cpu=False)
 
 
+def test_attention_weights_are_dropped_on_cpus_on_request_alone(tiny_encoder_folder):
+    for asked, share in ((False, 0.0), (True, 0.3)):
+        encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
+        attention = encoder.model.encoder.layer[0].attention.self
+        attention.dropout.p = 0.3
+        encoder.prepare_for_training(on_cpu=True, attention_dropout=asked)
+        assert attention.dropout.p == share
+
+
 def test_fast_layers_run_between_the_matrix_products_in_bf16_under_autocast(tiny_encoder_folder):
     encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
     encoder.prepare_for_training(on_cpu=True)

@@ -15,7 +15,9 @@ from transformers.utils import logging
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.options import Dapt
 from crossner_cli.progress import exhaust
+from crossner_cli.stages.dapt import BlockStream
 from crossner_cli.token_stream import TokenBlocks, border_ids, write_token_stream
 
 BLOCK = 16
@@ -332,6 +334,20 @@ def test_masks_never_touch_the_borders_of_a_block(headless):
     ids, labels = headless.mask(some_blocks(50), "span", 0.9, torch.Generator().manual_seed(0))
     assert (labels[:, [0, -1]] == -100).all()
     assert ids.max() < len(headless.tokenizer)
+
+
+@pytest.mark.parametrize("masking", ["token", "span"])
+def test_a_batch_cut_into_parts_has_the_masks_of_the_whole_batch_and_each_epoch_others(headless, blocks, masking):
+    stream = BlockStream(blocks, headless, Dapt(masking=masking, mask_rate=0.3, batch_size=6))
+    items = list(range(6))
+    whole = stream.batch(items, 0)
+    for parts in ([items[number::4] for number in range(4)], [[item] for item in reversed(items)]):
+        for part in parts:
+            cut = stream.batch(part, 0)
+            assert torch.equal(cut.labels, whole.labels[part]) and torch.equal(cut.input_ids, whole.input_ids[part])
+    assert not torch.equal(stream.batch(items, 1).labels, whole.labels)
+    other = BlockStream(blocks, headless, Dapt(masking=masking, mask_rate=0.3, batch_size=6, seed=2))
+    assert not torch.equal(other.batch(items, 0).labels, whole.labels)
 
 
 def test_the_held_out_loss_is_the_same_at_every_call_and_batch_size(headless, blocks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections import Counter
@@ -22,7 +23,7 @@ from crossner_cli.data import PreparedData, Sentence, read_sentences
 from crossner_cli.engine import start_engine
 from crossner_cli.known_words import CorpusSentences, known_words
 from crossner_cli.options import Finetune, JointTrain, Predict
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run_directory import RunDirectory, Stage
 from crossner_cli.start_from import Start
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.tagging import tag
@@ -77,7 +78,9 @@ def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
         "source/words.json", "target/train.jsonl", "target/dev.jsonl", "target/test.jsonl", "target/words.json",
         *(f"corpus/{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions")),
     }  # fmt: skip
-    assert files_of(chain / "dapt") == {"manifest.json", *(f"encoder/{name}" for name in MODEL_FILES)}
+    assert files_of(chain / "dapt") == {
+        "manifest.json", "encoder/training.json", *(f"encoder/{name}" for name in MODEL_FILES),
+    }  # fmt: skip
     assert files_of(chain / "pretrain-source") == {"manifest.json", *(f"tagger/{name}" for name in TAGGER_FILES)}
     assert files_of(chain / "finetune") == {
         "manifest.json", *(f"tagger-seed-{seed}/{name}" for seed in (1, 2) for name in TAGGER_FILES),
@@ -85,6 +88,58 @@ def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
     assert {path.name for path in chain.iterdir() if not path.name.startswith(".lock-")} == {
         "prepare-data", "dapt", "pretrain-source", "finetune", "joint-train", "evaluate",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["encoder", "strings"])
+def test_an_adaptation_that_ends_on_a_full_disk_is_finished_without_training_again(
+    kind: str, chain: Path, tmp_path: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(chain / "prepare-data", tmp_path / "prepare-data")
+    encoder = ("--encoder", tiny_encoder_folder, "--block-size", "32", "--head-warmup", "0.5")
+    adapt = ("dapt", "--run", tmp_path, *QUICK, "--max-steps", "2", "--epochs", "1",
+             *(encoder if kind == "encoder" else ("--encoder", "strings", "--hidden-size", "4")))  # fmt: skip
+
+    def full(stage: Stage, *arguments: Any, **named: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stage, "finish", full)
+        assert CliRunner().invoke(app, [*map(str, adapt)]).exit_code == 1
+    assert not (tmp_path / "dapt").exists() and not list(tmp_path.glob(".draft-dapt/checkpoint*"))
+    again = CliRunner().invoke(app, [*map(str, adapt), "--json"])
+    assert again.exit_code == 0 and "trained before the interruption" in again.stderr and "updates" not in again.stderr
+    assert json.loads(again.stdout)["result"]["updates"] == 2
+    assert {path.name for path in (tmp_path / "dapt").iterdir()} & {"blocks", "text", "checkpoint"} == set()
+
+
+def test_published_settings_are_part_of_what_a_stage_was_made_with(chain: Path, tmp_path: Path) -> None:
+    shutil.copytree(chain, tmp_path / "run")
+    adapt = (
+        "dapt", "--run", tmp_path / "run", *QUICK, "--encoder", chain / "dapt" / "encoder", "--name", "again",
+        "--block-size", "32", "--max-steps", "1", "--epochs", "1", "--head-warmup", "0.5", "--batch-size", "2",
+        "--learning-rate", "5e-5", "--weight-decay", "0", "--warmup", "0",
+    )  # fmt: skip
+    done = CliRunner().invoke(app, [*map(str, adapt), "--paper", "--json"])
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["options"]["attention_dropout"] is True
+    assert "--head-warmup 0.5 is not read: the encoder has its masked-LM head." in " ".join(done.stderr.split())
+    refused = CliRunner().invoke(app, list(map(str, adapt)))
+    assert refused.exit_code == 1 and "attention_dropout: True -> False" in refused.stderr
+
+
+@every_method_of_several_tasks
+@pytest.mark.parametrize(("given", "missing"), [("target", "source"), ("source", "target")])
+def test_a_run_without_one_of_the_domains_says_so_before_any_work(
+    method: str, given: str, missing: str, tmp_path: Path
+) -> None:
+    crossner("prepare-data", "--run", tmp_path, f"--{given}", f"sample-{given}")
+    tasks = ("--set", "tasks=target-ner,source-ner,target-lm,source-lm")
+    adversary = ("--set", "adversary=dann") if method == "multi-task-lstm" else ()
+    done = CliRunner().invoke(
+        app, ["joint-train", "--run", str(tmp_path), *QUICK, "--method", method, *tasks, *adversary]
+    )
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
+    assert f"joint-train needs a {missing} domain" in " ".join(done.stderr.split())
 
 
 def test_the_manifest_tells_the_line_of_the_weights_and_what_carried_over(chain: Path) -> None:
@@ -361,11 +416,45 @@ def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_
     words = json.loads((run / "pretrain-source" / "tagger" / "words.json").read_text())["words"]
     frequent = {words[number - 1] for number in ranks[:30].tolist() if number}
     assert {"the", "of", "in"} <= frequent, "negative words are ranked by frequency, without raw text too"
-    before = {name: value for name, value in weights.items() if "tag_layers.1" in name}
-    assert any(value.abs().sum() > 0 for name, value in before.items() if name.endswith("transitions"))
+    assert not any("tag_layers.1" in name for name in weights), "what no task learns is not there"
+    assert source["result"]["settings"]["tasks"] == "source-ner,source-lm"
     joint = crossner("joint-train", "--run", run, *quick, "--start-from", "pretrain-source")
     start = joint["result"]["start"]
     assert start["loaded"] > 10 and start["left"] == 2, "but for the ranks of the words, which are counted anew"
+
+
+@every_method_of_several_tasks
+def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_types_those_were(
+    method: str, chain: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(chain / "prepare-data", run / "prepare-data")
+    quick = ("--run", run, *QUICK, "--method", method, "--set", "lstm_size=4", "--max-steps", "2")
+    lines = CliRunner().invoke(app, [*map(str, ("pretrain-source", *quick))]).stderr
+    assert "trains source-ner" in lines and "as pretrain-source does not read that domain" in lines
+    still = ("--head-learning-rate", "0", "--start-from", "pretrain-source")
+    target = crossner("finetune", *quick, *still)
+    source, begun = (
+        load_file(run / stage / "tagger" / "tagger.safetensors") for stage in ("pretrain-source", "finetune")
+    )
+    learnt = source["tag_layers.0.crf.transitions"]
+    assert learnt.abs().sum() > 0
+    domains = {
+        stage: json.loads((run / stage / "tagger" / "tagger.json").read_text())["tag_set"]["domains"]
+        for stage in ("pretrain-source", "finetune")
+    }
+    old, new = (TagSet({name: tuple(types) for name, types in found.items()}) for found in domains.values())
+    into, out_of = zip(
+        *((new.tags.index(tag), old.tags.index(tag)) for tag in new.tags if tag in old.tags), strict=True
+    )
+    found = begun["tag_layers.0.crf.transitions"][list(into)][:, list(into)]
+    assert torch.equal(found, learnt[list(out_of)][:, list(out_of)])
+    source_types = set(old.domains[list(old.domains)[-1]])
+    start = target["result"]["start"]
+    assert (
+        set(start["carried_types"]) == source_types & set(new.types)
+        and set(start["fresh_types"]) == set(new.types) - source_types
+    )
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from crossner_cli.domain_streams import (
     check_dictionary,
     describe_names,
     domain_streams,
-    notes_on_tasks,
     read_dictionary,
     tasks_of,
 )
@@ -33,6 +32,7 @@ from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, fre
 from crossner_cli.stages import tagger_training
 from crossner_cli.subwords import UNLABELLED
 from crossner_cli.tags import TagSet
+from crossner_cli.task_notes import notes_on_tasks
 from crossner_cli.word_reader import Vocabulary, WordInputs, WordReader
 
 TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
@@ -263,12 +263,12 @@ def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, sou
     updates = math.ceil(max(target, source) / size)
     assert len(larger.epoch(0)) == updates
     assert len(larger.sentences) == max(target, source) and len(smaller.sentences) == min(target, source)
-    counted = target * upsample if target < source else source  # of the smaller, as often as each counts
     order = smaller.epoch(0)
-    assert sum(map(len, order)) == counted
+    often, rest = divmod(sum(map(len, order)), len(smaller.sentences))
+    most = min(upsample, updates * size // target) if target < source else 1  # what the updates of an epoch can hold
+    assert rest == 0 and often == max(1, most)
     assert all(len(items) <= size for items in order)
-    if counted <= updates * size:
-        assert len(order) <= updates, "nothing of the smaller domain is left out of an epoch"
+    assert len(order) <= updates, "nothing of the smaller domain is left out of an epoch"
     assert raw_stream.batch_size == 3 and raw_stream.batch([0], 0).is_raw
 
 

@@ -23,13 +23,16 @@ from test_methods import make_tagger, some_sentences
 from torch import Tensor, nn
 
 from crossner_cli import checkpoints as checkpoints_module
+from crossner_cli import training as training_module
 from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.domain_streams import paces_of
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, JointTrain
 from crossner_cli.progress import exhaust
 from crossner_cli.stages.tagger_training import TaggerData, streams_of
 from crossner_cli.subwords import EncodedSentence
+from crossner_cli.task_notes import note_on_pace
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
 
 
@@ -305,6 +308,32 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-2"]
 
 
+def test_checkpoints_are_kept_on_a_disk_that_knows_no_hard_links(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    scores = iter([5.0, 4.0, 3.0, 2.0])
+    monkeypatch.setattr(checkpoints_module.os, "link", refuse)
+    kept = Checkpoints(tmp_path / "c")
+    train(engine, checkpoints=kept, checkpoint_every=1, score=lambda: {"dev_f1": next(scores)})
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-12"]
+    assert (tmp_path / "c" / "step-12" / "best.safetensors").is_file()
+
+
+def test_speed_is_told_of_the_whole_training_also_where_it_was_interrupted(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(training_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    plan: dict[str, Any] = {"checkpoints": Checkpoints(tmp_path / "c"), "checkpoint_every": 6}
+    train(engine, stop_after=9, **plan)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-6"]
+    _, resumed = train(engine, **plan)
+    assert resumed is not None and resumed.words_per_second == pytest.approx(40 / 12), "an update takes a second"
+
+
 def _disk_full(*arguments: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -336,6 +365,23 @@ def test_joint_training_repeats_the_sentences_of_the_target_and_never_those_of_t
         (stream,) = streams_of(tagger, TaggerData(tagger.tag_set, labelled, [], {}), options, 1)
         assert isinstance(stream, SentenceStream)
         assert np.bincount([item for batch in stream.epoch(0) for item in batch]).tolist() == expected
+
+
+@pytest.mark.parametrize("upsample", [1, 2, 3, 10, 50, 1000])
+def test_an_epoch_of_tasks_reads_sentences_of_the_target_as_often_as_it_tells_and_all_about_alike(
+    upsample: int,
+) -> None:
+    counts, tasks = {"target": 20, "source": 200}, ("target-ner", "source-ner")
+    options = JointTrain(upsample=upsample, batch_size=16)
+    pace = paces_of(counts, tasks, options)["target"]
+    stream = SentenceStream(sentences([3] * 20), NoReader(), pace.batch_size, 1, [pace.repeats] * 20)  # type: ignore[arg-type]
+    order = stream.epoch(0)
+    read = [item for place in range(13) for item in order[place % len(order)]]
+    often = np.bincount(read, minlength=20)
+    assert len(read) / 20 == pytest.approx(pace.readings, rel=0.1) and often.max() - often.min() <= 2
+    notes = note_on_pace(counts, tasks, options)
+    assert bool(notes) == (abs(pace.readings - upsample) > upsample / 10)
+    assert all(f"{pace.readings:.1f} times, not {upsample} (--upsample)" in note for note in notes)
 
 
 def test_the_order_follows_from_seed_and_epoch_alone() -> None:

@@ -101,8 +101,11 @@ def test_what_the_paper_stands_for_is_no_option_that_a_method_of_words_does_not_
         kind = find_method(method)
         if kind.reads == "words":
             left_alone = [name for name, value in kind.paper_options.items() if value is None]
-            assert {"encoder", "learning_rate", "train_embeddings"} <= set(left_alone), method
+            assert {"encoder", "learning_rate", "train_embeddings", "attention_dropout"} <= set(left_alone), method
     assert len(told(paper=True, learning_rate=5e-5, train_embeddings=True, encoder="bert-base-cased")) == 3
+    assert told(attention_dropout=True) == [
+        "--attention-dropout is not read: no transformer is trained (transformer=none)."
+    ]
 
 
 def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_none():
@@ -113,9 +116,16 @@ def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_n
     given: dict[str, Any] = {"kind": JointTrain, "method": "multi-cell-lstm", "sentences": both}
     assert told(tasks=("source-ner", "target-lm"), raw_batch_size=8, raw_minimum=2, **given) == []
     assert told(tasks=streams, upsample=5, **given) == []
+    (note,) = told(tasks=("source-ner", "target-lm"), upsample=5, **{**given, "sentences": {"source": 100}})
+    assert note == "--upsample 5 is not read: tasks=source-ner,target-lm learns no labels of the target."
     (note,) = told(tasks=streams, upsample=5, **{**given, "sentences": {"target": 100, "source": 10}})
     assert note.startswith("--upsample 5 is not read: ")
     assert told(kind=JointTrain, upsample=5, sentences={"target": 100, "source": 10}) == []
+
+
+def test_a_seed_beside_seeds_is_told_unless_vectors_are_trained_with_it():
+    assert told(seed=7, seeds="1,2") == ["--seed 7 is not read: --seeds 1,2 is."]
+    assert told(seed=7) == told(seeds="1,2") == told(seed=7, seeds="1,2", embeddings="corpus") == []
 
 
 def test_a_command_tells_them_and_notes_no_rate_of_a_transformer_that_is_not_there(tmp_path: Path):

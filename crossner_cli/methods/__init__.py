@@ -49,7 +49,7 @@ class Weights(NamedTuple):
 
 # Options of a transformer that is trained, which CrossNER publishes and methods of words have no use for; and the
 # number of epochs that it trains its source with, the last one kept.
-UNPUBLISHED_FOR_WORDS = dict.fromkeys(("encoder", "learning_rate", "train_embeddings", "keep"))
+UNPUBLISHED_FOR_WORDS = dict.fromkeys(("encoder", "learning_rate", "train_embeddings", "attention_dropout", "keep"))
 # Those of an optimiser: theirs is SGD, and crossner's is not.
 UNPUBLISHED_FOR_ADAM = dict.fromkeys(("head_learning_rate", "schedule", "warmup", "clip_norm", "patience"))
 
@@ -119,6 +119,10 @@ class Tagger(nn.Module, ABC):
             settings: Its hyperparameters.
         """
         return old
+
+    def taught_types(self, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
+        """The types of a start that labels have taught it, given its tags and its hyperparameters."""
+        return tag_set.types
 
     @classmethod
     def learns_from_dictionary(cls, hyper: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.data import PreparedData
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -30,9 +29,13 @@ from crossner_cli.storage import write_atomically
 from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
 
-HELD_OUT_SEED = 0
+ENCODER, BLOCKS = "encoder", "blocks"  # folders of the stage, the latter while it is trained on
+# Whatever is trained, held-out text is masked alike: perplexities can be compared.
+HELD_OUT_SEED, HELD_OUT_RATE = 0, 0.15
 # What means nothing where language models of characters are trained, and what means something there only.
-FOR_ENCODERS = ("paper", "start_from", "corpus_level", "masking", "mask_rate", "accumulate", "head_warmup")
+FOR_ENCODERS = (
+    "paper", "start_from", "corpus_level", "masking", "mask_rate", "accumulate", "head_warmup", "attention_dropout",
+)  # fmt: skip
 FOR_STRINGS = ("text", "hidden_size")
 
 
@@ -83,12 +86,10 @@ class BlockStream:
         return Updates(self.blocks.epoch_order(number, self.options.seed), self.options.batch_size)
 
     def batch(self, items: Sequence[int], epoch: int) -> MaskedBatch:
-        """Read blocks and mask them; the masks follow from seed, epoch and blocks alone."""
-        generator = torch.Generator()
-        seed = np.random.SeedSequence([self.options.seed, epoch, items[0], len(items)])
-        generator.manual_seed(int(seed.generate_state(1)[0]))
+        """Read blocks and mask them; the masks of a block follow from seed, epoch and its number alone."""
         ids, joins = self.blocks.batch_with_joins(items)
-        read, labels = self.model.mask(ids, self.options.masking, self.options.mask_rate, generator, joins)
+        seeds = [(self.options.seed, epoch, item) for item in items]
+        read, labels = self.model.mask_each(ids, self.options.masking, self.options.mask_rate, seeds, joins)
         return MaskedBatch(read, labels, int((labels >= 0).sum()), read.numel())
 
 
@@ -133,27 +134,46 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             yield Notice(note)
         model = load_masked_lm(start, options, engine)
         yield Notice(_describe(stage, start, model))
-        counts, train, held_out = yield from _blocks(stage, corpus, mentions, model, options, engine)
-        result = yield from _adapt(stage, model, train, held_out, options, engine)
-        size = {"blocks": len(train), "block_size": train.block_size}
-        result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
-        result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
-        for blocks in (train, held_out):
-            blocks.close()
-        engine.wait()  # no process maps the blocks any more when they are deleted
+        if not model.has_new_head and (flag := options.given("head_warmup")):
+            yield Notice(f"{stage.name}: {flag} is not read: the encoder has its masked-LM head.")
+        trained = TrainedDraft(stage.draft, ENCODER)
+        result = trained.read()
+        if result is not None:
+            yield Notice(f"{stage.name}: trained before the interruption.")
+        else:
+            result = yield from _make(stage, corpus, mentions, model, start, options, engine)
+            data = read_manifest(prepared.folder)
+            making = Making(stage.command, stage.name, options.record(), options.defaults(), start.lineage, data)
+            engine.first(lambda: _save(stage, model, making, result))
 
         def finish() -> Manifest:
-            making = Making(
-                stage.command, stage.name, options.record(), options.defaults(), start.lineage,
-                read_manifest(prepared.folder),
-            )  # fmt: skip
-            model.save(stage.draft / "encoder")
-            write_atomically(stage.draft / "encoder" / CARD, encoder_card(making, result))
-            shutil.rmtree(stage.draft / "blocks")
-            Checkpoints(stage.draft / "checkpoint").remove()
+            trained.tidy(BLOCKS)
             return stage.finish(result, lineage=start.lineage, device=engine.describe())
 
         return engine.first(finish)
+
+
+def _save(stage: Stage, model: MaskedLanguageModel, making: Making, result: dict[str, Any]) -> None:
+    """Write the encoder, then that it is there."""
+    model.save(stage.draft / ENCODER)
+    write_atomically(stage.draft / ENCODER / CARD, encoder_card(making, result))
+    TrainedDraft(stage.draft, ENCODER).write(result)
+
+
+def _make(
+    stage: Stage, corpus: Path, mentions: Path | None, model: MaskedLanguageModel, start: Start, options: Dapt,
+    engine: Engine,
+) -> Work[dict[str, Any]]:  # fmt: skip
+    """Cut the corpus into blocks and adapt the model to them."""
+    counts, train, held_out = yield from _blocks(stage, corpus, mentions, model, options, engine)
+    result = yield from _adapt(stage, model, train, held_out, options, engine)
+    size = {"blocks": len(train), "block_size": train.block_size}
+    result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
+    result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
+    for blocks in (train, held_out):
+        blocks.close()
+    engine.wait()  # no process maps the blocks any more when they are deleted
+    return result
 
 
 def check_options(options: Dapt) -> None:
@@ -190,7 +210,7 @@ def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguag
     encoder = str(start.folder_for(options.seed)) if start.folder else options.encoder
     model = MaskedLanguageModel.from_pretrained(encoder, attention=engine.attention)
     if engine.on_cpu:
-        use_fast_cpu_layers(model.encoder)
+        use_fast_cpu_layers(model.encoder, attention_dropout=options.attention_dropout)
     if options.block_size > model.longest_block:
         raise CrossNERError(
             f"--block-size {options.block_size}: this encoder reads at most {model.longest_block} subwords.",
@@ -210,7 +230,7 @@ def _blocks(
     stage: Stage, corpus: Path, mentions: Path | None, model: MaskedLanguageModel, options: Dapt, engine: Engine
 ) -> Work[tuple[dict[str, Any], TokenBlocks, TokenBlocks]]:
     """Tokenise the corpus once, on the main process, and map it."""
-    folder = stage.draft / "blocks"
+    folder = stage.draft / BLOCKS
     work = write_token_stream(
         corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size,
         share=options.corpus_share, mentions=mentions,
@@ -241,7 +261,7 @@ def _adapt(
             return None
         with engine.autocast():
             loss = held_out_loss(
-                model, held_out, "token", options.mask_rate, HELD_OUT_SEED, options.batch_size, engine.device
+                model, held_out, "token", HELD_OUT_RATE, HELD_OUT_SEED, options.batch_size, engine.device
             )
         return perplexity(loss)
 

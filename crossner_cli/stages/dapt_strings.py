@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import torch
 
 from crossner_cli.character_stream import HELD_OUT, TRAIN, CharacterStream, LinesOfWords, Texts, write_character_stream
-from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.data import PreparedData
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
@@ -19,6 +18,8 @@ from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 from crossner_cli.string_encoder import SIDES, save_string_encoder
 from crossner_cli.string_training import StringLanguageModels, held_out_losses
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
+
+TEXT = "text"  # folder of the text while it is trained on
 
 
 def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
@@ -42,21 +43,32 @@ def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manife
         yield Notice(f"{stage.name}: {engine.describe()}")
         for note in notes:
             yield Notice(f"{stage.name}: {note}")
-        folder = stage.draft / "text"
-        counts = yield from write_character_stream(texts, folder, held_out=options.held_out, window=options.block_size)
-        train = CharacterStream(folder, TRAIN, options.batch_size, options.block_size, options.seed)
-        held_out = CharacterStream(folder, HELD_OUT, options.batch_size, options.block_size, None)
-        torch.manual_seed(options.seed)
-        models = StringLanguageModels(counts["characters"], options.hidden_size, train.rows)
-        result = yield from _train(stage, models, train, held_out, options, engine)
-        counts["characters"] = len(counts["characters"])
-        result["strings"] = {"text": options.text, **counts, "rows": train.rows, "window": train.window}
-        save_string_encoder(models.encoder(), stage.draft)
-        for stream in (train, held_out):
-            stream.close()
-        shutil.rmtree(folder)
-        Checkpoints(stage.draft / "checkpoint").remove()
+        trained = TrainedDraft(stage.draft)
+        result = trained.read()
+        if result is None:
+            result = yield from _make(stage, texts, options, engine)
+            trained.write(result)
+        else:
+            yield Notice(f"{stage.name}: trained before the interruption.")
+        trained.tidy(TEXT)
         return stage.finish(result, lineage=[], device=engine.describe())
+
+
+def _make(stage: Stage, texts: Texts, options: Dapt, engine: Engine) -> Work[dict[str, Any]]:
+    """Write the text as numbers, train on it, and save both models."""
+    folder = stage.draft / TEXT
+    counts = yield from write_character_stream(texts, folder, held_out=options.held_out, window=options.block_size)
+    train = CharacterStream(folder, TRAIN, options.batch_size, options.block_size, options.seed)
+    held_out = CharacterStream(folder, HELD_OUT, options.batch_size, options.block_size, None)
+    torch.manual_seed(options.seed)
+    models = StringLanguageModels(counts["characters"], options.hidden_size, train.rows)
+    result = yield from _train(stage, models, train, held_out, options, engine)
+    counts["characters"] = len(counts["characters"])
+    result["strings"] = {"text": options.text, **counts, "rows": train.rows, "window": train.window}
+    save_string_encoder(models.encoder(), stage.draft)
+    for stream in (train, held_out):
+        stream.close()
+    return result
 
 
 def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str]]:

@@ -22,10 +22,10 @@ from crossner_cli.domain_streams import (
     check_raw,
     dictionary_paths,
     domain_streams,
-    notes_on_tasks,
     read_raw,
     tasks_of,
     times_read,
+    with_tasks,
 )
 from crossner_cli.encoder_decoder import check_encoder_decoder
 from crossner_cli.engine import Engine
@@ -53,6 +53,7 @@ from crossner_cli.storage import digest_path, write_atomically, write_json
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.task_notes import note_on_pace, notes_on_tasks
 from crossner_cli.training import FitResult, SentenceStream, Stream, fit
 from crossner_cli.training_plan import head_learning_rate_of, learning_rate_of, parameter_groups, plan_of
 from crossner_cli.unread_options import unread_options
@@ -122,6 +123,7 @@ def train_stage(
     strings = find_strings(run, options)
     check_encoder(options)
     tasks = tasks_of(options, command, roles)
+    trained, narrowed = with_tasks(options, command, roles)
     check_dictionary(options, tasks)
     if tasks and engine.world > 1:
         raise CrossNERError(
@@ -132,6 +134,8 @@ def train_stage(
     check_start(start, options)
     check_encoder(options, start)
     check_corpus(options, prepared)
+    for role in roles:
+        prepared.domain(role, wanted_by=command)
     check_raw(prepared, tasks)
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
     inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options, strings), **files}
@@ -149,11 +153,15 @@ def train_stage(
         for note in (*start.notes, *heard):
             if note:
                 yield Notice(note)
+        options = trained  # the stage keeps those that were given
+        if narrowed:
+            yield Notice(f"{stage.name}: {narrowed}")
         data = read_data(prepared, options, command, roles, tasks)
         raw_words = data.raw.words() if data.raw else []
         known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, strings)
         notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
-        notes += unread_options(options, tasks, start, {role: len(found) for role, found in data.labelled.items()})
+        counts = {role: len(found) for role, found in data.labelled.items()}
+        notes += [*note_on_pace(counts, tasks, options), *unread_options(options, tasks, start, counts)]
         for note in [*notes, *_chooser_note(data, options)]:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
