@@ -48,7 +48,10 @@ app = typer.Typer(
 def main() -> None:
     """Entry point of ``crossner`` and of ``python -m crossner_cli``."""
     for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        is_utf8 = stream.encoding.lower().replace("-", "") == "utf8"
+        if stream.errors == "strict" or (stream.errors == "surrogateescape" and not is_utf8):
             stream.reconfigure(errors="replace")
     app(prog_name="crossner")
 

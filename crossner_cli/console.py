@@ -317,11 +317,30 @@ def print_blocks(blocks: list[Line | Table], stream: TextIO) -> None:
             console.print(Text(block.text, style="bold" if block.is_headline else ""), soft_wrap=not is_terminal)
             continue
         drawn = rich_table(block)
-        # A table that cannot be made narrow enough is left to the terminal to wrap: no number is ever cut.
-        console.width = max(width, console.measure(drawn, options=console.options.update(width=UNLIMITED)).minimum)
+        narrowest = console.measure(drawn, options=console.options.update(width=UNLIMITED)).minimum
+        if is_terminal and narrowest > width:  # wrapped, its rows could not be read
+            drawn = stacked_table(block)
+            narrowest = console.measure(drawn, options=console.options.update(width=UNLIMITED)).minimum
+        # What cannot be made narrow enough is left to the terminal to wrap: no number is ever cut.
+        console.width = max(width, narrowest)
         console.print(Text(block.title, style="bold"))
         console.print(drawn)
         console.width = width
+
+
+def stacked_table(table: Table) -> RichTable:
+    """A table for narrow terminals: below the name of each row a line for each of its cells."""
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(box=None, pad_edge=False, show_edge=False, show_header=False)
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold", min_width=NARROWEST_TEXT)
+    for number, row in enumerate((*table.rows, *table.summary)):
+        if number:
+            drawn.add_row()
+        for place, (name, cell) in enumerate(zip(table.columns, row, strict=True)):
+            drawn.add_row(f"  {name}" if place else name, cell, style="" if place else "cyan")
+    return drawn
 
 
 def rich_table(table: Table) -> RichTable:

@@ -14,6 +14,7 @@ from crossner_cli.text import find_words
 
 # Share of words above which it is no matter of single abbreviations: data sets of the field have up to 0.6 %.
 CUT_OTHERWISE = 0.02
+LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
 FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
 
 
@@ -86,8 +87,11 @@ def _domain_warnings(
         ways += [f"--select-on {role}" for role in others_with_dev]
         way = ", or ".join(ways) or "add a dev file"
         found.append(f"The {who} has no dev sentences to choose the best epoch on: {way}.")
-    if repeated := statistics["shared_sentences"].get("test in train"):
-        found.append(f"The {who}: {repeated} of {len(splits['test'])} test sentences are in train, word for word.")
+    for split in ("test",) if statistics["dev_is_test"] else ("dev", "test"):
+        if repeated := statistics["shared_sentences"].get(f"{split} in train"):
+            count = len(splits[split])
+            found.append(f"The {who}: {repeated} of {count} {split} sentences are in train, word for word.")
+    found += _shape_warnings(who, labelled)
     if statistics["dev_is_test"]:
         found.append(f"The {who}: dev equals test, so scores on test are of sentences that chose the epoch.")
     if not labelled.types:
@@ -101,6 +105,25 @@ def _domain_warnings(
         untrained = set(labelled.types) - set(statistics["splits"]["train"]["entities"])
         if untrained:
             found.append(f"The {who}: types that train does not show: {', '.join(sorted(untrained))}.")
+    return found
+
+
+def _shape_warnings(who: str, labelled: LabelledDomain) -> list[str]:
+    """Tell of splits whose columns or sentences are likely others than they were read as."""
+    found = []
+    for split, sentences in labelled.splits.items():
+        words = [word for sentence in sentences for word in sentence.words]
+        numbers = sum(word.isdecimal() for word in words)
+        if 2 * numbers > len(words):
+            found.append(
+                f"The {who}: {numbers:,} of {len(words):,} words of {split} are numbers, as {words[0]!r}: is the word"
+                " in another column than the first?"
+            )
+        if len(words) > LONG_SENTENCES * len(sentences):
+            found.append(
+                f"The {who}: {split} has {len(words) / len(sentences):,.0f} words a sentence: does an empty line stand"
+                " behind each?"
+            )
     return found
 
 

@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,15 +136,31 @@ def find_domain(name_or_folder: str) -> Domain:
     folder = Path(name_or_folder)
     if is_folder(folder):
         files = split_files(folder)
-        others = tuple(sorted(path.name for path in folder.iterdir() if _split_of(path.name) not in (None, *files)))
+        others = tuple(sorted(path.name for path in folder.iterdir() if _seems_split(path.name, files)))
         return Domain(folder.resolve().name, files, dict.fromkeys(SPLITS, "folder"), passed_over=others)
     raise _unknown(name_or_folder)
+
+
+def _seems_split(name: str, files: Mapping[str, Path]) -> bool:
+    """Whether a file that was not read is called as a split that the folder lacks, or nearly so, as trian.txt."""
+    split = _split_of(name)
+    if split is None and name.lower().endswith(ENDINGS):
+        close = difflib.get_close_matches(Path(name).stem.lower(), SPLIT_OF_STEM, n=1, cutoff=0.5)
+        split = SPLIT_OF_STEM[close[0]] if close else None
+    return split not in (None, *files)
 
 
 def is_folder(path: Path) -> bool:
     """Whether a path is a folder; a path that no file system can hold is none."""
     try:
         return path.is_dir()
+    except OSError:
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
     except OSError:
         return False
 
@@ -183,6 +200,8 @@ def _split_of(name: str) -> str | None:
 
 def _unknown(name: str) -> CrossNERError:
     names = [*known_domains(), *bundled_domains()]
+    if _is_file(Path(name)):
+        return CrossNERError(f"{name} is a file, and a data set is a folder.", hint=f"{FOLDER_HINT} Give the folder.")
     close = difflib.get_close_matches(name.lower(), names)
     meant = f"Did you mean {' or '.join(close)}?\n" if close else ""
     return CrossNERError(

@@ -88,6 +88,11 @@ class RunDirectory:
         """Whether a stage of this name is finished; a path is no name."""
         return Path(name).name == name and (self.folder(name) / MANIFEST).is_file()
 
+    def stage_or_path(self, name: str) -> Path:
+        """The folder of a finished stage of this name, with or without the slash of a completed one; else the path."""
+        stage = name.rstrip("/")
+        return self.folder(stage) if self.has(stage) else Path(name)
+
     def manifest(self, name: str, *, wanted_by: str) -> Manifest:
         """Read the manifest of a finished stage.
 
@@ -189,6 +194,9 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        with contextlib.suppress(OSError):
+            if self._lock is not None and self.draft.is_dir() and not self._has_work():
+                self._discard_draft()  # a command that was refused leaves nothing that is called unfinished
         self.close()
 
     def close(self) -> None:

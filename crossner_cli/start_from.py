@@ -89,7 +89,7 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
             return Start("base", None, "nothing")
         digest = digest_encoder(options.encoder)
         return Start("base", None, digest, lineage=[{"encoder": options.encoder, "digest": digest}])
-    folder = run.folder(name) if run.has(name) else Path(name)
+    folder = run.stage_or_path(name)
     if not folder.is_dir():
         raise CrossNERError(
             f"{wanted_by}: --start-from {name!r} is neither base, a finished stage of {run.path} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
     """
     found: list[TrainedTagger] = []
     for name in dict.fromkeys(names) or [_only_stage(run, wanted_by)]:
-        folder = run.folder(name) if run.has(name) else Path(name)
+        folder = run.stage_or_path(name)
         if (folder / MANIFEST).is_file():
             found += _of_stage(run, name, folder, wanted_by)
         elif is_tagger_folder(folder):
@@ -100,9 +101,12 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
             f"{', '.join(run.stages()) or 'none'}).",
             hint=f"Train one: crossner finetune --run {run.path}; or give --model FOLDER.",
         )
+    scores = {name: stages[name].get("result", {}).get("dev_f1") for name in ends or stages}
+    told = ", ".join(name if f1 is None else f"{name} (dev F1 {f1:.2f})" for name, f1 in scores.items())
+    best = max(scores, key=lambda name: -1.0 if scores[name] is None else scores[name])
     raise CrossNERError(
-        f"{run.path} holds several taggers to choose from: {', '.join(ends or stages)}.",
-        hint=f"Name one: crossner {wanted_by} --model {(ends or list(stages))[-1]} --run {run.path}",
+        f"{run.path} holds several taggers to choose from: {told}.",
+        hint=f"Name one: crossner {wanted_by} --model {shlex.quote(best)} --run {shlex.quote(str(run.path))}",
     )
 
 

@@ -50,6 +50,8 @@ def _unread_flags(
             found.append((flag, f"tasks={','.join(tasks)} learns no labels of the target"))
         elif sentences["target"] >= max(sentences.values()):
             found.append((flag, "no labelled sentences of the source outnumber the target's"))
+    if options.patience is not None and options.patience >= options.epochs and (flag := options.given("patience")):
+        found.append((flag, f"--epochs {options.epochs} are over before"))
     if options.seeds is not None and options.embeddings != "corpus" and (flag := options.given("seed")):
         found.append((flag, f"--seeds {options.seeds} is"))
     return found

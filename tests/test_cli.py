@@ -551,9 +551,11 @@ def test_options_of_the_tests_cover_every_command() -> None:
 
 def test_a_terminal_that_knows_only_ascii_shows_a_question_mark_instead_of_ending_the_command() -> None:
     code = "import crossner_cli.cli as cli; cli.app = lambda **names: print('68.4 \\u00b1 0.8'); cli.main()"
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "68.4 ? 0.8\n"), done.stderr
+    for environment in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, "68.4 ? 0.8\n"), done.stderr
 
 
 def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> None:

@@ -424,7 +424,11 @@ import sys
 row = ("a name", *["12,345,678.90"] * 9, "some words that may be wrapped onto lines")
 print_blocks([Table("T", ("name", *["a long heading"] * 9, "text"), [row], [row], texts=(0, 10))], sys.stdout)
 """
-    assert run_in_terminal(code, 40).count("12,345,678.90") == 18
+    narrow = run_in_terminal(code, 40)
+    assert narrow.count("12,345,678.90") == 18
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", narrow).splitlines()
+    assert all(len(line) <= 40 for line in lines), "row by row, a line for each cell"
+    assert "name" in narrow and "  a long heading" in narrow
 
 
 def text_of(blocks: list[Line | Table]) -> Iterator[str]:

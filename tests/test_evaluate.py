@@ -226,8 +226,21 @@ def test_without_a_name_the_end_of_the_only_chain_is_taken(run, engine, add_stag
     add_stage("finetune", start_from="pretrain-source")
     assert [tagger.label for tagger in find_taggers(run, [], wanted_by="evaluate")] == ["finetune"]
     add_stage("other")
-    with pytest.raises(CrossNERError, match="several taggers to choose from: finetune, other"):
+    with pytest.raises(CrossNERError, match="several taggers to choose from: finetune.*, other"):
         find_taggers(run, [], wanted_by="evaluate")
+    for name, f1 in (("finetune", 60.5), ("other", 7.25)):
+        manifest = json.loads((run.folder(name) / "manifest.json").read_text())
+        manifest["result"]["dev_f1"] = f1
+        (run.folder(name) / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CrossNERError, match=r"finetune \(dev F1 60.50\), other \(dev F1 7.25\)") as problem:
+        find_taggers(run, [], wanted_by="evaluate")
+    assert "crossner evaluate --model finetune --run" in problem.value.hint
+
+
+def test_a_stage_may_be_named_with_the_slash_that_a_shell_puts_behind_a_folder(run, engine, add_stage):
+    add_stage()
+    assert find_taggers(run, ["finetune/"], wanted_by="evaluate")[0].folder.parent == run.folder("finetune")
+    assert run.stage_or_path("./finetune/") == Path("finetune")
 
 
 def test_what_is_no_tagger_is_refused_with_the_way_out(run, tmp_path):

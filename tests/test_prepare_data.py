@@ -387,6 +387,37 @@ def test_a_file_called_as_a_split_that_is_not_read_is_a_warning(run, folders):
     assert "test.log" not in first, "there is another file of test"
 
 
+def test_a_file_whose_name_is_nearly_that_of_a_missing_split_is_a_warning(run, folders):
+    target = Path(folders["target"])
+    for name in ("development.txt", "tset.conll", "notes.txt"):
+        (target / name).write_text("x\tB-dish\n")
+    (target / "train.txt").rename(target / "trian.txt")
+    (target / "validation.txt").write_text("x\tB-dish\n")
+    warnings = prepare(run, **folders)["result"]["warnings"]
+    assert any("not read: trian.txt." in warning for warning in warnings), "test and dev are there"
+
+
+def test_a_column_of_numbers_and_a_file_without_empty_lines_are_warnings(run, folders):
+    target = Path(folders["target"])
+    (target / "train.txt").write_text("".join(f"{number}\tdish\tB-dish\n" for number in range(9)))
+    (target / "dev.txt").write_text("".join("soup\tB-dish\n" for _ in range(150)))
+    warnings = prepare(run, **folders)["result"]["warnings"]
+    assert any("9 of 9 words of train are numbers, as '0': is the word in another column" in each for each in warnings)
+    assert any("dev has 150 words a sentence: does an empty line stand behind each?" in each for each in warnings)
+
+
+def test_dev_sentences_that_are_in_train_are_a_warning(run, folders):
+    target = Path(folders["target"])
+    (target / "dev.txt").write_text((target / "train.txt").read_text())
+    warnings = prepare(run, **folders)["result"]["warnings"]
+    assert any("dev sentences are in train, word for word." in warning for warning in warnings)
+
+
+def test_a_file_given_as_a_data_set_is_told_to_be_one(run, folders):
+    with pytest.raises(CrossNERError, match="is a file, and a data set is a folder"):
+        prepare(run, **{**folders, "target": str(Path(folders["target"]) / "train.txt")})
+
+
 def test_a_domain_without_dev_is_a_warning(run, folders):
     warnings = prepare(run, **folders)["result"]["warnings"]
     assert any("'food' has no dev sentences" in warning and "--dev-from-train" in warning for warning in warnings)

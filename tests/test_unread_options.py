@@ -123,6 +123,11 @@ def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_n
     assert told(kind=JointTrain, upsample=5, sentences={"target": 100, "source": 10}) == []
 
 
+def test_a_patience_that_outlasts_the_epochs_is_told():
+    assert told(patience=5, epochs=5) == ["--patience 5 is not read: --epochs 5 are over before."]
+    assert told(patience=4, epochs=5) == []
+
+
 def test_a_seed_beside_seeds_is_told_unless_vectors_are_trained_with_it():
     assert told(seed=7, seeds="1,2") == ["--seed 7 is not read: --seeds 1,2 is."]
     assert told(seed=7) == told(seeds="1,2") == told(seed=7, seeds="1,2", embeddings="corpus") == []
