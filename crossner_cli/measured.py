@@ -70,6 +70,14 @@ class Measured:
     model: EvaluatedModel
     making: Making | None
 
+    def is_again(self, other: Measured) -> bool:
+        """Whether two stages of a run, as of evaluate with and without --against, scored the same taggers alike."""
+        mine, its = (
+            (each.run, each.target, each.split, each.mode, each.decoding, each.model.label, each.f1)
+            for each in (self, other)
+        )
+        return "" != self.model.tagger == other.model.tagger and mine == its
+
     @property
     def f1(self) -> dict[str, float]:
         """Micro F1 by seed, in percent."""
@@ -281,10 +289,12 @@ def _read_run(place: Path, stages: _Stages, found: Found) -> None:
             making = stages.of_model(model.label, model.tagger)
             if making is None:
                 unknown.append(model.label)
-            found.models.append(Measured(
+            measured = Measured(
                 run, evaluation.folder.name, result["domain"], result.get("split") or "", result["mode"],
                 result.get("decoding", "trained"), model, making,
-            ))  # fmt: skip
+            )  # fmt: skip
+            if not any(measured.is_again(other) for other in found.models):
+                found.models.append(measured)
         if unknown:
             found.notes.append(f"{evaluation.folder}: no manifest tells how these were made: {', '.join(unknown)}.")
     if run == place:

@@ -127,6 +127,16 @@ def test_what_is_unfinished_missing_or_of_another_encoder_is_told(tmp_path: Path
     assert "of several encoders stand side by side: bert-base-cased, minilm" in notes
 
 
+def test_taggers_that_two_stages_scored_alike_count_once_and_anew_where_they_were_trained_again(tmp_path: Path) -> None:
+    run, models = tmp_path / "run", {"one": tags(0.2, 1), "two": tags(0.3, 1)}
+    make_run(run, models)
+    inputs = json.loads((run / "evaluate" / "manifest.json").read_text())["inputs"]
+    write_evaluation(run / "against", WORDS, GOLD, models, inputs=inputs)
+    assert [model["model"] for model in go(run)["models"]] == ["one", "two"]
+    write_evaluation(run / "other", WORDS, GOLD, {"one": tags(0.2, 1)}, inputs={"one": "another digest"})
+    assert [model["model"] for model in go(run)["models"]] == ["one", "two", "one"]
+
+
 def test_a_run_that_is_named_twice_counts_once_by_whatever_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,8 +105,9 @@ def _record(measured: Measured) -> dict[str, Any]:
 
 def _notes(found: Found, models: Sequence[Measured], options: Report) -> Iterator[str]:
     """What was left out or should not be read side by side without a thought."""
-    if len(models) < len(found.models):
-        yield f"{len(found.models) - len(models)} models scored on other sentences than {options.split} are left out."
+    if left := len(found.models) - len(models):
+        what = "model" if left == 1 else "models"
+        yield f"{left} {what} scored on other sentences than {options.split}: left out."
     for what, names in (
         ("read in several ways", {model.mode for model in models}),
         ("of several encoders", {model.making.encoder for model in models if model.making}),
