@@ -14,6 +14,7 @@ from crossner_cli.text import find_words
 
 # Share of words above which it is no matter of single abbreviations: data sets of the field have up to 0.6 %.
 CUT_OTHERWISE = 0.02
+LISTED_TYPES = 8  # in a warning
 LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
 FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
 
@@ -125,6 +126,20 @@ def _shape_warnings(who: str, labelled: LabelledDomain) -> list[str]:
                 " behind each?"
             )
     return found
+
+
+def name_warnings(types: Mapping[str, int], labelled: Mapping[str, LabelledDomain]) -> list[str]:
+    """Tell of types of the entity lists, with their number of names, that no data set of the run has: likely slips."""
+    known = {name for domain in labelled.values() for name in domain.types}
+    others = {name: count for name, count in types.items() if name not in known}
+    if not known or not others:
+        return []
+    shown = ", ".join(f"{name} ({count:,})" for name, count in list(others.items())[:LISTED_TYPES])
+    more = f" and {len(others) - LISTED_TYPES:,} more" if len(others) > LISTED_TYPES else ""
+    return [
+        f"Types of the entity lists, with their names, that neither data set has: {shown}{more}. A line of a list is"
+        " name<TAB>type, with no heading."
+    ]
 
 
 def _leak_warnings(labelled: Mapping[str, LabelledDomain]) -> list[str]:

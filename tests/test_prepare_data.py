@@ -406,6 +406,14 @@ def test_a_column_of_numbers_and_a_file_without_empty_lines_are_warnings(run, fo
     assert any("dev has 150 words a sentence: does an empty line stand behind each?" in each for each in warnings)
 
 
+def test_types_of_entity_lists_that_no_data_set_has_are_a_warning(run, folders, tmp_path):
+    (tmp_path / "raw.txt").write_text("Anna eats soup in Rome.\n")
+    (tmp_path / "names.tsv").write_text("name\ttype\nsoup\tdish\nRome\tcity\n")
+    lists = {"corpus": [tmp_path / "raw.txt"], "entities": [tmp_path / "names.tsv"]}
+    (warning,) = [each for each in prepare(run, **folders, **lists)["result"]["warnings"] if "entity lists" in each]
+    assert "neither data set has: city (1), type (1)." in warning and "no heading" in warning
+
+
 def test_dev_sentences_that_are_in_train_are_a_warning(run, folders):
     target = Path(folders["target"])
     (target / "dev.txt").write_text((target / "train.txt").read_text())

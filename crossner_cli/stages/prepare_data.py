@@ -16,7 +16,7 @@ from crossner_cli.corpus_preparation import write_corpus
 from crossner_cli.data import SPLITS, Sentence, write_sentences
 from crossner_cli.data_options import check_options, unread_options
 from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
-from crossner_cli.data_warnings import data_warnings
+from crossner_cli.data_warnings import data_warnings, name_warnings
 from crossner_cli.domains import Domain, bundled_domains, find_domain
 from crossner_cli.errors import CrossNERError
 from crossner_cli.labelled_domain import LabelledDomain, read_domain
@@ -152,6 +152,7 @@ def _prepare(
         source_levels = yield from write_corpus(folder / "source-corpus", plain, labelled, source_corpus, [])
     statistics = _statistics(labelled, folder / "corpus")
     warnings = data_warnings(domains, labelled, statistics, options)
+    warnings += name_warnings((levels.get("names") or {}).get("types", {}), labelled)
     for warning in warnings:
         yield Notice(warning)
     write_json(folder / "statistics.json", statistics)
