@@ -48,6 +48,11 @@ ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
 JSONL_HINT = 'A line is one sentence: {"words": ["In", "Paris"], "tags": ["O", "B-location"]}.'
+COLUMN_HINT = (
+    "Keep the column of words, as: cut -f 1 FILE > WORDS.conll; of texts, as: cut -f 2 FILE > TEXTS.txt; of CoNLL-U,"
+    " as: grep -vE '^(#|[0-9]+[-.])' FILE | cut -f 2 > WORDS.conll"
+)
+RUNNING_TEXT_HINT = "If this is running text, say so: --input-format text, or a file that ends in .txt."
 TAG_HINT = "A tag is O or prefix-type, as B-person; prefixes of IOB, BIOES, BILOU and BMES are read."
 
 
@@ -238,13 +243,13 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
     if _is_tag(tag):
         known.add(tag)
         return word, tag, columns
-    if word == DOCSTART or (not tags_required and separator == "\t"):
+    if word == DOCSTART:
         return word, None, columns
     if tags_required:
         raise BadLine(f"{place}: found the tag {_shown(tag)} in {_shown(text)}.", hint=TAG_HINT)
     raise BadLine(
         f"{place}: found {_shown(text)}, expected a word alone or a word and a tag.",
-        hint="If this is running text, say so: --input-format text, or a file that ends in .txt.",
+        hint=COLUMN_HINT if separator == "\t" or word == "#" else RUNNING_TEXT_HINT,
     )
 
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -130,7 +131,6 @@ def test_words_alone_can_be_read_where_no_tags_are_required():
     assert columns("a\nb\n\nc\n", tags_required=False)[0] == [Sentence(("a", "b")), Sentence(("c",))]
     assert columns("a\tO\nb\tB-x\n", tags_required=False)[0] == [Sentence(("a", "b"), ("O", "B-x"))]
     assert columns("a\tO\nb\n", tags_required=False)[0] == [Sentence(("a", "b"))]
-    assert columns("a\tNN\n", tags_required=False)[0] == [Sentence(("a",))]
 
 
 @pytest.mark.parametrize("mark", [",", ";", "|"])
@@ -149,6 +149,27 @@ def test_running_text_in_place_of_columns_is_refused_rather_than_cut():
     with pytest.raises(CrossNERError, match="'He saw Paris'") as raised:
         columns("He saw Paris\n", tags_required=False)
     assert "--input-format text" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "command", "words"),
+    [
+        ("1\tAnna met Peter in London.\n2\tBob.\n", "file:1: found '1\\tAnna met", "cut -f 2", None),
+        ("a\tNN\nb\tVB\n", "file:1: found 'a\\tNN'", "cut -f 1", [("a", "b")]),
+        ("# id 7f-1\tdomain=en\nAnna _ _ B-PER\n", "file:1: found '# id 7f-1", "cut -f 1", None),
+        ("# text = Al dia\n1-2\tAl\t_\n1\tA\tADP\n2\tel\tDET\n\n1\tdia\tNOUN\n", "file:1: found '# text",
+         "grep -vE", [("A", "el"), ("dia",)]),
+    ],
+)  # fmt: skip
+def test_columns_that_end_in_no_tag_are_refused_rather_than_dropped(text, place, command, words, tmp_path):
+    with pytest.raises(CrossNERError) as raised:
+        columns(text, tags_required=False)
+    assert place in raised.value.problem and "expected a word alone or a word and a tag" in raised.value.problem
+    (way_out,) = re.findall(rf"as: ({command}.*?)(?:;|$)", raised.value.hint)
+    if words is not None:
+        (tmp_path / "FILE").write_text(text)
+        subprocess.run(way_out, shell=True, check=True, cwd=tmp_path)
+        assert words_of((tmp_path / "WORDS.conll").read_text(), tags_required=False) == words
 
 
 @pytest.mark.parametrize(("words", "tags"), [("words", "tags"), ("tokens", "ner_tags")])
