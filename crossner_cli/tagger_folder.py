@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossner_cli.encoder_decoder import load_transformer
-from crossner_cli.encoders import TransformerEncoder, quiet_transformers, read_tensors
+from crossner_cli.encoders import LoadedWeights, TransformerEncoder, quiet_transformers, read_tensors
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method
@@ -28,6 +28,8 @@ from crossner_cli.word_encoder import WordEncoder, load_word_encoder, save_word_
 from crossner_cli.word_reader import WordInputs
 
 DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
+# What may stand in a transformer's file and is no part of it: linear's classifier, and a pooler, which gives no word.
+STORED_BESIDE = ("classifier", "pooler")
 
 
 def is_tagger_folder(folder: Path) -> bool:
@@ -182,12 +184,25 @@ def build_tagger(folder: Path, engine: Engine) -> Tagger:
         raise CrossNERError(f"{folder / DESCRIPTION}: {error.problem}", hint="Train the tagger again.") from None
     transformer: TransformerEncoder | None = None
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
-        transformer, _ = load_transformer(str(folder), method.reads, attention=engine.attention)
+        transformer, weights = load_transformer(str(folder), method.reads, attention=engine.attention)
+        _check_whole(weights, folder)
     encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
     assert encoder is not None
     tagger = method(encoder, tag_set, hyper)
     fill(tagger, read_tensors(folder / TENSORS), folder)
     return tagger
+
+
+def _check_whole(weights: LoadedWeights, folder: Path) -> None:
+    """Refuse a transformer of which a part is missing, and would be random, or has no place in its architecture."""
+    left = [name for name in weights.left if name.split(".")[0] not in STORED_BESIDE]
+    for names, what in ((weights.new, "lacks"), (left, "holds, with no place in config.json,")):
+        if names:
+            raise CrossNERError(
+                f"{folder / 'model.safetensors'} {what} {len(names)} tensors of the tagger's transformer, the first"
+                f" of them {names[0]}: it does not fit config.json beside it.",
+                hint="Copy the tagger's folder again, or train the tagger again.",
+            )
 
 
 def fill(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 import transformers
 from conftest import make_tokenizer
+from safetensors.torch import load_file, save_file
 from test_methods import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
 
 from crossner_cli.data import Sentence
@@ -245,6 +246,25 @@ def test_a_tag_set_of_no_domain_is_a_known_problem(saved, tmp_path):
     (tmp_path / "tagger.json").write_text(json.dumps(record))
     with pytest.raises(CrossNERError, match="holds a tag set of no domain"):
         read_tag_set(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["linear", "crf", "bartner"])
+def test_a_transformer_that_does_not_fit_its_description_is_never_filled_with_random_numbers(
+    tiny_encoder_folder, tmp_path, engine, method
+):
+    save_tagger(make_tagger(tiny_encoder_folder, method), tmp_path)
+    weights, config = tmp_path / "model.safetensors", json.loads((tmp_path / "config.json").read_text())
+    tensors = load_file(weights)
+    save_file({name: value for name, value in tensors.items() if "layers.1." not in name and "layer.1." not in name},
+              weights, metadata={"format": "pt"})  # fmt: skip
+    with pytest.raises(CrossNERError, match=r"model\.safetensors lacks \d+ tensors .*1\.") as caught:
+        load_tagger(tmp_path, engine)
+    assert "train the tagger again" in caught.value.hint
+    save_file(tensors, weights, metadata={"format": "pt"})
+    fewer = {name: 1 for name in ("num_hidden_layers", "encoder_layers") if name in config}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **fewer}))
+    with pytest.raises(CrossNERError, match=r"model\.safetensors holds, with no place in config\.json, \d+ tensors"):
+        load_tagger(tmp_path, engine)
 
 
 def test_a_folder_with_a_part_missing_or_cut_is_a_known_problem(saved, engine, tmp_path):
