@@ -13,6 +13,7 @@ from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.parquet_files import TEXT, WORDS, read_rows
 from crossner_cli.readers import BAD_LINE, Repairs, numbered_lines, parse_columns, parse_records
 from crossner_cli.tags import OUTSIDE, split_tag
+from crossner_cli.sentence_borders import sentence_borders
 from crossner_cli.text import Word, segment
 
 Format = Literal["text", "conll", "jsonl", "parquet"]
@@ -86,12 +87,16 @@ def read_documents(
 
 
 def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None) -> Document:
-    """A document of one sentence, its words joined by single spaces."""
+    """A document of words joined by single spaces: of one sentence, unless ``given`` tells where each ends."""
     found, start = [], 0
     for word in words:
         found.append(Word(word, start, start + len(word)))
         start += len(word) + 1
-    return Document(" ".join(words), [found] if found else [], given or {})
+    return _document_of_found(" ".join(words), found, given or {})
+
+
+def _document_of_found(text: str, found: Sequence[Word], given: dict[str, Any]) -> Document:
+    return Document(text, [found[first:end] for first, end in sentence_borders(given, len(found))], given)
 
 
 def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) -> Iterator[Document]:
@@ -174,7 +179,7 @@ def _find_words(text: str, words: list[str], record: dict[str, Any], place: str)
             )
         end = start + len(word)
         found.append(Word(word, start, end))
-    return Document(text, [found] if found else [], record)
+    return _document_of_found(text, found, record)
 
 
 def format_of(head: Sequence[str]) -> Format:

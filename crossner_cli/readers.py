@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.sentence_borders import sentence_borders
 from crossner_cli.tags import OUTSIDE, split_tag
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -330,7 +331,7 @@ def _finite_number(text: str) -> float:
 def parse_jsonl(
     stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
 ) -> Iterator[Located]:
-    """Read JSONL sentences: lists ``words`` and ``tags``, or ``tokens`` and ``ner_tags``.
+    """Read JSONL: lists ``words`` and ``tags``, or ``tokens`` and ``ner_tags``, and perhaps ``sentences``, their ends.
 
     Raises:
         CrossNERError: A line is malformed, or its lists differ in length.
@@ -348,7 +349,9 @@ def parse_jsonl(
             repairs.add(DOCSTART_DROPPED, place)
         else:
             whole = tuple(_whole_word(word, place, repairs) for word in words)
-            yield Located(Sentence(whole, tuple(tags) if tags is not None else None), [number] * len(words))
+            for first, end in sentence_borders(record, len(words)):
+                its_tags = None if tags is None else tuple(tags[first:end])
+                yield Located(Sentence(whole[first:end], its_tags), [number] * (end - first))
 
 
 def _strings(record: dict[str, Any], keys: tuple[str, ...], place: str) -> list[str] | None:

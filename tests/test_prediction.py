@@ -180,10 +180,14 @@ def test_files_are_whole_where_no_document_is_sure_enough(predicted, tmp_path, o
     assert contents(output) == contents(tmp_path / f"empty.{output_format}")
 
 
-def test_what_predict_wrote_can_be_predicted_again(predicted):
-    _, once = predicted(b"Anna met Peter in London\nParis of the x-ray")
+def test_what_predict_wrote_can_be_predicted_again_sentence_by_sentence(predicted):
+    _, once = predicted(b"Anna met Peter in London. They visited Paris.\n\nParis of the x-ray")
+    assert [len(json.loads(line)["sentences"]) for line in once] == [2, 0, 1]
     _, twice = predicted("\n".join(once).encode(), input_format="jsonl")
     assert once == twice
+    words_alone = [{"words": record["words"], "sentences": record["sentences"]} for record in map(json.loads, once)]
+    _, third = predicted("\n".join(map(json.dumps, words_alone)).encode(), input_format="jsonl")
+    assert [json.loads(line)["tags"] for line in third] == [json.loads(line)["tags"] for line in once]
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,19 @@ def test_a_malformed_jsonl_line_is_named_with_what_was_found(record, problem):
 
 
 def test_jsonl_without_tags_is_read_where_none_are_required():
+def test_jsonl_that_tells_where_its_sentences_end_is_read_sentence_by_sentence():
+    record = {"words": ["a", "b", "c"], "tags": ["B-x", "I-x", "O"], "sentences": [[0, 1], [1, 3]]}
+    expected = [Sentence(("a",), ("B-x",)), Sentence(("b", "c"), ("I-x", "O"))]
+    assert jsonl(record)[0] == expected
+    assert jsonl({"words": ["a", "b"], "sentences": [[0, 1], [1, 2]]}, tags_required=False)[0] == [
+        Sentence(("a",)), Sentence(("b",)),
+    ]  # fmt: skip
+    whole = [Sentence(("a", "b", "c"), ("B-x", "I-x", "O"))]
+    for other in (None, "two", [], [[0, 1]], [[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 0], [0, 3]], [[0, 1], [1, 4]],
+                  [[0, 3.0]], [[False, 3]], [[0, 1, 3]], [3], ["a", "b. c."], [[1, 3], [0, 1]]):  # fmt: skip
+        assert jsonl({**record, "sentences": other})[0] == whole, other
+
+
     assert jsonl({"tokens": ["a", " "]}, tags_required=False)[0] == [Sentence(("a", "\ufffd"))]
 
 
