@@ -17,18 +17,11 @@ from typing import Any, BinaryIO
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.other_content import NEVER_TEXT, refuse_other_content
 from crossner_cli.sentence_borders import sentence_borders
 from crossner_cli.tags import OUTSIDE, split_tag
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# First bytes, what they are those of, and a command that makes UTF-8 of it.
-OTHER_CONTENT = (
-    (b"\x1f\x8b", "compressed by gzip", "gzip -dc FILE"),
-    (b"BZh", "compressed by bzip2", "bzip2 -dc FILE"),
-    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -dc FILE"),
-    (b"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
-    (b"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
-)
 DOCSTART = "-DOCSTART-"
 # What stands for a word that is empty or white space: the row keeps its place and its tag.
 NO_WORD = "\ufffd"
@@ -125,11 +118,13 @@ def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iter
         if number == 1 and raw.startswith(BYTE_ORDER_MARK):
             raw = raw[len(BYTE_ORDER_MARK) :]
             repairs.add(BYTE_ORDER_MARK_REMOVED, f"{name}:1")
+        if number == 1 and raw.startswith(NEVER_TEXT):
+            refuse_other_content(raw, name)
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             if number == 1:
-                _refuse_other_content(raw, name)
+                refuse_other_content(raw, name)
             problem = BadLine(
                 f"{name}:{number}: byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8.",
                 hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > CONVERTED",
@@ -137,15 +132,6 @@ def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iter
             repairs.refuse(problem, f"{name}:{number}")
             continue
         yield number, line.rstrip("\r\n")
-
-
-def _refuse_other_content(head: bytes, name: str) -> None:
-    """Refuse a file of which no line can be read: to skip lines (``--skip-bad-lines``) would leave noise."""
-    for magic, what, command in OTHER_CONTENT:
-        if head.startswith(magic):
-            raise CrossNERError(
-                f"{name}:1: the file is {what}, not UTF-8.", hint=f"Convert the file, as: {command} > CONVERTED"
-            )
 
 
 def read_labelled(

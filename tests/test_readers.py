@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import subprocess
@@ -206,7 +207,6 @@ def test_a_malformed_jsonl_line_is_named_with_what_was_found(record, problem):
     assert raised.value.hint
 
 
-def test_jsonl_without_tags_is_read_where_none_are_required():
 def test_jsonl_that_tells_where_its_sentences_end_is_read_sentence_by_sentence():
     record = {"words": ["a", "b", "c"], "tags": ["B-x", "I-x", "O"], "sentences": [[0, 1], [1, 3]]}
     expected = [Sentence(("a",), ("B-x",)), Sentence(("b", "c"), ("I-x", "O"))]
@@ -220,6 +220,7 @@ def test_jsonl_that_tells_where_its_sentences_end_is_read_sentence_by_sentence()
         assert jsonl({**record, "sentences": other})[0] == whole, other
 
 
+def test_jsonl_without_tags_is_read_where_none_are_required():
     assert jsonl({"tokens": ["a", " "]}, tags_required=False)[0] == [Sentence(("a", "\ufffd"))]
 
 
@@ -404,9 +405,13 @@ def test_indented_rows_keep_their_words_and_a_tag_without_a_word_is_an_empty_wor
     [
         (gzip.compress(b"Anna met Peter.\n" * 50), "compressed by gzip", "gzip -dc FILE"),
         (bz2.compress(b"Anna met Peter.\n" * 50), "compressed by bzip2", "bzip2 -dc FILE"),
+        (lzma.compress(b"Anna met Peter.\n" * 50), "compressed by xz", "xz -dc FILE"),
+        (b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n", "a PDF", "pdftotext FILE - > CONVERTED"),
+        (b"PK\x03\x04\x14\x00\x08\n", "a ZIP archive, as documents of Word are", "pandoc --to plain FILE"),
         ("Anna met Peter.\n".encode("utf-16"), "UTF-16", "iconv -f UTF-16"),
     ],
-    ids=["gzip", "bzip2", "utf-16"],  # gzip's bytes hold the time: no two processes would collect one name
+    # gzip's bytes hold the time: no two processes would collect one name.
+    ids=["gzip", "bzip2", "xz", "pdf", "docx", "utf-16"],
 )
 @pytest.mark.parametrize("skip", [False, True])
 def test_what_is_no_text_of_utf_8_is_told_by_its_content_whether_or_not_bad_lines_are_skipped(
