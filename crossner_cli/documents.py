@@ -109,8 +109,15 @@ def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) 
 
 
 def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) -> Iterator[Document]:
-    previous, skipped = 0, repairs.counts[BAD_LINE]  # those of files before this one
-    for number, record in parse_records(stream, name, repairs, hint=JSONL_HINT):
+    lines, previous, skipped = 0, 0, repairs.counts[BAD_LINE]  # the last: those of files before this one
+
+    def counted() -> Iterator[bytes]:
+        nonlocal lines
+        for line in stream:
+            lines += 1
+            yield line
+
+    def blank_before(number: int) -> Iterator[Document]:
         # What is between two objects are blank lines, or bad ones that were skipped.
         for _ in range(number - previous - 1 - (repairs.counts[BAD_LINE] - skipped)):
             yield Document("", [])
@@ -134,9 +141,13 @@ def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Documen
     """Words as given, found in the text where there is one; else the text, cut into words."""
     key = next((key for key in WORDS if record.get(key) is not None), None)
     text = record.get(TEXT)
+
+    for number, record in parse_records(counted(), name, repairs, hint=JSONL_HINT):
+        yield from blank_before(number)
     if text is not None:
         _check_strings([text], f"{place}: text", "a string")
     if key is None:
+    yield from blank_before(lines + 1)
         if text is None:
             raise BadLine(
                 f"{place}: found neither text nor words, only {', '.join(map(repr, record)) or 'an empty object'}.",

@@ -140,9 +140,9 @@ def test_objects_pass_other_keys_through_and_ours_win(predicted):
     assert fourth["tags"] == fifth["tags"] == []
 
 
-def test_blank_lines_between_objects_keep_lines_in_step(predicted):
-    _, lines = predicted(b'{"text": "a"}\n\n{"text": "b"}\n\n', input_format="jsonl")
-    assert [json.loads(line)["text"] for line in lines] == ["a", "", "b"]
+def test_blank_lines_around_objects_keep_lines_in_step(predicted):
+    _, lines = predicted(b'\n{"text": "a"}\n\n{"text": "b"}\n\n\n', input_format="jsonl")
+    assert [json.loads(line)["text"] for line in lines] == ["", "a", "", "b", "", ""]
 
 
 def test_only_documents_whose_entities_all_score_enough_are_written(predicted, tmp_path):
