@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -12,8 +13,8 @@ from typing import Any, Literal
 from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.parquet_files import TEXT, WORDS, read_rows
 from crossner_cli.readers import BAD_LINE, Repairs, numbered_lines, parse_columns, parse_records
-from crossner_cli.tags import OUTSIDE, split_tag
 from crossner_cli.sentence_borders import sentence_borders
+from crossner_cli.tags import OUTSIDE, split_tag
 from crossner_cli.text import Word, segment
 
 Format = Literal["text", "conll", "jsonl", "parquet"]
@@ -23,6 +24,14 @@ ENDINGS: dict[str, Format] = {
     ".iob2": "conll", ".bioes": "conll", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
 JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met", "Peter", "."]}.'
+# What has text in it and is not read, by its ending, and what makes something of it that is.
+NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U"}
+WAYS_OUT = {
+    "JSON": f"{JSONL_HINT} To put the objects of a list on lines: jq -c '.[]' FILE > LINES.jsonl; objects over several"
+    " lines: jq -c . FILE > LINES.jsonl; to rename a key: jq -c '.text = .sentence' FILE > LINES.jsonl.",
+    "CoNLL-U": "Keep the words: grep -vE '^(#|[0-9]+[-.])' FILE | cut -f 2 > WORDS.conll.",
+}
+JSON_START = re.compile(r'\s*\[?\s*\{\s*"')
 # Lines that are looked at to tell whether what is called text is text.
 HEAD, FEWEST_ROWS = 20, 3
 
@@ -75,15 +84,26 @@ def read_documents(
         return (document_of_words(each.sentence.words) for each in located)
     if input_format is None:
         head = list(islice(stream, HEAD))
-        looks_like = format_of([line.decode("utf-8", errors="replace") for line in head])
-        if looks_like != "text":
-            raise CrossNERError(
-                f"{name} is read as plain text, but its first lines look like {looks_like}: "
-                f"{head[0].decode('utf-8', errors='replace').strip()[:60]!r}.",
-                hint=f"Say what it is: --input-format {looks_like}, or --input-format text.",
-            )
+        _check_text(name, [line.decode("utf-8-sig", errors="replace") for line in head])
         stream = chain(head, stream)
     return (Document(line, cut(line)) for _, line in numbered_lines(stream, name, repairs))
+
+
+def _check_text(name: str, head: Sequence[str]) -> None:
+    """Refuse what would be tagged as if it were text, given the first lines of a file."""
+    looks_like = format_of(head)
+    start = repr(next(iter(head), "").strip()[:60])
+    if looks_like != "text":
+        raise CrossNERError(
+            f"{name} is read as plain text, but its first lines look like {looks_like}: {start}.",
+            hint=f"Say what it is: --input-format {looks_like}, or --input-format text.",
+        )
+    other = NEVER_READ.get(Path(name).suffix.lower()) or _unread_format_of(head)
+    if other is not None:
+        raise CrossNERError(
+            f"{name} is {other}, which is not read: {start}.",
+            hint=f"{WAYS_OUT[other]} Or, of text: --input-format text.",
+        )
 
 
 def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None) -> Document:
@@ -121,9 +141,13 @@ def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) 
         # What is between two objects are blank lines, or bad ones that were skipped.
         for _ in range(number - previous - 1 - (repairs.counts[BAD_LINE] - skipped)):
             yield Document("", [])
+
+    for number, record in parse_records(counted(), name, repairs, hint=JSONL_HINT):
+        yield from blank_before(number)
         previous = number
         yield from _parsed([(f"{name}:{number}", record)], repairs, cut)
         skipped = repairs.counts[BAD_LINE]
+    yield from blank_before(lines + 1)
 
 
 def _parsed(records: Iterable[tuple[str, dict[str, Any]]], repairs: Repairs, cut: Cut) -> Iterator[Document]:
@@ -141,13 +165,9 @@ def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Documen
     """Words as given, found in the text where there is one; else the text, cut into words."""
     key = next((key for key in WORDS if record.get(key) is not None), None)
     text = record.get(TEXT)
-
-    for number, record in parse_records(counted(), name, repairs, hint=JSONL_HINT):
-        yield from blank_before(number)
     if text is not None:
         _check_strings([text], f"{place}: text", "a string")
     if key is None:
-    yield from blank_before(lines + 1)
         if text is None:
             raise BadLine(
                 f"{place}: found neither text nor words, only {', '.join(map(repr, record)) or 'an empty object'}.",
@@ -201,6 +221,15 @@ def format_of(head: Sequence[str]) -> Format:
     if len(lines) >= FEWEST_ROWS and all(_is_row(line) for line in lines):
         return "conll"
     return "text"
+
+
+def _unread_format_of(head: Sequence[str]) -> str | None:
+    """What the first lines look like, where it is no text and not read either."""
+    if JSON_START.match("".join(head)):
+        return "JSON"
+    lines = [line for line in head if line.strip() and not line.startswith("#")]
+    columns = [line.split("\t") for line in lines]
+    return "CoNLL-U" if lines and all(len(each) == 10 and each[0][:1].isdecimal() for each in columns) else None
 
 
 def _is_record(line: str) -> bool:

@@ -228,6 +228,34 @@ def test_other_formats_are_not_taken_for_text_unless_told(predicted, data, found
     assert predicted(b"Blood of type O\nVitamin O")[0]["documents"] == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "found"),
+    [("stdin", b'\xef\xbb\xbf{"text": "Anna met Peter."}\n{"text": "Bob"}\n', "look like jsonl"),
+     ("x.json", b'{"text": "Anna met Peter."}\n', "look like jsonl"),
+     ("x.json", b'[{"text": "Anna met Peter."}, {"text": "Bob"}]\n', "is JSON, which is not read"),
+     ("x.json", b'"Anna met Peter."\n', "is JSON"),
+     ("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "is JSON"),
+     ("x.txt", b'{\n "text": "Anna met Peter."\n}\n', "is JSON"),
+     ("x.txt", b'\xef\xbb\xbf{"sentence": "Anna met Peter."}\n', "is JSON"),
+     ("x.conllu", b"1\tAnna\n", "is CoNLL-U"), ("x.conllu", b"", "is CoNLL-U"),
+     ("stdin", b"# text = Anna\n1\tAnna\tAnna\tPROPN\t_\t_\t_\t_\t_\t_\n\n", "is CoNLL-U")],
+)  # fmt: skip
+def test_what_is_no_text_and_not_read_is_refused_with_a_way_out_unless_it_is_called_text(name, data, found):
+    with pytest.raises(CrossNERError, match=f"{name} .*{found}") as caught:
+        list(read_documents(io.BytesIO(data), name, Repairs()))
+    assert "--input-format text" in caught.value.hint
+    documents = list(read_documents(io.BytesIO(data), name, Repairs(), input_format="text"))
+    assert len(documents) == data.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["[1] Anna met Peter.", "{Anna} met Peter.", '"Anna" met "Peter".', "# Anna", "1\tAnna"]
+)
+def test_text_that_begins_with_brackets_is_text(line):
+    (document,) = read_documents(io.BytesIO(f"\ufeff{line}\n".encode()), "stdin", Repairs())
+    assert document.text == line
+
+
 def test_columns_go_in_and_out_word_by_word(predicted, tmp_path):
     path, output = tmp_path / "in.conll", tmp_path / "out.conll"
     path.write_text("Anna\tO\nmet\tO\n\nNew York\tO\nis\nbig\n", encoding="utf-8")
