@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,11 +29,16 @@ def check_inputs(options: Predict) -> None:
     """Refuse inputs that cannot be read.
 
     Raises:
-        CrossNERError: A file is not there, or stdin is named twice.
+        CrossNERError: A file is not there, Parquet comes through a pipe, or stdin is named twice.
     """
     for path in options.input:
-        if not is_stdin(path):
+        if is_stdin(path):
+            continue
+        if path.is_dir() or path.is_file() or not os.access(path, os.R_OK):
             open_binary(path).close()
+        elif _is_parquet(options, path):  # a pipe is not opened to look: whoever writes to it would be told to stop
+            raise CrossNERError(f"{path} is no file, and Parquet is read from files alone.",
+                                hint=f"Write it to one, as: cat {path} > FILE.parquet")  # fmt: skip
     if sum(map(is_stdin, options.input)) > 1:
         raise CrossNERError("stdin (-) is named more than once.", hint="Name it once; it can be read once.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -280,6 +281,27 @@ def test_files_and_stdin_are_read_in_the_order_given(predicted, tmp_path):
     (tmp_path / "two.jsonl").write_text('{"text": "third"}\n')
     _, lines = predicted(b"second\n", input=[tmp_path / "one.txt", Path("-"), tmp_path / "two.jsonl"])
     assert [json.loads(line)["text"] for line in lines] == ["first", "second", "third"]
+
+
+def test_a_pipe_is_opened_once_and_read_to_its_end(predicted, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    failures = []
+
+    def write() -> None:
+        try:
+            pipe.write_bytes(b"Anna met Peter.\n" * 3)
+        except OSError as error:
+            failures.append(error)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    result, _ = predicted(input=[pipe])
+    writer.join(timeout=10)
+    assert result["documents"] == 3 and not failures
+    pipe.rename(tmp_path / "pipe.parquet")
+    with pytest.raises(CrossNERError, match=r"pipe\.parquet is no file, and Parquet is read from files alone"):
+        predicted(input=[tmp_path / "pipe.parquet"])
 
 
 def test_a_sentence_longer_than_the_encoder_is_tagged_whole(predicted):
