@@ -39,9 +39,12 @@ class EncoderDecoder(TransformerEncoder):
 
     def read(self, batch: Batch) -> Tensor:
         """States of the encoder half at every subword, (R, T, H)."""
-        output = self.model.encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
-        states: Tensor = output.last_hidden_state
-        return states
+        found: list[Tensor] = []
+        for first, end in batch.slices:
+            mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
+            output = self.model.encoder(input_ids=batch.input_ids[first:end], attention_mask=mask)
+            found.append(output.last_hidden_state)
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     def write(self, inputs: Tensor, read: Tensor, mask: Tensor | None, cache: Any = None) -> Tensor:
         """States of the decoder half.

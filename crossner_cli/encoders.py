@@ -20,7 +20,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
 from crossner_cli.packed_batches import PACKED_ATTENTION, fits_packed_kernel
 from crossner_cli.storage import digest_file, digest_folder
-from crossner_cli.subwords import Batch, SubwordReader
+from crossner_cli.subwords import Batch, SubwordReader, read_words
 from crossner_cli.tokenizer import (
     UNREADABLE,
     check_vocabulary,
@@ -107,15 +107,20 @@ class TransformerEncoder(Encoder):
 
     def forward(self, batch: Batch) -> Tensor:
         """Read all windows, keep the first subword of each word."""
+        return read_words(batch, functools.partial(self._read_rows, batch))
+
+    def _read_rows(self, batch: Batch, first: int, end: int, places: Tensor) -> Tensor:
+        """States of some rows of a batch, (N, H), at ``places``, (N,), among their positions."""
         packed: dict[str, Any] = {}
         if batch.window_ends is not None:
             packed["position_ids"] = batch.position_ids
             packed["token_type_ids"] = torch.zeros_like(batch.input_ids)
             packed["window_ends"], packed["longest_window"] = batch.window_ends, batch.longest_window
-        with only_positions(self.model, batch.word_places.flatten()):
-            output = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **packed)
-        states: Tensor = output.last_hidden_state  # (1, B*W, H)
-        return states.view(*batch.word_places.shape, -1)
+        mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
+        with only_positions(self.model, places):
+            output = self.model(input_ids=batch.input_ids[first:end], attention_mask=mask, **packed)
+        states: Tensor = output.last_hidden_state  # (1, N, H)
+        return states[0]
 
     @property
     def word_embeddings(self) -> nn.Parameter:

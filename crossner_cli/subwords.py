@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,6 +73,8 @@ class Batch:
         longest_window: Subwords of the longest one.
         is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` where no dictionary names a word.
         frozen_states: What frozen models make of the words, (B, W, D), where that is known of all sentences; else None.
+        most_subwords: Subwords that an encoder reads at once, where no gradient is wanted and a long sentence has more;
+            None for all of them.
     """
 
     input_ids: Tensor
@@ -92,6 +94,7 @@ class Batch:
     longest_window: int = 0
     is_raw: bool = False
     frozen_states: Tensor | None = None
+    most_subwords: int | None = None
 
     @property
     def domain(self) -> str:
@@ -107,12 +110,39 @@ class Batch:
     def __len__(self) -> int:
         return len(self.domains)
 
+    @property
+    def slices(self) -> list[tuple[int, int]]:
+        """The rows that are read at once: first row and the row behind the last. Packed rows are one."""
+        rows, width = self.input_ids.shape
+        if self.most_subwords is None or torch.is_grad_enabled():
+            return [(0, rows)]
+        step = max(1, self.most_subwords // width)
+        return [(first, min(first + step, rows)) for first in range(0, rows, step)]
+
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
         moved = {
             name: value.to(device, non_blocking=True) for name, value in vars(self).items() if isinstance(value, Tensor)
         }
         return replace(self, **moved)  # type: ignore[arg-type]
+
+
+def read_words(batch: Batch, read: Callable[[int, int, Tensor], Tensor]) -> Tensor:
+    """One vector a word, (B, W, H), read slice by slice.
+
+    Args:
+        batch: Says which rows are read at once.
+        read: Given the first row of a slice, the row behind its last, and (N,) of its flattened positions, gives their
+            vectors, (N, H).
+    """
+    slices, places, width = batch.slices, batch.word_places.flatten(), batch.input_ids.shape[1]
+    if len(slices) == 1:
+        return read(*slices[0], places).view(*batch.word_places.shape, -1)
+    words, found = [], []
+    for first, end in slices:
+        words.append(((places >= first * width) & (places < end * width)).nonzero()[:, 0])
+        found.append(read(first, end, places[words[-1]] - first * width))
+    return torch.cat(found)[torch.cat(words).argsort()].view(*batch.word_places.shape, -1)
 
 
 class SubwordReader:

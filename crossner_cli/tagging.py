@@ -35,7 +35,8 @@ def tag(
         tagger: In any mode; the mode is restored.
         sentences: Every process is given the same ones and returns all of them.
         engine: Where. Several processes share the work.
-        batch_subwords: Subwords read at once, padding included; a longer sentence is read alone. None is the engine's.
+        batch_subwords: Subwords read at once, padding included; a longer sentence is read alone, so many of them at a
+            time. None is the engine's.
 
     Returns:
         One result a sentence, in the order given.
@@ -54,7 +55,8 @@ def tag_with_progress(
     """Same as ``tag``, telling after each batch how far it is."""
     reader = reader_of(tagger)
     encoded = reader.encode(sentences)
-    batches = list(batches_by_length(encoded, batch_subwords or engine.batch_subwords))[engine.rank :: engine.world]
+    most = batch_subwords or engine.batch_subwords
+    batches = list(batches_by_length(encoded, most))[engine.rank :: engine.world]
     total = sum(map(len, batches))
     names = tagger.tag_set.tags
     found: list[tuple[int, Tagged]] = []
@@ -62,6 +64,7 @@ def tag_with_progress(
     for numbers in batches:
         with reading(tagger, engine):
             batch = reader.collate([encoded[number] for number in numbers])
+            batch.most_subwords = most
             decoded = tagger.decode(batch.to(engine.device))
         for number, ids, probabilities in zip(numbers, decoded.tags, decoded.probabilities, strict=True):
             found.append((number, Tagged(tuple([names[tag_id] for tag_id in ids]), tuple(probabilities))))

@@ -89,6 +89,16 @@ def test_entities_across_windows_are_read_back_whole(folder, scheme):
     assert spans_of(tagger, sentence) == (spans, 0)
 
 
+def test_windows_of_a_long_sentence_can_be_read_in_parts(folder):
+    tagger = make(folder)
+    batch = batch_of(tagger, [Sentence(("acme", "x-ray") * 100, None, "news")])
+    with torch.no_grad():
+        whole = tagger.encoder.read(batch)
+        batch.most_subwords = 2 * batch.input_ids.shape[1]
+        assert len(batch.slices) > 2
+        torch.testing.assert_close(tagger.encoder.read(batch), whole, rtol=1e-4, atol=1e-5)
+
+
 E = 3  # types: the first word is step 4
 
 

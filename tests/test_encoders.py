@@ -74,6 +74,29 @@ def test_an_encoder_reads_as_many_subwords_at_once_as_it_says(architectures, nam
     assert vectors.shape == (2, 3 * room, 32) and vectors.isfinite().all()
 
 
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_long_sentence_is_read_in_parts_that_give_the_vectors_of_the_whole(architectures, name, monkeypatch):
+    encoder, _ = load_encoder(str(architectures(name)))
+    batch = encoder.reader.collate(encoder.reader.encode([SENTENCES[0], Sentence(("the", "x-ray") * 150)]))
+    rows, width = batch.input_ids.shape
+    sizes: list[int] = []
+    encoder.eval().model.register_forward_pre_hook(
+        lambda model, args, given: sizes.append(len(given["input_ids"])), with_kwargs=True
+    )
+    with torch.no_grad():
+        whole = encoder(batch)
+        for most in (1, 2 * width, 3 * width + 1, rows * width):
+            batch.most_subwords = most
+            torch.testing.assert_close(encoder(batch)[batch.word_mask], whole[batch.word_mask], rtol=1e-4, atol=1e-5)
+    batch.most_subwords = 1
+    encoder(batch)
+    assert rows > 6 and sizes == [rows, *[1] * rows, *parts(rows, 2), *parts(rows, 3), rows, rows]
+
+
+def parts(whole: int, most: int) -> list[int]:
+    return [min(most, whole - first) for first in range(0, whole, most)]
+
+
 @pytest.mark.parametrize(("device", "attention"), [("cpu", CPU_ATTENTION), ("cuda", None), ("mps", None)])
 def test_the_kernel_is_chosen_by_the_device(device, attention):
     assert Engine(SimpleNamespace(device=torch.device(device)), "fp32").attention == attention

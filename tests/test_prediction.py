@@ -310,6 +310,20 @@ def test_a_sentence_longer_than_the_encoder_is_tagged_whole(predicted):
     assert len(json.loads(lines[0])["tags"]) == 5001
 
 
+def test_a_long_sentence_takes_no_more_subwords_at_once_than_asked_for(tagger, engine):
+    read = []
+    hook = tagger.encoder.model.register_forward_pre_hook(
+        lambda model, args, given: read.append(given["input_ids"].numel()), with_kwargs=True
+    )
+    sentence = Sentence(("anna", "met", "london") * 300, None, "politics")
+    (at_once,) = tag(tagger, [sentence], engine, batch_subwords=10**6)
+    (in_parts,) = tag(tagger, [sentence], engine, batch_subwords=128)
+    hook.remove()
+    assert read[0] == sum(read[1:]) and max(read[1:]) <= 128
+    assert in_parts.tags == at_once.tags
+    assert in_parts.probabilities == pytest.approx(at_once.probabilities, abs=1e-5)
+
+
 def test_an_existing_output_is_kept_unless_forced(predicted, tmp_path):
     output = tmp_path / "out.jsonl"
     predicted(b"one\n", output=output)
