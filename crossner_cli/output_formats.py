@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.parquet_files import COLUMNS, GIVEN
 from crossner_cli.prediction import TaggedDocument, Totals
 from crossner_cli.readers import NO_WORD
+from crossner_cli.storage import to_json
 
 # Name and bytes of a file; where the output is one file, what is next in it.
 Piece = tuple[str, bytes]
@@ -159,15 +159,15 @@ def to_row(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
     """``to_record``, with a JSON object of the keys that were read and are not written here as ``given``."""
     record = to_record(tagged, is_calibrated)
     others = {key: value for key, value in tagged.document.given.items() if key not in COLUMNS}
-    return {GIVEN: json.dumps(others, default=_as_text) if others else None, **record}
+    return {GIVEN: to_json(others, default=_as_text) if others else None, **record}
 
 
 def to_jsonl(tagged: TaggedDocument, is_calibrated: bool = False) -> str:
-    """``to_record`` on one line. Values of Parquet that JSON lacks become text, bytes hexadecimal."""
+    """``to_record`` on one line. Values of Parquet that JSON lacks become text, bytes hexadecimal, NaN null."""
     record = to_record(tagged, is_calibrated)
-    line = json.dumps(record, ensure_ascii=False, default=_as_text)
+    line = to_json(record, ensure_ascii=False, default=_as_text)
     # Half a surrogate pair in a value passed through can only be written as the escape it was read from.
-    return (line if is_writable(line) else json.dumps(record, default=_as_text)) + "\n"
+    return (line if is_writable(line) else to_json(record, default=_as_text)) + "\n"
 
 
 def _as_text(value: Any) -> str:

@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from crossner_cli import optional_packages, parquet_files, spacy_files
 from crossner_cli.documents import Document, document_of_words, read_documents, read_parquet_documents
 from crossner_cli.errors import CrossNERError
-from crossner_cli.output_formats import OutputFormat, brat_names, choose_format, is_folder, to_brat, to_html, to_jsonl
+from crossner_cli.output_formats import (
+    OutputFormat,
+    brat_names,
+    choose_format,
+    is_folder,
+    to_brat,
+    to_html,
+    to_jsonl,
+    to_row,
+)
 from crossner_cli.prediction import TaggedDocument, Totals
 from crossner_cli.readers import Repairs
 from crossner_cli.text import segment
@@ -245,6 +254,17 @@ def test_rows_of_parquet_are_documents_and_other_columns_are_passed_through(tmp_
     schema = parquet_files.output_schema(parquet_files.read_schema(path))
     assert schema.names == ["id", "day", "raw", *parquet_files.COLUMNS]
     assert str(schema.field("day").type) == "date32[day]"
+
+
+def test_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
+    values = [float("nan"), float("inf"), 0.5]
+    path = write_parquet(tmp_path / "in.parquet", text=["a", "b", "c"], x=values, pair=[{"y": each} for each in values])
+    tagged = [TaggedDocument(each, [["O"]], [], 0) for each in read_parquet_documents(path, Repairs())]
+    lines = "".join(map(to_jsonl, tagged))
+    read = list(read_documents([line.encode() for line in lines.splitlines()], "again.jsonl", Repairs()))
+    found = [(each.given["x"], each.given["pair"]) for each in read]
+    assert found == [(None, {"y": None}), (None, {"y": None}), (0.5, {"y": 0.5})]
+    assert to_row(tagged[0], False)["given"] == '{"x": null, "pair": {"y": null}}'
 
 
 def test_words_of_parquet_are_kept(tmp_path: Path) -> None:
