@@ -41,7 +41,7 @@ def read_rows(path: Path, repairs: Repairs) -> Iterator[tuple[int, dict[str, Any
     """Read rows one at a time, a row group at once in memory at most, numbered from 1.
 
     Raises:
-        CrossNERError: It is no Parquet file, is damaged, or holds text that is not UTF-8.
+        CrossNERError: It is no Parquet file, is damaged, or holds text that is not UTF-8 or a value that Python lacks.
     """
     number = 0
     with _open(path) as file:
@@ -50,11 +50,11 @@ def read_rows(path: Path, repairs: Repairs) -> Iterator[tuple[int, dict[str, Any
         while (batch := _next_batch(batches, path)) is not None:
             for row in _rows(batch):
                 number += 1
-                if row is not None:
+                if not isinstance(row, BadLine):
                     yield number, row
                     continue
                 place = f"{path}, row {number}"
-                repairs.refuse(BadLine(f"{place}: it holds text that is not UTF-8.", hint="Write it anew."), place)
+                repairs.refuse(BadLine(f"{place}: {row.problem}", hint=row.hint), place)
 
 
 def _open(path: Path) -> Any:
@@ -87,21 +87,34 @@ def _unreadable(path: Path, error: Exception) -> CrossNERError:
     return CrossNERError(f"{path} cannot be read as Parquet: {reason}.", hint="Give a whole Parquet file.")
 
 
-def _rows(batch: Any) -> Sequence[dict[str, Any] | None]:
-    """The rows of a batch; None for one that cannot be decoded."""
+def _rows(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
+    """The rows of a batch; in place of one that holds what Python cannot hold, the problem."""
     try:
-        rows: list[dict[str, Any] | None] = batch.to_pylist()
-    except UnicodeDecodeError:
+        columns = [_values(column) for column in batch.columns]
+    except (ValueError, OverflowError):
         return [_row(batch.slice(number, 1)) for number in range(batch.num_rows)]
-    return rows
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _row(batch: Any) -> dict[str, Any] | None:
-    try:
-        row: dict[str, Any] = batch.to_pylist()[0]
-    except UnicodeDecodeError:
-        return None
+def _row(batch: Any) -> dict[str, Any] | BadLine:
+    row: dict[str, Any] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            (row[name],) = _values(column)
+        except UnicodeDecodeError:
+            return BadLine("it holds text that is not UTF-8.", hint="Write it anew.")
+        except (ValueError, OverflowError) as error:
+            return BadLine(f"the column {name!r} holds a value that cannot be passed through ({error}).",
+                           hint="Write the column as text, or leave it out.")  # fmt: skip
     return row
+
+
+def _values(column: Any) -> list[Any]:
+    pyarrow = pyarrow_module()
+    if column.type == pyarrow.time64("ns"):
+        column.cast(pyarrow.time64("us"))  # refuses what Python's times, of microseconds, would cut off
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def output_schema(passed_through: Any = None) -> Any:
