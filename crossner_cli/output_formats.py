@@ -63,20 +63,18 @@ class OutputFormat:
         """What stands behind all documents."""
         return [("", b"</main>\n</body>\n</html>\n")] if self.name == "html" else []
 
-    def write(self, tagged: Sequence[TaggedDocument], first: int, totals: Totals) -> list[Piece]:
+    def write(self, numbered: Sequence[tuple[int, TaggedDocument]], totals: Totals) -> list[Piece]:
         """Write some documents.
 
         Args:
-            tagged: The documents.
-            first: Number of the first one, from 1.
+            numbered: The documents, one at least, each behind its number among all that were read, from 1. A file is
+                called by the number of the first document in it.
             totals: Where what is rewritten is counted.
         """
         if self.name == "brat":
             names = brat_names(self.types)
-            return [
-                piece for number, each in enumerate(tagged, start=first)
-                for piece in to_brat(each, number, totals, names)
-            ]  # fmt: skip
+            return [piece for number, each in numbered for piece in to_brat(each, number, totals, names)]
+        first, tagged = numbered[0][0], [each for _, each in numbered]
         if self.name == "spacy":
             from crossner_cli.spacy_files import to_doc_bin
 

@@ -69,12 +69,12 @@ class ChunkTagger:
             calibration=self.calibration,
         )  # fmt: skip
         totals, written = Totals(), []
-        for each in tagged:
+        for number, each in enumerate(tagged, start=chunk.first):
             is_sure = each.is_sure(self.options.min_score)
             totals.add(each, is_written=is_sure)
             if is_sure:
-                written.append(each)
-        pieces = self.format.write(written, chunk.first, totals) if written and self.engine.is_main else []
+                written.append((number, each))
+        pieces = self.format.write(written, totals) if written and self.engine.is_main else []
         counts = reading_counts(self.tagger, self.engine)
         new = {name: count - self._before.get(name, 0) for name, count in counts.items()}
         self._before = counts

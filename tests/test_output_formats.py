@@ -213,7 +213,7 @@ def test_spacy_offsets_are_exact_where_text_has_any_white_space() -> None:
 @given(st.lists(tagged_documents(), min_size=1, max_size=4))
 def test_parquet_holds_the_same_as_jsonl(tagged: list[TaggedDocument]) -> None:
     parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-    ((name, data),) = OutputFormat("parquet", TYPES, is_calibrated=True).write(tagged, 3, Totals())
+    ((name, data),) = OutputFormat("parquet", TYPES, is_calibrated=True).write([*enumerate(tagged, 3)], Totals())
     assert name == "000000003.parquet"
     rows = parquet.read_table(pyarrow.BufferReader(data)).to_pylist()
     assert [row.pop("given") for row in rows] == [None] * len(tagged)

@@ -166,6 +166,18 @@ def test_only_documents_whose_entities_all_score_enough_are_written(predicted, t
     assert predicted("\n".join(lines).encode(), min_score=1.0)[1] == []
 
 
+def test_files_of_brat_are_called_by_the_number_of_the_document_whichever_are_written(predicted, tmp_path, monkeypatch):
+    data = b"\n\nAnna met Peter.\nx\n\nBob visited Paris.\n"
+    predicted(data, format="brat", output=tmp_path / "all")
+    texts = {path.name: path.read_text() for path in (tmp_path / "all").glob("*.txt")}
+    for size in (2, 3, SMALL_CHUNK):
+        monkeypatch.setattr(prediction, "CHUNK_SENTENCES", size)
+        result, _ = predicted(data, format="brat", output=tmp_path / f"sure{size}", min_score=0.0)
+        written = {path.name: path.read_text() for path in (tmp_path / f"sure{size}").glob("*.txt")}
+        assert 0 < len(written) == len(texts) - result["unsure_documents"] < len(texts)
+        assert written == {name: texts[name] for name in written}
+
+
 @pytest.mark.parametrize("output_format", ["conll", "brat", "html", "parquet", "spacy"])
 def test_files_are_whole_where_no_document_is_sure_enough(predicted, tmp_path, output_format):
     if output_format in ("parquet", "spacy"):
