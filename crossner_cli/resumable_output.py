@@ -128,20 +128,23 @@ class Draft:
 
     def write(self, pieces: Sequence[Piece], counts: dict[str, Any]) -> None:
         """Add to the draft; the record of it follows every few seconds."""
+        self._add(pieces)
+        self.record["bytes"] += sum(len(data) for name, data in pieces if not self._has_parts or _number(name))
+        self.record.update(counts)
+        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_RECORDS:
+            self._write_record()
+
+    def _add(self, pieces: Sequence[Piece]) -> None:
         if self._has_parts:
             for name, data in pieces:
                 (self.draft / name).write_bytes(data)
         else:
             with self.draft.open("ab") as stream:
                 stream.writelines(data for _, data in pieces)
-        self.record["bytes"] += sum(len(data) for name, data in pieces if not self._has_parts or _number(name))
-        self.record.update(counts)
-        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_RECORDS:
-            self._write_record()
 
     def finish(self) -> None:
         """Write the end, flush, rename."""
-        self.write(self.format.end(), {})
+        self._add(self.format.end())  # not counted: what continues an interrupted end cuts it off and writes its own
         whole = self.draft
         if self._has_parts and not is_folder(self.format.name, self.path):
             whole = self.draft / "whole"
@@ -151,6 +154,7 @@ class Draft:
         self.progress.unlink(missing_ok=True)
         replaced = self.path.with_name(f".{self.path.name}.replaced")
         if self.path.is_dir():
+            _remove(replaced)  # a kill may have left half of it
             self.path.replace(replaced)
         whole.replace(self.path)
         flush_folder(self.path.parent)

@@ -206,6 +206,40 @@ def test_with_force_an_interrupted_replacement_is_continued(begin: Any, tmp_path
     assert result["words_before"] and len(output.read_text().splitlines()) == LINES
 
 
+def test_an_interruption_while_the_end_is_written_leaves_one_end(
+    begin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whole").mkdir()
+    finish(begin(tmp_path / "whole" / "out.html"))
+
+    output = tmp_path / "out.html"
+    work, flush, asked = begin(output), resumable_output._flush, []
+    run_until(work, -(-LINES // CHUNK))
+
+    def interrupted_at_first(path: Path) -> None:
+        asked.append(path)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        flush(path)
+
+    monkeypatch.setattr(resumable_output, "_flush", interrupted_at_first)
+    with pytest.raises(KeyboardInterrupt):
+        next(work)
+    assert not output.exists()
+    _, told = finish(begin(output))
+    assert any("continued behind the 70 documents" in text for text in told)
+    assert content(output) == content(tmp_path / "whole" / "out.html")
+
+
+def test_what_a_kill_left_of_a_folder_that_was_replaced_is_removed(begin: Any, tmp_path: Path) -> None:
+    output, left = tmp_path / "out", tmp_path / ".out.replaced"
+    for _ in range(2):
+        left.mkdir()
+        (left / "000000001.txt").write_text("old")
+        finish(begin(output, format="brat", force=True))
+        assert (output / "000000001.txt").read_text().startswith("Anna 0") and not left.exists()
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "brat"])
 def test_two_commands_do_not_write_one_output(begin: Any, tmp_path: Path, kind: str) -> None:
     first = begin(tmp_path / "out", format=kind)
