@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crossner_cli.documents import Cut, Document, format_of_file, read_documents, read_parquet_documents
+from crossner_cli.documents import Cut, Document, Format, format_of_file, read_documents, read_parquet_documents
 from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.options import Predict
 from crossner_cli.parquet_files import read_schema
@@ -113,10 +113,13 @@ def _read(path: Path, options: Predict, repairs: Repairs, stdin: BinaryIO | None
             yield from read_documents(stream, str(path), repairs, input_format=input_format, cut=cut)
 
 
+def input_format_of(options: Predict, path: Path) -> Format:
+    """The format that an input is read as: as asked for, else by the ending of its name."""
+    return format_of_file(path) if options.input_format == "auto" else options.input_format
+
+
 def _is_parquet(options: Predict, path: Path) -> bool:
-    if is_stdin(path):
-        return False
-    return options.input_format == "parquet" or (options.input_format == "auto" and format_of_file(path) == "parquet")
+    return not is_stdin(path) and input_format_of(options, path) == "parquet"
 
 
 def _own_stdin() -> BinaryIO:

@@ -185,6 +185,18 @@ def test_another_command_begins_anew_and_says_why(
 def test_what_does_not_change_the_bytes_does_not_begin_anew(begin: Any, tmp_path: Path, text: Path) -> None:
     text.rename(tmp_path / "in.jsonl")
     source = tmp_path / "in.jsonl"
+def test_an_input_that_is_read_in_another_format_begins_anew(begin: Any, tmp_path: Path, text: Path) -> None:
+    text.write_text("".join(f"Anna{number}\nPeter\n\n" for number in range(LINES)))
+    output = tmp_path / "out.jsonl"
+    work = begin(output)
+    run_until(work, 1)
+    work.close()
+    columns = text.rename(tmp_path / "in.conll")
+    result, told = finish(begin(output, input=[columns]))
+    assert any("is not continued (input 1: " in line and "as text" in line and "as conll" in line for line in told)
+    assert (result["documents"], result["words_before"]) == (LINES, 0)
+
+
     source.write_text('{"text": "Anna met Peter"}\n' * 2 * CHUNK + "broken\n" + '{"text": "London"}\n')
     output = tmp_path / "out.jsonl"
     with pytest.raises(CrossNERError, match=r"in\.jsonl:41"):

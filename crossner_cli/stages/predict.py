@@ -20,7 +20,7 @@ from crossner_cli.methods import Tagger
 from crossner_cli.options import Predict
 from crossner_cli.output_formats import ENDINGS, OutputFormat, choose_format, is_folder
 from crossner_cli.prediction import Totals
-from crossner_cli.prediction_inputs import check_inputs, read_chunks, shared_schema
+from crossner_cli.prediction_inputs import check_inputs, input_format_of, read_chunks, shared_schema
 from crossner_cli.progress import Notice, Progress, Work
 from crossner_cli.readers import Repairs
 from crossner_cli.resumable_output import Draft, Output, Stream, is_own_folder
@@ -301,7 +301,10 @@ def _made_by(
     if not options.input or not all(path.is_file() for path in options.input):
         return None
     asked = {name: value for name, value in options.record().items() if name not in BESIDE_THE_BYTES}
-    inputs = {f"input {number}": digest_file(path)[:16] for number, path in enumerate(options.input, start=1)}
+    inputs = {
+        f"input {number}": f"{digest_file(path)[:16]} as {input_format_of(options, path)}"
+        for number, path in enumerate(options.input, start=1)
+    }
     return {
         **asked, "format": output_format.name, "model": trained.digest[:16], "seed of the model": trained.seed,
         "precision": engine.precision, "device": engine.device.type, "version": __version__, **inputs,
