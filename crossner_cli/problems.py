@@ -19,6 +19,7 @@ import typer.core
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import Command
 from crossner_cli.options import CPU_SUBWORDS, Predict
+from crossner_cli.output_place import can_be_continued, output_place
 
 KNOWN_PROBLEM, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 SECONDS_TO_TELL = 2.0
@@ -62,8 +63,7 @@ def known_problems(options: Command) -> Iterator[None]:
     except CrossNERError as error:
         tell(error.problem, error.hint, options, is_shared=True)
     except KeyboardInterrupt:
-        again = shlex.join(["crossner", *sys.argv[1:]])
-        tell("Interrupted.", f"The same command continues: {again}", options, is_shared=True, is_error=False)
+        tell("Interrupted.", _after_interruption(options), options, is_shared=True, is_error=False)
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise  # Typer's own quiet exit: whoever read the output has seen enough
@@ -81,6 +81,12 @@ def known_problems(options: Command) -> Iterator[None]:
     else:
         return
     raise typer.Exit(KNOWN_PROBLEM)
+
+
+def _after_interruption(options: Command) -> str:
+    if isinstance(options, Predict) and not can_be_continued(options):
+        return "Give it again; name files and --output so that it can be continued."
+    return f"The same command continues: {shlex.join(['crossner', *sys.argv[1:]])}"
 
 
 def silence_broken_stdout() -> None:
@@ -132,4 +138,4 @@ def tell(problem: str, hint: str, options: Command, *, is_shared: bool = False, 
 
 def has_data_on_stdout(options: Command) -> bool:
     """Whether stdout is for tagged text, so that results go to stderr."""
-    return isinstance(options, Predict) and options.output is None
+    return isinstance(options, Predict) and output_place(options) is None

@@ -18,6 +18,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Predict
 from crossner_cli.output_formats import OutputFormat, Piece
+from crossner_cli.output_place import can_be_continued
 from crossner_cli.prediction import Totals, tag_documents
 from crossner_cli.tagger_folder import load_tagger
 from crossner_cli.tagging import reading_counts
@@ -169,7 +170,8 @@ class TaggingProcesses:
         process.join()
         return CrossNERError(
             f"A process that was tagging ended with exit status {process.exitcode}.",
-            hint="If memory was short: fewer --workers, or a smaller --batch-subwords. The same command continues.",
+            hint="If memory was short: fewer --workers, or a smaller --batch-subwords."
+            + (" The same command continues." if can_be_continued(self._given[1]) else ""),
         )
 
     def _receive(self, connection: Connection) -> TaggedChunk:

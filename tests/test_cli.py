@@ -390,6 +390,27 @@ def test_an_interruption_ends_with_130_and_says_how_to_continue() -> None:
     assert "Problem" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "continues"),
+    [({}, False), ({"input": ["-"], "output": "o.jsonl"}, False), ({"input": ["in.txt"]}, False),
+     ({"input": ["in.txt"], "output": "/dev/stdout"}, False), ({"input": ["in.txt"], "output": "/dev/null"}, False),
+     ({"input": ["in.txt"], "output": "o.jsonl"}, True)],
+)  # fmt: skip
+def test_an_interrupted_predict_says_that_it_continues_only_where_it_does(
+    given: dict[str, Any], continues: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("Anna\n")
+    output = Path(given["output"]) if "output" in given else None
+    options_given = Predict(input=[Path(name) for name in given.get("input", [])], output=output)
+    with pytest.raises(typer.Exit), known_problems(options_given):
+        raise KeyboardInterrupt
+    told = capsys.readouterr().err
+    assert ("The same command continues: crossner" in told) is continues
+    assert ("Give it again; name files and --output so that it can be continued." in told) is not continues
+
+
 def test_problems_that_processes_share_are_told_once_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crossner_cli.problems.SECONDS_TO_TELL", 0.0)
     monkeypatch.setenv("RANK", "3")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
 import multiprocessing
 import shutil
@@ -21,6 +23,7 @@ from crossner_cli.engine import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
+from crossner_cli.problems import has_data_on_stdout
 from crossner_cli.progress import Notice, Progress
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages.predict import run as predict
@@ -182,9 +185,6 @@ def test_another_command_begins_anew_and_says_why(
     assert [path.name for path in output.parent.iterdir()] == ["out"]
 
 
-def test_what_does_not_change_the_bytes_does_not_begin_anew(begin: Any, tmp_path: Path, text: Path) -> None:
-    text.rename(tmp_path / "in.jsonl")
-    source = tmp_path / "in.jsonl"
 def test_an_input_that_is_read_in_another_format_begins_anew(begin: Any, tmp_path: Path, text: Path) -> None:
     text.write_text("".join(f"Anna{number}\nPeter\n\n" for number in range(LINES)))
     output = tmp_path / "out.jsonl"
@@ -197,6 +197,9 @@ def test_an_input_that_is_read_in_another_format_begins_anew(begin: Any, tmp_pat
     assert (result["documents"], result["words_before"]) == (LINES, 0)
 
 
+def test_what_does_not_change_the_bytes_does_not_begin_anew(begin: Any, tmp_path: Path, text: Path) -> None:
+    text.rename(tmp_path / "in.jsonl")
+    source = tmp_path / "in.jsonl"
     source.write_text('{"text": "Anna met Peter"}\n' * 2 * CHUNK + "broken\n" + '{"text": "London"}\n')
     output = tmp_path / "out.jsonl"
     with pytest.raises(CrossNERError, match=r"in\.jsonl:41"):
@@ -303,6 +306,37 @@ def test_a_device_takes_what_can_be_written_as_it_goes(begin: Any) -> None:
     assert result["documents"] == LINES
     with pytest.raises(CrossNERError, match="--format brat cannot be written to /dev/null"):
         finish(begin(Path("/dev/null"), format="brat"))
+
+
+@pytest.mark.parametrize("has_target", [True, False])
+def test_a_link_stays_and_what_it_leads_to_is_written(begin: Any, tmp_path: Path, has_target: bool) -> None:
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "real", tmp_path / "out.conll"
+    link.symlink_to("there/real")
+    if has_target:
+        target.write_text("old")
+        with pytest.raises(CrossNERError, match="real exists"):
+            finish(begin(link))
+    result, _ = finish(begin(link, force=has_target))
+    assert link.is_symlink() and result["format"] == "conll"
+    assert len(target.read_text().splitlines()) == result["words"] + LINES
+    assert [path.name for path in target.parent.iterdir()] == ["real"]
+
+
+def test_other_names_of_stdout_are_stdout_and_open_streams_are_written_as_they_are(
+    engine: Engine, tagger: Path, text: Path, tmp_path: Path
+) -> None:
+    given = Predict(model=str(tagger), input=[text], output=Path("/dev/stdout"))
+    assert has_data_on_stdout(given)
+    stdout = io.BytesIO()
+    result, _ = finish(predict(RunDirectory(tmp_path), given, engine, stdout=stdout))
+    assert result["output"] is None and stdout.getvalue().count(b"\n") == LINES
+    with (tmp_path / "open").open("wb") as stream:
+        place = Path(f"/dev/fd/{stream.fileno()}")
+        finish(predict(RunDirectory(tmp_path), dataclasses.replace(given, output=place), engine))
+        assert (tmp_path / "open").read_bytes() == stdout.getvalue()
+        with pytest.raises(CrossNERError, match="--format brat cannot be written to stdout"):
+            finish(predict(RunDirectory(tmp_path), dataclasses.replace(given, format="brat"), engine))
 
 
 def test_spacy_files_of_a_folder_hold_a_chunk_each(begin: Any, tmp_path: Path) -> None:

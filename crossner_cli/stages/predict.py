@@ -19,6 +19,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Predict
 from crossner_cli.output_formats import ENDINGS, OutputFormat, choose_format, is_folder
+from crossner_cli.output_place import can_be_continued, is_device, output_place
 from crossner_cli.prediction import Totals
 from crossner_cli.prediction_inputs import check_inputs, input_format_of, read_chunks, shared_schema
 from crossner_cli.progress import Notice, Progress, Work
@@ -141,7 +142,7 @@ def run(
         yield Notice(f"{kind}: {count} (first: {', '.join(repairs.examples[kind])})")
     result = {
         **_describe_tagger(trained, domain, calibration),
-        "output": None if options.output is None else str(options.output),
+        "output": None if output_place(options) is None else str(options.output),
         "format": name,
         **counted.to_record(seconds),
         "repairs": dict(repairs.counts),
@@ -222,12 +223,14 @@ def _check(options: Predict, engine: Engine) -> str:
             hint="Name several GPUs with --gpus 0,1; or several processes on the CPU with --device cpu.",
         )
     check_inputs(options)
-    name = choose_format(options.format, options.output)
-    output = options.output
-    if output is not None:
+    output = output_place(options)
+    name = choose_format(options.format, None if output is None else options.output)
+    if output is None:
+        return name
+    if not is_device(output):
         _check_output(output, options, wants_folder=is_folder(name, output))
-        if OutputFormat(name).has_parts and output.exists() and not (output.is_file() or output.is_dir()):
-            raise CrossNERError(f"--format {name} cannot be written to {output}.", hint="Name a file or a folder.")
+    elif OutputFormat(name).has_parts:
+        raise CrossNERError(f"--format {name} cannot be written to {output}.", hint="Name a file or a folder.")
     return name
 
 
@@ -284,11 +287,10 @@ def _open_output(
 def _open(
     options: Predict, trained: TrainedTagger, engine: Engine, output_format: OutputFormat, stdout: BinaryIO | None
 ) -> Output:
-    path = options.output
+    path = output_place(options)
     if path is None:
         return Stream(stdout or sys.stdout.buffer, output_format)
-    if path.exists() and not path.is_file() and not path.is_dir():
-        # A pipe or a device has no other name to be written under.
+    if is_device(path):  # it has no other name to be written under
         return Stream(path.open("wb"), output_format, is_own=True)
     made_by = _made_by(options, trained, engine, output_format)
     return Draft(path, output_format, made_by, is_forced=options.force)
@@ -298,7 +300,7 @@ def _made_by(
     options: Predict, trained: TrainedTagger, engine: Engine, output_format: OutputFormat
 ) -> dict[str, Any] | None:
     """What the bytes of the output depend on; None where the input cannot be read again."""
-    if not options.input or not all(path.is_file() for path in options.input):
+    if not can_be_continued(options):
         return None
     asked = {name: value for name, value in options.record().items() if name not in BESIDE_THE_BYTES}
     inputs = {
