@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import io
+import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -79,12 +80,24 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     """The flag or argument that an options field declares."""
     is_list = field.default is dataclasses.MISSING
     kind = typer.Argument if field.metadata["argument"] else typer.Option
+    callback = finite if hint in (float, float | None) else None
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=[] if is_list else field.default,
-        annotation=Annotated[hint, kind(*field.metadata["flags"], **field.metadata["typer"])],
+        annotation=Annotated[hint, kind(*field.metadata["flags"], **field.metadata["typer"], callback=callback)],
     )
+
+
+def finite(value: Any) -> Any:
+    """Refuse infinity, which options without a largest value would take, and nan, which versions of Typer let pass.
+
+    Raises:
+        typer.BadParameter: It is one of them.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no finite number.")
+    return value
 
 
 def with_published(options: Options, context: typer.Context) -> Options:

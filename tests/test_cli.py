@@ -49,6 +49,7 @@ class Sample(Command):
     word: str = option("one", "A word.", paper="published")
     number: int | None = option(None, "A number.", minimum=1, paper=7)
     share: float = option(0.5, "A share.", minimum=0.0, maximum=1.0)
+    rate: float = option(1.0, "A rate.", minimum=0.0)
     choice: Literal["left", "right"] = option("left", "A side.")
     pairs: list[str] = option([], "Pairs.", "--set")
     plain: bool = option(False, "A plain switch.", "--plain")
@@ -354,6 +355,15 @@ def test_what_the_system_refuses_names_the_file_the_reason_and_a_way_out(number:
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Problem: some/file: {os.strerror(number)}.\nWay out: ")
     assert way_out in result.stderr
+
+
+@pytest.mark.parametrize("value", ["nan", "NaN", "inf", "-inf"])
+def test_numbers_that_are_not_finite_are_wrong_usage(value: str) -> None:
+    for flag in ("--share", "--rate"):
+        result, _ = parse(flag, value)
+        assert result.exit_code == 2
+        assert f"Invalid value for '{flag}'" in result.stderr
+        assert parse(flag, "0.25")[0].exit_code == 0
 
 
 @pytest.mark.parametrize(
