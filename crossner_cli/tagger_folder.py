@@ -69,6 +69,8 @@ def read_tag_set(folder: Path) -> TagSet:
     record = read_description(folder)["tag_set"]
     try:
         found = TagSet.from_json(record)
+        # A type that is no name would fail wherever types are written, far from here.
+        "".join([*found.domains, *found.types])
     except (KeyError, TypeError, AttributeError) as error:
         raise CrossNERError(
             f"{folder / DESCRIPTION} holds no tag set: {error!r}.", hint="Train the tagger again."

@@ -213,14 +213,17 @@ def saved(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"{}", b"\xff", b'{"method": "crf", "hyperparameters": {}, "tag_set": {}}',
-     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": 3}, "scheme": "bio"}}'],
+     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": 3}, "scheme": "bio"}}',
+     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": ["x", 1]}, "scheme": "bio"}}'],
 )  # fmt: skip
 def test_a_broken_description_is_a_known_problem(saved, engine, content):
     folder = saved()
     (folder / "tagger.json").write_bytes(content)
     with pytest.raises(CrossNERError, match="tagger.json") as caught:
-        load_tagger(folder, engine)
+        read_tag_set(folder)
     assert caught.value.hint == "Train the tagger again."
+    with pytest.raises(CrossNERError, match="tagger.json"):
+        load_tagger(folder, engine)
 
 
 @pytest.mark.parametrize(
