@@ -25,10 +25,12 @@ ENDINGS: dict[str, Format] = {
 }  # fmt: skip
 JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met", "Peter", "."]}.'
 # What has text in it and is not read, by its ending, and what makes something of it that is.
-NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U"}
+NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U", ".csv": "CSV"}
 WAYS_OUT = {
     "JSON": f"{JSONL_HINT} To put the objects of a list on lines: jq -c '.[]' FILE > LINES.jsonl; objects over several"
     " lines: jq -c . FILE > LINES.jsonl; to rename a key: jq -c '.text = .sentence' FILE > LINES.jsonl.",
+    "CSV": "Make JSONL of it, of the column that holds the text: python -c \"import pandas; pandas.read_csv('FILE')"
+    ".rename(columns={'COLUMN': 'text'}).to_json('LINES.jsonl', orient='records', lines=True)\".",
     "CoNLL-U": "Keep the words: grep -vE '^(#|[0-9]+[-.])' FILE | cut -f 2 > WORDS.conll.",
 }
 JSON_START = re.compile(r'\s*\[?\s*\{\s*"')

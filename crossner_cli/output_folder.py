@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ def check_output(folder: Path, record: str, *, force: bool) -> None:
     """
     if not folder.parent.is_dir():
         raise CrossNERError(f"There is no folder {folder.parent} to write {folder.name} into.",
-                            hint=f"mkdir -p {folder.parent}")  # fmt: skip
+                            hint=f"mkdir -p {shlex.quote(str(folder.parent))}")  # fmt: skip
     if not folder.exists() and not folder.is_symlink():
         return
     is_empty = folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())

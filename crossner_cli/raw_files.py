@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from crossner_cli.decompression import COMPRESSED_ENDINGS, open_decompressed
-from crossner_cli.documents import HEAD, format_of, is_writable
+from crossner_cli.documents import HEAD, WAYS_OUT, format_of, is_writable
 from crossner_cli.errors import CrossNERError
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.optional_packages import import_optional
@@ -119,7 +120,7 @@ def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Ite
         )
     if form == "tar":
         raise CrossNERError(f"{path} is an archive of files.",
-                            hint=f"Unpack it, and name the folder: tar -xf {path}")  # fmt: skip
+                            hint=f"Unpack it, and name the folder: tar -xf {shlex.quote(str(path))}")  # fmt: skip
     if form == "parquet":
         return _parquet_texts(path, column, counts)
     return _jsonl_texts(path, column, counts) if form == "jsonl" else (line for _, line in open_lines(path))
@@ -136,6 +137,8 @@ def refuse_labelled(path: Path) -> None:
         return
     if raw_format(path) != "text":
         return
+    if _plain_ending(path.name) == ".csv":
+        raise CrossNERError(f"{path} is CSV, which is not read.", hint=f"{WAYS_OUT['CSV']} It is read as it is then.")
     head = [line for _, line in islice(open_lines(path), HEAD)]
     looks_like = format_of(head)
     if looks_like != "text":

@@ -301,6 +301,8 @@ def prediction_tables(manifest: Manifest) -> list[Block]:
     counts = {"documents left out by --min-score": result.get("unsure_documents", 0)}
     counts |= {name.replace("_", " "): result.get(name, 0) for name in names} | result["repairs"]
     lines += [f"{name}: {figures.count(number)}" for name, number in counts.items() if number]
+    if result.get("output"):
+        lines.append(f"Written to {result['output']}")
     if not result["is_complete"]:
         lines.append("Not complete: the reader of the output went away.")
     return [

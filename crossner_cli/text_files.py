@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -115,5 +116,6 @@ def _decode(path: Path, number: int, line: bytes, compression: str = "") -> str:
         unpack = {"gzip": "gzip -dc", "bzip2": "bzip2 -dc", "zstd": "zstd -dc"}.get(compression, "cat")
         raise CrossNERError(
             f"{path}:{number}: byte 0x{line[problem.start]:02x} at position {problem.start} of the line is not UTF-8.",
-            hint=f"Save it as UTF-8, as with: {unpack} {path} | iconv -f {encoding} -t UTF-8 > converted.txt",
+            hint=f"Save it as UTF-8, as with: {unpack} {shlex.quote(str(path))} | iconv -f {encoding} -t UTF-8 >"
+            " converted.txt",
         ) from None

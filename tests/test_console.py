@@ -286,7 +286,7 @@ TAGGED: dict[str, Any] = {
         "words": 98765, "words_per_second": 4321,
         "blank_documents": 2, "repaired": 0, "rewritten_words": 0, "unreadable_words": 7, "shortened_words": 0,
         "discarded_sequences": 11,
-        "repairs": {"odd lines": 3}, "is_complete": True,
+        "repairs": {"odd lines": 3}, "is_complete": True, "output": "out/entities.jsonl",
     },
 }  # fmt: skip
 
@@ -385,6 +385,7 @@ def test_tagging_tells_what_it_found_and_what_it_could_not_read(capsys: pytest.C
         "unreadable words: 7",
         "discarded sequences: 11",
         "odd lines: 3",
+        "Written to out/entities.jsonl",
     ]
 
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import resource
+import subprocess
 import sys
 import threading
 from collections import Counter
@@ -255,6 +256,16 @@ def test_files_that_a_folder_has_besides_are_told(tmp_path: Path) -> None:
 def test_a_folder_without_raw_text_is_told(tmp_path: Path) -> None:
     with pytest.raises(CrossNERError, match=r"holds no \*.txt file, and none of \*.jsonl"):
         corpus_files([tmp_path])
+
+
+@pytest.mark.parametrize("name", ["notes.csv", "notes.CSV"])
+def test_a_table_of_commas_is_no_raw_text(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("id,text\n1,Anna eats.\n")
+    with pytest.raises(CrossNERError, match="is CSV, which is not read") as problem:
+        refuse_labelled(tmp_path / name)
+    code = problem.value.hint.partition('-c "')[2].partition('"')[0].replace("FILE", name).replace("COLUMN", "text")
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    assert list(read_texts(tmp_path / "LINES.jsonl", counts=Counter())) == ["Anna eats."]
 
 
 def test_labelled_data_is_refused_inside_compression(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import shlex
 import sys
 import time
 from collections import Counter
@@ -258,7 +259,7 @@ def _check_output(output: Path, options: Predict, *, wants_folder: bool) -> None
         raise CrossNERError(f"{output} exists.", hint="--force replaces it; or name another --output.")
     if not output.parent.is_dir():
         raise CrossNERError(f"There is no folder {output.parent} to write {output.name} into.",
-                            hint=f"mkdir -p {output.parent}")  # fmt: skip
+                            hint=f"mkdir -p {shlex.quote(str(output.parent))}")  # fmt: skip
 
 
 def _describe(trained: TrainedTagger, domain: str, tag_set: TagSet) -> str:
