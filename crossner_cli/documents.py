@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.jsonl_files import LIST_HINT, is_writable, parse_records
 from crossner_cli.parquet_files import TEXT, WORDS, read_rows
-from crossner_cli.readers import BAD_LINE, Repairs, numbered_lines, parse_columns, parse_records
+from crossner_cli.readers import BAD_LINE, Repairs, numbered_lines, parse_columns
 from crossner_cli.sentence_borders import sentence_borders
 from crossner_cli.tags import OUTSIDE, split_tag
 from crossner_cli.text import Word, segment
@@ -27,7 +28,7 @@ JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met",
 # What has text in it and is not read, by its ending, and what makes something of it that is.
 NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U", ".csv": "CSV"}
 WAYS_OUT = {
-    "JSON": f"{JSONL_HINT} To put the objects of a list on lines: jq -c '.[]' FILE > LINES.jsonl; objects over several"
+    "JSON": f"{JSONL_HINT} {LIST_HINT}; objects over several"
     " lines: jq -c . FILE > LINES.jsonl; to rename a key: jq -c '.text = .sentence' FILE > LINES.jsonl.",
     "CSV": "Make JSONL of it, of the column that holds the text: python -c \"import pandas; pandas.read_csv('FILE')"
     ".rename(columns={'COLUMN': 'text'}).to_json('LINES.jsonl', orient='records', lines=True)\".",
@@ -190,15 +191,6 @@ def _check_strings(values: list[Any], what: str, expected: str) -> None:
     if not is_writable("".join(values)):
         raise BadLine(f"{what} holds half a surrogate pair, which is no character.",
                       hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
-
-
-def is_writable(text: str) -> bool:
-    """Whether a text can be written as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _find_words(text: str, words: list[str], record: dict[str, Any], place: str) -> Document:

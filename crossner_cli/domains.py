@@ -22,6 +22,7 @@ from typing import Any
 from crossner_cli.data import SPLITS
 from crossner_cli.data_statistics import count_split
 from crossner_cli.errors import CrossNERError
+from crossner_cli.jsonl_files import LIST_HINT
 from crossner_cli.labelled_domain import read_domain
 from crossner_cli.storage import digest_file, flush_folder
 
@@ -189,7 +190,8 @@ def split_files(folder: Path) -> dict[str, Path]:
         found[split] = path
     if not found:
         names = ", ".join(path.name for path in paths[:10]) or "nothing"
-        raise CrossNERError(f"{folder} holds no train, dev or test file (found: {names}).", hint=FOLDER_HINT)
+        way_out = f" {LIST_HINT}." if any(path.suffix.lower() == ".json" for path in paths) else ""
+        raise CrossNERError(f"{folder} holds no train, dev or test file (found: {names}).", hint=FOLDER_HINT + way_out)
     return {split: found[split] for split in SPLITS if split in found}
 
 

@@ -5,13 +5,14 @@ Whatever scheme a data set is in, its sentences leave this module in BIO or BIOE
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
-from crossner_cli.readers import COLUMNS_HINT, ILLEGAL_TAG, JSONL_HINT, Located, Repairs, read_labelled
+from crossner_cli.jsonl_files import JSONL_HINT, parse_jsonl
+from crossner_cli.readers import COLUMNS_HINT, ILLEGAL_TAG, Located, Repairs, open_binary, parse_columns
 from crossner_cli.tags import OUTSIDE, Scheme, detect_scheme, illegal_positions, to_spans, to_tags
 
 
@@ -30,6 +31,25 @@ class LabelledDomain:
     types: tuple[str, ...]
     found_scheme: str
     repairs: Repairs
+
+
+def read_labelled(
+    path: Path, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
+) -> Iterator[Located]:
+    """Read a file of sentences with tags: JSONL by its ending ``.jsonl``, else columns.
+
+    Args:
+        path: The file.
+        repairs: Where repairs are counted.
+        tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
+        keep_docstart: Keep ``-DOCSTART-`` as a sentence of one word.
+
+    Raises:
+        CrossNERError: The file cannot be read, is not UTF-8, or a line is malformed.
+    """
+    parse = parse_jsonl if path.suffix.lower() == ".jsonl" else parse_columns
+    with open_binary(path) as stream:
+        yield from parse(stream, str(path), repairs, tags_required=tags_required, keep_docstart=keep_docstart)
 
 
 def read_domain(

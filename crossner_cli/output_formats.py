@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.documents import ENDINGS as ENDINGS_READ
-from crossner_cli.documents import is_writable
 from crossner_cli.errors import CrossNERError
+from crossner_cli.jsonl_files import is_writable
 from crossner_cli.parquet_files import COLUMNS, GIVEN
 from crossner_cli.prediction import TaggedDocument, Totals
 from crossner_cli.readers import NO_WORD

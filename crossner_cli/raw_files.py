@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from crossner_cli.decompression import COMPRESSED_ENDINGS, open_decompressed
-from crossner_cli.documents import HEAD, WAYS_OUT, format_of, is_writable
+from crossner_cli.documents import HEAD, WAYS_OUT, format_of
 from crossner_cli.errors import CrossNERError
+from crossner_cli.jsonl_files import is_writable
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.optional_packages import import_optional
 from crossner_cli.text_files import open_lines

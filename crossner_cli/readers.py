@@ -1,4 +1,4 @@
-"""Labelled files as people publish them: columns (CoNLL and its kin) and JSONL, in any of the usual tag schemes.
+"""Lines of files as people publish them, and columns of words and tags (CoNLL and its kin) in any usual scheme.
 
 What is read is UTF-8 with LF or CRLF line ends. Words stay as they are, U+00A0 and U+0085 included; what had to be
 repaired is counted. Tags keep the scheme of their file; ``crossner_cli.labelled_domain`` writes them in one.
@@ -6,8 +6,6 @@ repaired is counted. Tags keep the scheme of their file; ``crossner_cli.labelled
 
 from __future__ import annotations
 
-import json
-import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +16,6 @@ from typing import Any, BinaryIO
 from crossner_cli.data import Sentence
 from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.other_content import NEVER_TEXT, refuse_other_content
-from crossner_cli.sentence_borders import sentence_borders
 from crossner_cli.tags import OUTSIDE, split_tag
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -41,7 +38,6 @@ OTHER_COLUMNS = "row of another number of columns than the first, read as its fi
 ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
-JSONL_HINT = 'A line is one sentence: {"words": ["In", "Paris"], "tags": ["O", "B-location"]}.'
 COLUMN_HINT = (
     "Keep the column of words, as: cut -f 1 FILE > WORDS.conll; of texts, as: cut -f 2 FILE > TEXTS.txt; of CoNLL-U,"
     " as: grep -vE '^(#|[0-9]+[-.])' FILE | cut -f 2 > WORDS.conll"
@@ -64,9 +60,9 @@ class Repairs:
     examples: dict[str, list[str]] = field(default_factory=dict)
     skips_bad_lines: bool = False
 
-    def add(self, kind: str, place: str) -> None:
-        """Count one repair."""
-        self.counts[kind] += 1
+    def add(self, kind: str, place: str, times: int = 1) -> None:
+        """Count what was repaired at a place."""
+        self.counts[kind] += times
         places = self.examples.setdefault(kind, [])
         if len(places) < EXAMPLES:
             places.append(place)
@@ -134,25 +130,6 @@ def numbered_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iter
         yield number, line.rstrip("\r\n")
 
 
-def read_labelled(
-    path: Path, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
-) -> Iterator[Located]:
-    """Read a file of sentences with tags: JSONL by its ending ``.jsonl``, else columns.
-
-    Args:
-        path: The file.
-        repairs: Where repairs are counted.
-        tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
-        keep_docstart: Keep ``-DOCSTART-`` as a sentence of one word.
-
-    Raises:
-        CrossNERError: The file cannot be read, is not UTF-8, or a line is malformed.
-    """
-    parse = parse_jsonl if path.suffix.lower() == ".jsonl" else parse_columns
-    with open_binary(path) as stream:
-        yield from parse(stream, str(path), repairs, tags_required=tags_required, keep_docstart=keep_docstart)
-
-
 def parse_columns(
     stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
 ) -> Iterator[Located]:
@@ -194,7 +171,7 @@ def parse_columns(
             else:
                 repairs.add(DOCSTART_DROPPED, f"{name}:{number}")
             continue
-        words.append(_whole_word(word, f"{name}:{number}", repairs))
+        words.append(whole_word(word, f"{name}:{number}", repairs))
         tags.append(tag)
     if words:
         yield _located(words, tags, number + 1)
@@ -211,7 +188,7 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
     """Word, tag and number of columns of a row. ``known`` holds the tags already checked."""
     if "\r" in text:
         raise BadLine(
-            f"{place}: found a carriage return inside a line, {_shown(text)}.",
+            f"{place}: found a carriage return inside a line, {shown(text)}.",
             hint="Convert the line ends to LF, as: tr '\\r' '\\n' < FILE > CONVERTED",
         )
     separator = "\t" if "\t" in text else " "
@@ -220,22 +197,22 @@ def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> t
         fields = text.strip(" ").split(" ")
     if len(fields) == 1:
         if tags_required and text != DOCSTART:
-            raise BadLine(f"{place}: found one column, {_shown(text)}, expected a word and a tag.",
+            raise BadLine(f"{place}: found one column, {shown(text)}, expected a word and a tag.",
                           hint=_hint_on_columns(text))  # fmt: skip
         return text, None, 1
     word, tag = fields[0], fields[-1].strip(" ")
     columns = len(fields) - (fields.count("") if separator == " " else 0)
     if tag in known:
         return word, tag, columns
-    if _is_tag(tag):
+    if is_tag(tag):
         known.add(tag)
         return word, tag, columns
     if word == DOCSTART:
         return word, None, columns
     if tags_required:
-        raise BadLine(f"{place}: found the tag {_shown(tag)} in {_shown(text)}.", hint=TAG_HINT)
+        raise BadLine(f"{place}: found the tag {shown(tag)} in {shown(text)}.", hint=TAG_HINT)
     raise BadLine(
-        f"{place}: found {_shown(text)}, expected a word alone or a word and a tag.",
+        f"{place}: found {shown(text)}, expected a word alone or a word and a tag.",
         hint=COLUMN_HINT if separator == "\t" or word == "#" else RUNNING_TEXT_HINT,
     )
 
@@ -244,13 +221,13 @@ def _hint_on_columns(text: str) -> str:
     """How columns are written, or how to convert those that stand between other marks."""
     for mark in ",;|":
         word, found, tag = text.rpartition(mark)
-        if word and found and _is_tag(tag.strip()):
+        if word and found and is_tag(tag.strip()):
             last = f"'s/{mark}\\([^{mark}]*\\)$/\\t\\1/'"
             return f"Columns stand between tabs or spaces. Convert: sed {last} FILE > CONVERTED"
     return COLUMNS_HINT
 
 
-def _is_tag(text: str) -> bool:
+def is_tag(text: str) -> bool:
     """Whether a text is a tag whose type neither breaks lines and columns, steers a terminal nor ends in spaces."""
     try:
         _, entity_type = split_tag(text)
@@ -261,7 +238,7 @@ def _is_tag(text: str) -> bool:
     return entity_type.isprintable() or not any(unicodedata.category(each) in STEERING for each in entity_type)
 
 
-def _whole_word(word: str, place: str, repairs: Repairs) -> str:
+def whole_word(word: str, place: str, repairs: Repairs) -> str:
     """The word, or what stands for it where it is empty or white space."""
     if word.strip(BLANK):
         return word
@@ -269,112 +246,6 @@ def _whole_word(word: str, place: str, repairs: Repairs) -> str:
     return NO_WORD
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """A text for a message, cut where it is long."""
     return repr(text) if len(text) <= 80 else f"{text[:80]!r} …"
-
-
-def parse_records(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, hint: str = JSONL_HINT
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read JSONL: one object a line, numbered from 1; empty lines are passed over.
-
-    Args:
-        stream: Lines as bytes.
-        name: File name for messages.
-        repairs: Where repairs are counted.
-        hint: What a line should be.
-
-    Raises:
-        CrossNERError: A line is no JSON object.
-    """
-    for number, line in numbered_lines(stream, name, repairs):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line, parse_constant=_refuse_number, parse_float=_finite_number)
-        except (ValueError, RecursionError) as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
-            problem = BadLine(f"{name}:{number}: found {_shown(line)}, which is no JSON ({reason}).", hint=hint)
-            repairs.refuse(problem, f"{name}:{number}")
-            continue
-        if isinstance(record, dict):
-            yield number, record
-            continue
-        problem = BadLine(f"{name}:{number}: found {_shown(line)}, expected a JSON object.", hint=hint)
-        repairs.refuse(problem, f"{name}:{number}")
-
-
-def _refuse_number(text: str) -> float:
-    raise ValueError(f"{text} is no number that JSON has")
-
-
-def _finite_number(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _refuse_number(text)
-
-
-def parse_jsonl(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
-) -> Iterator[Located]:
-    """Read JSONL: lists ``words`` and ``tags``, or ``tokens`` and ``ner_tags``, and perhaps ``sentences``, their ends.
-
-    Raises:
-        CrossNERError: A line is malformed, or its lists differ in length.
-    """
-    for number, record in parse_records(stream, name, repairs):
-        place = f"{name}:{number}"
-        words = _strings(record, ("words", "tokens"), place)
-        if words is None:
-            raise CrossNERError(f"{place}: found no list of words, only {_shown(', '.join(record))}.", hint=JSONL_HINT)
-        tags = _strings(record, ("tags", "ner_tags"), place)
-        _check_tags(words, tags, place, tags_required)
-        if not words:
-            repairs.add(EMPTY_SENTENCE, place)
-        elif words == [DOCSTART] and not keep_docstart:
-            repairs.add(DOCSTART_DROPPED, place)
-        else:
-            whole = tuple(_whole_word(word, place, repairs) for word in words)
-            for first, end in sentence_borders(record, len(words)):
-                its_tags = None if tags is None else tuple(tags[first:end])
-                yield Located(Sentence(whole[first:end], its_tags), [number] * (end - first))
-
-
-def _strings(record: dict[str, Any], keys: tuple[str, ...], place: str) -> list[str] | None:
-    """The list of strings under the first of the keys there is."""
-    for key in keys:
-        values = record.get(key)
-        if values is None:
-            continue
-        if not isinstance(values, list):
-            raise CrossNERError(f"{place}: {key} is of type {type(values).__name__}, expected a list of strings.",
-                                hint=JSONL_HINT)  # fmt: skip
-        wrong = next((value for value in values if not isinstance(value, str)), "")
-        if wrong != "":
-            raise CrossNERError(f"{place}: {key} holds a value of type {type(wrong).__name__}, expected strings.",
-                                hint="Write tags by their names, not by numbers.\n" + JSONL_HINT)  # fmt: skip
-        if not _is_writable("".join(values)):
-            raise CrossNERError(f"{place}: {key} hold half a surrogate pair, which no file can hold.",
-                                hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
-        return values
-    return None
-
-
-def _is_writable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_tags(words: list[str], tags: list[str] | None, place: str, tags_required: bool) -> None:
-    if tags is None:
-        if tags_required:
-            raise CrossNERError(f"{place}: found no list of tags.", hint=JSONL_HINT)
-        return
-    if len(tags) != len(words):
-        raise CrossNERError(f"{place}: found {len(words)} words and {len(tags)} tags.", hint=JSONL_HINT)
-    for tag in set(tags) - {OUTSIDE}:
-        if not _is_tag(tag):
-            raise CrossNERError(f"{place}: found the tag {_shown(tag)}.", hint=TAG_HINT)

@@ -10,7 +10,8 @@ from typing import Literal
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import Mode, Scores, score, whole_entities
-from crossner_cli.readers import Located, Repairs, read_labelled
+from crossner_cli.labelled_domain import read_labelled
+from crossner_cli.readers import Located, Repairs
 from crossner_cli.tags import OUTSIDE, detect_scheme, illegal_positions, to_spans, to_tags
 
 FileScheme = Literal["iob1", "bio", "bioes"]

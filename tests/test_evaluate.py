@@ -21,10 +21,11 @@ from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
 from crossner_cli.evaluation_tables import evaluation_tables
+from crossner_cli.labelled_domain import read_labelled
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Evaluate, Finetune, PrepareData
 from crossner_cli.progress import Notice, exhaust
-from crossner_cli.readers import Repairs, read_labelled
+from crossner_cli.readers import Repairs
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.scored_files import score_files
 from crossner_cli.stages import evaluate as evaluate_stage

@@ -20,12 +20,13 @@ from crossner_cli.documents import Document, document_of_words, read_documents
 from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.labelled_domain import read_labelled
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
 from crossner_cli.output_formats import to_conll, to_jsonl
 from crossner_cli.prediction import Totals, _tagged_document, chunks
 from crossner_cli.progress import Notice, Progress, exhaust
-from crossner_cli.readers import Repairs, read_labelled
+from crossner_cli.readers import Repairs
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.tagger_folder import save_tagger

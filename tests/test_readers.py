@@ -19,8 +19,9 @@ from crossner_cli import domains, readers
 from crossner_cli.data import Sentence
 from crossner_cli.data_statistics import count_split
 from crossner_cli.errors import CrossNERError
+from crossner_cli.jsonl_files import parse_jsonl
 from crossner_cli.labelled_domain import read_domain
-from crossner_cli.readers import Repairs, parse_columns, parse_jsonl
+from crossner_cli.readers import Repairs, parse_columns
 from crossner_cli.tags import Span, to_tags
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
