@@ -9,6 +9,8 @@ from pathlib import PurePath
 from typing import Any
 
 LONGEST_HEADING = 20
+# Before what a reader of the numbers should know.
+WARNING = "Warning: "
 Row = tuple[str, ...]
 
 

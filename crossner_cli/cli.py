@@ -166,9 +166,9 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
     if not quiet and getattr(options, "paper", False):
         announce_published(options)
     bars = not (to_stderr and sys.stdout.isatty())
-    manifest = console.follow(work, quiet=quiet, verbose=options.verbose, bars=bars)
+    manifest, told = console.follow(work, quiet=quiet, verbose=options.verbose, bars=bars)
     if is_main and (options.json or not options.quiet):
-        console.show_manifest(manifest, json=options.json, to_stderr=to_stderr)
+        console.show_manifest(manifest, json=options.json, to_stderr=to_stderr, told=told)
 
 
 def announce_published(options: Command) -> None:

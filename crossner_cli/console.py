@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from crossner_cli import figures
-from crossner_cli.blocks import Line, Table
+from crossner_cli.blocks import WARNING, Line, Table
 from crossner_cli.progress import Event, Notice, Progress, Work
 from crossner_cli.run_directory import Manifest
 from crossner_cli.storage import to_json
@@ -235,8 +235,10 @@ def rich_progress(console: Console | None = None) -> RichProgress:
     )
 
 
-def follow(work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, bars: bool = True) -> Manifest:
-    """Run a stage to its end and show on stderr how it goes; return its manifest.
+def follow(
+    work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, bars: bool = True
+) -> tuple[Manifest, frozenset[str]]:
+    """Run a stage to its end and show on stderr how it goes; return its manifest, and the notices that were shown.
 
     Args:
         work: The stage. It is closed whatever happens, so that its files and locks are let go.
@@ -244,13 +246,16 @@ def follow(work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, 
         verbose: Show more.
         bars: Allow bars, where stderr is a terminal.
     """
+    told: set[str] = set()
     with contextlib.closing(work), open_display(quiet=quiet, verbose=verbose, bars=bars) as display:
         while True:
             try:
                 event = next(work)
             except StopIteration as end:
                 manifest: Manifest = end.value
-                return manifest
+                return manifest, frozenset() if quiet else frozenset(told)
+            if isinstance(event, Notice):
+                told.add(event.text)
             display.show(event)
 
 
@@ -261,13 +266,24 @@ def open_display(*, quiet: bool, verbose: bool, bars: bool) -> Display:
     return Bars(verbose=verbose) if bars and sys.stderr.isatty() else Lines(sys.stderr, verbose=verbose)
 
 
-def show_manifest(manifest: Manifest, *, json: bool = False, to_stderr: bool = False) -> None:
-    """Show the result of a stage: tables for people, or the manifest as one JSON object."""
+def show_manifest(
+    manifest: Manifest, *, json: bool = False, to_stderr: bool = False, told: frozenset[str] = frozenset()
+) -> None:
+    """Show the result of a stage: tables for people, or the manifest as one JSON object.
+
+    Args:
+        manifest: Of the stage.
+        json: Whether it is to be the JSON object.
+        to_stderr: Where to: data may go to stdout.
+        told: Notices that stand on stderr already. Where both are one terminal, warnings among them are not repeated.
+    """
     stream = sys.stderr if to_stderr else sys.stdout
     if json:
         print_json(manifest, stream)
-    else:
-        print_blocks(manifest_tables(manifest), stream)
+        return
+    repeated = {f"{WARNING}{text}" for text in told} if stream.isatty() and sys.stderr.isatty() else set()
+    blocks = manifest_tables(manifest)
+    print_blocks([block for block in blocks if not (isinstance(block, Line) and block.text in repeated)], stream)
 
 
 def show_known_domains(*, json: bool = False) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.blocks import Block, Line, Table, heading, renamed, short_names
+from crossner_cli.blocks import WARNING, Block, Line, Table, heading, renamed, short_names
 from crossner_cli.comparison_tables import comparison_tables
 from crossner_cli.run_directory import Manifest
 
@@ -29,7 +29,7 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
         for name, words in (("unknown_types", "types it does not know"), ("extra_types", "types these sentences lack")):
             if model[name]:
                 lines.append(f"{label}: {words}: {', '.join(model[name])}")
-    lines += [f"Warning: {warning}" for warning in result["warnings"]]
+    lines += [f"{WARNING}{warning}" for warning in result["warnings"]]
     comparisons = result.get("comparisons", [])
     return [
         *(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from crossner_cli import figures
-from crossner_cli.blocks import Block, Line, Table
+from crossner_cli.blocks import WARNING, Block, Line, Table
 from crossner_cli.evaluation_tables import evaluation_tables
 from crossner_cli.report_tables import report_tables
 from crossner_cli.run_directory import Manifest
@@ -50,7 +50,7 @@ def prepared_tables(manifest: Manifest) -> list[Block]:
         blocks += _corpus_levels("Corpus levels", result["corpus"])
     if result.get("source_corpus"):
         blocks += _corpus_levels("Raw text of the source", result["source_corpus"])
-    return [*blocks, *(Line(f"Warning: {warning}") for warning in result["warnings"])]
+    return [*blocks, *(Line(f"{WARNING}{warning}") for warning in result["warnings"])]
 
 
 def _prepared_headline(domains: Mapping[str, Any]) -> Line:

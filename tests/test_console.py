@@ -117,14 +117,16 @@ def working(*events: Event, closed: list[str] | None = None) -> Work[Manifest]:
 
 
 def test_following_returns_the_manifest_and_writes_to_stderr_only(capsys: pytest.CaptureFixture[str]) -> None:
-    assert follow(working(Notice("[bold]as it is[/bold]"), Progress("read", 1, 1))) == {"stage": "done"}
+    assert follow(working(Notice("[bold]as it is[/bold]"), Progress("read", 1, 1))) == (
+        {"stage": "done"}, frozenset({"[bold]as it is[/bold]"}),
+    )  # fmt: skip
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "[bold]as it is[/bold]\nread  1/1 steps\n"
 
 
 def test_quiet_following_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert follow(working(Notice("x"), Progress("read", 1, 1)), quiet=True) == {"stage": "done"}
+    assert follow(working(Notice("x"), Progress("read", 1, 1)), quiet=True) == ({"stage": "done"}, frozenset())
     assert capsys.readouterr() == ("", "")
 
 
@@ -205,6 +207,27 @@ def test_log_rows_do_not_interleave_with_bars() -> None:
     assert "━" in written
     rows = [row for row in re.split(r"[\n\r]", ANSI.sub("", written)) if "warning" in row or "noted" in row]
     assert rows == [*(f"warning {number}" for number in range(1, 6)), "noted"]
+
+
+WARNING = """
+import sys
+from crossner_cli.console import follow, show_manifest
+from crossner_cli.progress import Notice
+manifest = {"stage": "prepare-data", "name": "prepare-data", "folder": "run/prepare-data", "result": {
+    "domains": {}, "statistics": {"vocabulary_overlap": None}, "repairs": {}, "corpus": {},
+    "warnings": ["few sentences"],
+}}
+def work():
+    yield Notice("few sentences")
+    return manifest
+manifest, told = follow(work(), quiet=QUIET)
+show_manifest(manifest, told=told)
+"""
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_warning_stands_on_a_terminal_once(quiet: bool) -> None:
+    assert run_in_terminal(WARNING.replace("QUIET", str(quiet)), 80).count("few sentences") == 1
 
 
 def test_no_bars_are_drawn_where_data_goes_to_the_same_terminal() -> None:

@@ -334,6 +334,27 @@ def test_two_files_need_no_run_and_no_engine(tmp_path):
         go(RunDirectory(tmp_path / "none"), None, gold=gold)
 
 
+def test_types_of_two_files_that_differ_by_case_are_told(tmp_path):
+    gold, predictions = files(tmp_path, columns("B-Song O B-place"), columns("B-song B-x B-place"))
+    manifest, said = go(RunDirectory(tmp_path / "none"), None, gold=gold, predictions=predictions)
+    (warning,) = manifest["result"]["warnings"]
+    assert warning == f"The type 'song' of {predictions} and 'Song' of {gold} differ by case only: two types."
+    assert warning in said
+    assert manifest["result"]["models"][str(predictions)]["extra_types"] == ["song", "x"]
+
+
+def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_stage, run):
+    path = run.folder("prepare-data") / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    texts = [f"The target 'x': 1 of 9 {split} sentences are in train, word for word." for split in ("dev", "test")]
+    manifest["result"]["warnings"] = [*texts, "The source 'y': 1 of 9 dev sentences are in train, word for word."]
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    add_stage()
+    for split, text in zip(("dev", "test"), texts, strict=True):
+        scored, said = go(run, engine, split=split, name=split)
+        assert scored["result"]["warnings"] == [text] and text in said
+
+
 def test_predictions_of_a_run_can_be_scored_as_a_file(run, engine, add_stage, tmp_path):
     add_stage()
     manifest, _ = go(run, engine)

@@ -64,7 +64,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         sentences = target.sentences(options.split)
         opponents = [CountedModel(model, options.mode) for each in compared for model in each.models()]
         _check_opponents(opponents, sentences, f"{run.path} ({target.name} {options.split})")
-        warnings = _warnings(run)
+        warnings = _warnings(run, options.split)
         for warning in warnings:
             yield Notice(warning)
         # Before any work, so that a slip in --type-parents costs none.
@@ -222,7 +222,7 @@ def _compare_types(
     return {"unknown_types": unknown, "extra_types": extra}
 
 
-def _warnings(run: RunDirectory) -> list[str]:
-    """What ``prepare-data`` found that a reader of test scores should know, as dev equal to test."""
+def _warnings(run: RunDirectory, split: str) -> list[str]:
+    """What ``prepare-data`` found that a reader of the scores of a split should know, as dev equal to test."""
     manifest = run.manifest("prepare-data", wanted_by=COMMAND)
-    return [text for text in manifest["result"].get("warnings", []) if "target" in text and "test" in text]
+    return [text for text in manifest["result"].get("warnings", []) if "target" in text and split in text.split()]

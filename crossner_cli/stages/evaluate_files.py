@@ -68,13 +68,13 @@ def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         found = yield from _compare_files(options)
-        types = {split_tag(tag)[1] for side in found.sentences for sentence in side for tag in sentence.tags or ()}
+        types = set().union(*map(_types, found.sentences))
         gold, predicted = found.sentences
         taken_apart = yield from analyse(
             gold,
             [Tagging(str(options.predictions), ONE_SEED, [each.tags or () for each in predicted], found.schemes[1])],
             Surroundings(),
-            mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types - {""}),
+            mode=options.mode, gold_scheme=found.schemes[0], parents=read_parents(options.type_parents, types),
         )  # fmt: skip
         gold_tags, predicted_tags = map(_as_written, found.sentences, found.schemes)
         scored = [Sentence(one.words, tuple(tags)) for one, tags in zip(gold, gold_tags, strict=True)]
@@ -101,7 +101,25 @@ def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
     for path, repairs in zip((options.gold, options.predictions), found.reading, strict=True):
         for kind, count in repairs.counts.items():
             yield Notice(f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})")
+    for warning in _warnings(options, found):
+        yield Notice(warning)
     return found
+
+
+def _warnings(options: Evaluate, found: ScoredFiles) -> list[str]:
+    """Types of the two files that are likely meant to be one: they share no correct entity."""
+    gold, predicted = map(_types, found.sentences)
+    folded = {name.casefold(): name for name in sorted(gold)}
+    return [
+        f"The type {name!r} of {options.predictions} and {folded[name.casefold()]!r} of {options.gold} differ by case"
+        " only: two types."
+        for name in sorted(predicted - gold)
+        if name.casefold() in folded
+    ]
+
+
+def _types(sentences: Sequence[Sentence]) -> set[str]:
+    return {split_tag(tag)[1] for sentence in sentences for tag in sentence.tags or ()} - {""}
 
 
 def _file_inputs(options: Evaluate) -> dict[str, str]:
@@ -110,13 +128,14 @@ def _file_inputs(options: Evaluate) -> dict[str, str]:
 
 
 def _files_result(options: Evaluate, found: ScoredFiles) -> dict[str, Any]:
+    gold, predicted = map(_types, found.sentences)
     return {
         "domain": str(options.gold), "split": None, **describe_mode(options.mode),
-        "sentences": found.scores.sentences, "words": found.words, "warnings": [],
+        "sentences": found.scores.sentences, "words": found.words, "warnings": _warnings(options, found),
         "gold_scheme": found.schemes[0], "predictions_scheme": found.schemes[1],
         "models": {str(options.predictions): {
             **summarise({ONE_SEED: Scored(found.scores, found.other, {}, scheme=_scheme_written(found.schemes[1]))}),
-            "unknown_types": [], "extra_types": [],
+            "unknown_types": [], "extra_types": sorted(predicted - gold),
         }},
     }  # fmt: skip
 
