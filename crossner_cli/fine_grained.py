@@ -17,9 +17,9 @@ from crossner_cli.evaluation import Mode, mean_and_deviation
 from crossner_cli.frequent_errors import frequent_errors
 from crossner_cli.progress import Work
 from crossner_cli.span_scores import score_detection, score_spans, score_typing
-from crossner_cli.spans import NO_TYPE, PREFIX_LETTERS, AnyScheme, Layout, Tags, has_ends, read_tags, types_of
+from crossner_cli.spans import NO_TYPE, PREFIX_LETTERS, Layout, Tags, has_ends, read_tags, types_of
 from crossner_cli.surroundings import REASONS, Surroundings, Text, prepare_sorting
-from crossner_cli.tags import OUTSIDE
+from crossner_cli.tags import OUTSIDE, AnyScheme
 from crossner_cli.type_parents import hierarchy_confusions
 
 AT_START, AT_END = "(start)", "(end)"

@@ -10,8 +10,8 @@ from typing import Any
 
 from crossner_cli.calibration import Calibration, ScoredEntity, calibrated, reliability
 from crossner_cli.evaluation import Scores, mean_and_deviation
-from crossner_cli.spans import AnyScheme
 from crossner_cli.storage import write_csv
+from crossner_cli.tags import AnyScheme
 
 AVERAGES = ("f1", "precision", "recall", "macro_f1")
 PER_TYPE_COLUMNS = ("precision", "recall", "f1", "support", "predicted", "correct")

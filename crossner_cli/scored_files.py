@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import Mode, Scores, score, whole_entities
 from crossner_cli.labelled_domain import read_labelled
 from crossner_cli.readers import Located, Repairs
-from crossner_cli.tags import OUTSIDE, detect_scheme, illegal_positions, to_spans, to_tags
-
-FileScheme = Literal["iob1", "bio", "bioes"]
+from crossner_cli.tags import OUTSIDE, AnyScheme, detect_scheme, illegal_positions, to_spans, to_tags
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class ScoredFiles:
     scores: Scores
     other: Scores
     words: int
-    schemes: tuple[FileScheme, FileScheme]
+    schemes: tuple[AnyScheme, AnyScheme]
     reading: tuple[Repairs, Repairs]
     sentences: tuple[list[Sentence], list[Sentence]]
 
@@ -85,11 +82,11 @@ def _read(path: Path, repairs: Repairs) -> list[Located]:
     return found
 
 
-def _find_scheme(sentences: list[list[str]]) -> FileScheme:
+def _find_scheme(sentences: list[list[str]]) -> AnyScheme:
     return detect_scheme(tags for tags in sentences if set(tags) != {OUTSIDE})
 
 
-def _as_bio(tags: list[str], scheme: FileScheme, mode: Mode) -> list[str]:
+def _as_bio(tags: list[str], scheme: AnyScheme, mode: Mode) -> list[str]:
     """The entities of a sentence as legal BIO tags: all, or those that ``strict`` keeps. IOB1 has no strict reading."""
     if mode == "strict" and scheme != "iob1":
         tags = whole_entities(tags, scheme)

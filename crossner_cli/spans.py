@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossner_cli.evaluation import Mode
-from crossner_cli.tags import OUTSIDE, split_tag
+from crossner_cli.tags import OUTSIDE, AnyScheme, split_tag
 
-AnyScheme = Literal["iob1", "bio", "bioes"]
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 PREFIX_LETTERS = "OBIES"

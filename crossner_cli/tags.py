@@ -13,6 +13,8 @@ from typing import Any, Literal, NamedTuple
 from crossner_cli.errors import CrossNERError
 
 Scheme = Literal["bio", "bioes"]
+# What files are in: BILOU and BMES equal BIOES.
+AnyScheme = Literal["iob1", "bio", "bioes"]
 OUTSIDE = "O"
 # BILOU and BMES name the same four positions differently.
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"}
@@ -81,7 +83,7 @@ def scheme_shown(sentences: Iterable[Sequence[str]]) -> Scheme:
     return "bioes" if any(tag[0] in "ESLU" for tags in sentences for tag in tags) else "bio"
 
 
-def illegal_positions(tags: Sequence[str], scheme: Literal["iob1", "bio", "bioes"]) -> list[int]:
+def illegal_positions(tags: Sequence[str], scheme: AnyScheme) -> list[int]:
     """Positions whose tag cannot follow the one before it (or, in BIOES, leaves an entity unfinished)."""
     found = []
     previous, previous_type = OUTSIDE, ""
@@ -100,7 +102,7 @@ def illegal_positions(tags: Sequence[str], scheme: Literal["iob1", "bio", "bioes
     return found
 
 
-def detect_scheme(sentences: Iterable[Sequence[str]]) -> Literal["iob1", "bio", "bioes"]:
+def detect_scheme(sentences: Iterable[Sequence[str]]) -> AnyScheme:
     """Tell the scheme of a data set from its tags: what breaks the fewest sequences, BIO where it is a tie."""
     seen: set[str] = set()
     broken = {"bio": 0, "iob1": 0}

@@ -16,10 +16,10 @@ from crossner_cli.model_scores import Scored, summarise, write_per_type
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
-from crossner_cli.scored_files import FileScheme, ScoredFiles, score_files
+from crossner_cli.scored_files import ScoredFiles, score_files
 from crossner_cli.storage import digest_file, write_json
 from crossner_cli.surroundings import Surroundings
-from crossner_cli.tags import Scheme, split_tag, to_spans, to_tags
+from crossner_cli.tags import AnyScheme, Scheme, split_tag, to_spans, to_tags
 from crossner_cli.type_parents import read_parents
 from crossner_cli.versions import versions
 
@@ -84,13 +84,13 @@ def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
         return manifest
 
 
-def _as_written(sentences: Sequence[Sentence], scheme: FileScheme) -> list[list[str]]:
+def _as_written(sentences: Sequence[Sentence], scheme: AnyScheme) -> list[list[str]]:
     """Tags as other stages know them: those of their file, IOB1, which no stage writes, as BIO."""
     tags = [list(sentence.tags or ()) for sentence in sentences]
     return tags if _scheme_written(scheme) == scheme else [to_tags(to_spans(each), len(each)) for each in tags]
 
 
-def _scheme_written(scheme: FileScheme) -> Scheme:
+def _scheme_written(scheme: AnyScheme) -> Scheme:
     return "bio" if scheme == "iob1" else scheme
 
 
