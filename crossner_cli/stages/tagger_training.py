@@ -85,6 +85,41 @@ class TaggerData:
         return [sentence for sentences in self.labelled.values() for sentence in sentences]
 
 
+@dataclass(frozen=True)
+class Ready:
+    """What a stage is trained from, known and checked before any work.
+
+    Args:
+        seeds: One tagger each.
+        prepared: The data of the run.
+        start: The weights.
+        strings: Language models of characters, where words have vectors of them.
+        tasks: What an update reads a batch of each.
+        trained: The options with the tasks that these domains have.
+        narrowed: What became of tasks that they have not, if there are any.
+        inputs: Digests of all that is read.
+    """
+
+    seeds: Sequence[int]
+    prepared: PreparedData
+    start: Start
+    strings: Path | None
+    tasks: Sequence[str]
+    trained: Optimisation
+    narrowed: str | None
+    inputs: Mapping[str, str]
+
+    def notes(self, options: Optimisation) -> list[str]:
+        """What a person should know of the start and of the files that are read beside it."""
+        notes = (
+            *self.start.notes,
+            seeds_note(self.start, self.seeds),
+            self.strings and strings_note(self.strings, self.prepared),
+            vectors_note(self.start, options, self.inputs),
+        )
+        return [note for note in notes if note]
+
+
 def parse_seeds(options: Optimisation) -> list[int]:
     """The seeds of a stage: ``--seeds``, else ``--seed``.
 
@@ -118,6 +153,42 @@ def train_stage(
     Raises:
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
     """
+    ready = _make_ready(run, options, engine, command, roles)
+    prepared, start, tasks, seeds = ready.prepared, ready.start, ready.tasks, ready.seeds
+    stage = engine.open_stage(run, command, options, ready.inputs)
+    with stage:
+        if stage.finished is not None:
+            yield Notice(f"{stage.name}: already done (same options and inputs).")
+            return stage.finished
+        yield Notice(f"{stage.name}: {engine.describe()}")
+        if engine.on_cpu:
+            keep_freed_memory()
+        yield from map(Notice, ready.notes(options))
+        options = ready.trained  # the stage keeps those that were given
+        if ready.narrowed:
+            yield Notice(f"{stage.name}: {ready.narrowed}")
+        data = read_data(prepared, options, command, roles, tasks)
+        raw_words = data.raw.words() if data.raw else []
+        known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, ready.strings)
+        notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
+        counts = {role: len(found) for role, found in data.labelled.items()}
+        notes += [*note_on_pace(counts, tasks, options), *unread_options(options, tasks, start, counts)]
+        for note in [*notes, *_chooser_note(data, options)]:
+            yield Notice(f"{stage.name}: {note}")
+        records: dict[str, Any] = {}
+        for seed in seeds:
+            folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
+            records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, known, seed, folder)
+        result = {**_summary(records), **_what_was_trained(data, options)}
+        return engine.first(lambda: stage.finish(result, lineage=start.lineage, device=engine.describe()))
+
+
+def _make_ready(run: RunDirectory, options: Optimisation, engine: Engine, command: str, roles: Sequence[str]) -> Ready:
+    """Find what a stage is trained from, and refuse all that can be refused before any work.
+
+    Raises:
+        CrossNERError: Anything a user can cause.
+    """
     seeds = parse_seeds(options)
     check_word_inputs(options)
     strings = find_strings(run, options)
@@ -139,37 +210,7 @@ def train_stage(
     check_raw(prepared, tasks)
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
     inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options, strings), **files}
-    stage = engine.open_stage(run, command, options, inputs)
-    with stage:
-        if stage.finished is not None:
-            yield Notice(f"{stage.name}: already done (same options and inputs).")
-            return stage.finished
-        yield Notice(f"{stage.name}: {engine.describe()}")
-        if engine.on_cpu:
-            keep_freed_memory()
-        heard = (
-            seeds_note(start, seeds), strings and strings_note(strings, prepared), vectors_note(start, options, inputs),
-        )  # fmt: skip
-        for note in (*start.notes, *heard):
-            if note:
-                yield Notice(note)
-        options = trained  # the stage keeps those that were given
-        if narrowed:
-            yield Notice(f"{stage.name}: {narrowed}")
-        data = read_data(prepared, options, command, roles, tasks)
-        raw_words = data.raw.words() if data.raw else []
-        known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, strings)
-        notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
-        counts = {role: len(found) for role, found in data.labelled.items()}
-        notes += [*note_on_pace(counts, tasks, options), *unread_options(options, tasks, start, counts)]
-        for note in [*notes, *_chooser_note(data, options)]:
-            yield Notice(f"{stage.name}: {note}")
-        records: dict[str, Any] = {}
-        for seed in seeds:
-            folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
-            records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, known, seed, folder)
-        result = {**_summary(records), **_what_was_trained(data, options)}
-        return engine.first(lambda: stage.finish(result, lineage=start.lineage, device=engine.describe()))
+    return Ready(seeds, prepared, start, strings, tasks, trained, narrowed, inputs)
 
 
 def read_data(
