@@ -183,6 +183,13 @@ class MultiTaskTagger(Tagger):
         is_source = len(self.tag_set.domains) == 1 and not any(task.startswith("target") for task in names)
         return SOURCE if is_source else domain
 
+    def read_as(self, domain: int) -> int:
+        """The domain whose vector and attention a domain is read with: its own, but where no task reads its text, which
+        leaves them as they were drawn at random, those of the other.
+        """
+        roles = {task.partition("-")[0] for task in self.hyper.task_names}
+        return domain if len(roles) > 1 or len(self.tag_set.domains) == 1 else ROLES.index(*roles)
+
     def rows_by_domain(self, batch: Batch) -> list[tuple[int, Rows]]:
         """The domains of a batch, TARGET or SOURCE, and where their sentences stand."""
         numbers = [min(self._domain_rows.get(domain, TARGET), SOURCE) for domain in batch.domains]

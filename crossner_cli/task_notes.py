@@ -22,12 +22,12 @@ def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet)
     settings = read_settings(method, options.settings)
     if not issubclass(method, MultiTaskTagger):
         return []
-    notes = _notes_on_language_models(tasks, settings) + _notes_on_choosing(options, tasks)
+    notes = _notes_on_language_models(tasks, settings) + _notes_on_choosing(options, tasks) + _notes_on_cells(settings)
     if len(tag_set.domains) < len(ROLES):
         return notes
     notes += _notes_on_generated_parameters(tasks, settings)
     if settings.shares_crf(tag_set):
-        return notes + _untaught_types(tasks, tag_set)
+        return notes + _untaught_types(tasks, tag_set, settings)
     return notes + [
         f"no task of this stage learns tags of the {role}, which has a CRF of its own: it stays as it starts, and tags"
         f" given to the {role} mean nothing yet (--set crf=shared lets one serve both domains)"
@@ -38,7 +38,7 @@ def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet)
 def _notes_on_language_models(tasks: Sequence[str], settings: Any) -> list[str]:
     """Tell of language models over states that were made with the next word in view."""
     seen = [name for name in ("transformer", "strings") if getattr(settings, name) != "none"]
-    if not seen or not any(task.endswith("-lm") for task in tasks):
+    if not seen or not any(task.endswith("-lm") for task in tasks) or not hasattr(settings, "lm_weight"):
         return []
     return [
         f"language models read the {' and the '.join(seen)} of words, which read the whole sentence, also the word that"
@@ -60,25 +60,42 @@ def _notes_on_generated_parameters(tasks: Sequence[str], settings: Any) -> list[
     """Tell of a BiLSTM of the target that is composed of what other tasks teach, of vectors that begin apart."""
     if not {"source-ner", "target-lm"} <= set(tasks) or "target-ner" in tasks:
         return []
-    if getattr(settings, "domain_vectors", "alike") == "alike" or settings.generator not in ("full", "domain"):
+    vectors = getattr(settings, "domain_vectors", None)
+    if vectors == "alike" or getattr(settings, "generator", "none") not in ("full", "domain"):
         return []
+    way_out = (
+        "--set domain_vectors=alike begins them alike, which gave better tags where it was measured" if vectors
+        else "--set generator=none has one BiLSTM for both; cross-domain-lm has domain_vectors=alike"
+    )  # fmt: skip
     return [
         "no label of the target trains the BiLSTM that tags it: what the source's labels teach reaches it as far as the"
-        " vectors of both domains point the same way, and they begin apart (--set domain_vectors=alike begins them"
-        " alike, which gave better tags where it was measured)"
+        f" vectors of both domains point the same way, and they begin apart ({way_out})"
     ]
 
 
-def _untaught_types(tasks: Sequence[str], tag_set: TagSet) -> list[str]:
+def _notes_on_cells(settings: Any) -> list[str]:
+    """Tell of cells that begin alike, which nothing moves apart."""
+    if getattr(settings, "cells", "apart") == "apart" or settings.entity_weight or settings.attention_weight:
+        return []
+    return [
+        "cells that begin alike stay so where no loss tells their types: those of types that the same domains have are"
+        " one cell several times (--set entity_weight=1 or attention_weight=1 moves them apart, cells=apart begins so)"
+    ]
+
+
+def _untaught_types(tasks: Sequence[str], tag_set: TagSet, settings: Any) -> list[str]:
     """Tell of the target's types where only the source's are learnt, and the source lacks them."""
     target, *others = tag_set.domains.values()
     taught = {entity_type for types in others for entity_type in types}
     untaught = [entity_type for entity_type in target if entity_type not in taught]
     if not untaught or "target-ner" in tasks:
         return []
+    cells = (
+        ", they have no cells, and names of a dictionary teach nothing of them" if hasattr(settings, "cells") else ""
+    )
     return [
         f"no task of this stage learns the target's types {', '.join(untaught)}, which the source lacks: tags of them"
-        " mean nothing yet (prepare-data --map-types calls types of the source as the target does)"
+        f" mean nothing yet{cells} (prepare-data --map-types calls types of the source as the target does)"
     ]
 
 

@@ -16,7 +16,7 @@ from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers import BiLSTM
 from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
-from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, read_tasks
+from crossner_cli.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS, read_tasks
 from crossner_cli.subwords import UNLABELLED, Batch
 from crossner_cli.tags import TagSet
 from crossner_cli.word_reader import Vocabulary
@@ -443,6 +443,26 @@ def test_equal_vectors_of_the_domains_give_equal_tags():
     with torch.no_grad():
         tagger.lstm.generator.domain_vectors[0] = tagger.lstm.generator.domain_vectors[1]
     assert tagger.decode(TARGET_NER) == tagger.decode(SOURCE_NER) == source
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("cross-domain-lm", ()), ("cross-domain-lm", ("generator=domain",)),
+        ("multi-task-lstm", ("generator=domain",)), ("multi-cell-lstm", ("attention=domain",)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("role", "taught"), [("source", SOURCE_NER), ("target", TARGET_NER)])
+def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_drawn(method, settings, role, taught):
+    alone, both = (
+        given(*settings, f"tasks={tasks}", method=method, tag_set=SAME_TYPES)
+        for tasks in (f"{role}-ner", "target-ner,source-ner")
+    )
+    assert alone.decode(SOURCE_NER) == alone.decode(TARGET_NER) == both.decode(taught)
+    assert both.decode(SOURCE_NER) != both.decode(TARGET_NER), "where both are read, each has its own"
+    gradients = step(alone, taught)
+    per_domain = [gradients[name] for name in PER_DOMAIN & gradients.keys()]
+    assert per_domain and all(learns(gradient)[ROLES.index(role)] for gradient in per_domain)
 
 
 def test_a_batch_of_both_domains_is_decoded_as_its_sentences_alone():

@@ -66,6 +66,38 @@ def test_a_domain_runs_the_cells_of_its_types_and_no_others(tiny_encoder_folder)
             assert not value.grad[outside].any() and all(value.grad[cell].any() for cell in inside)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "news", "songs"),
+    [
+        ("source-ner", [0, 2], [0, 2, 3]), ("source-ner,target-lm", [0, 2], [0, 2, 3]),
+        ("target-ner", [0, 1, 2], [0, 2]), ("target-ner,source-ner", [0, 1, 2], [0, 2, 3]),
+    ],
+)  # fmt: skip
+def test_types_of_which_no_label_is_learnt_run_no_cells(tiny_encoder_folder, tasks, news, songs):
+    tagger = make(tiny_encoder_folder, f"tasks={tasks}").eval()
+    assert (tagger.cells_of(NEWS).tolist(), tagger.cells_of(SONGS).tolist()) == (news, songs)
+    batch = of_domain(tagger, "news")
+    person = TAG_SET.types.index("person") + 1
+    tagger.type_of_tag.fill_(person)  # whatever tag a word is given
+    with torch.no_grad():
+        cells = tagger.hidden_states(batch)["cells"]
+        states = states_of(tagger, batch, NEWS)
+    place = news.index(person if person in news else 0)  # O's, where it has none
+    expected = states.in_words(states.cells)[..., place, :].flatten(2)
+    assert torch.equal(cells[batch.word_mask], expected[batch.word_mask])
+
+
+def test_names_of_types_of_which_no_label_is_learnt_teach_nothing(tiny_encoder_folder):
+    tagger = make(tiny_encoder_folder, LM)
+    batch = of_domain(tagger, "news")
+
+    def taught(tag: str) -> set[str]:
+        number = TAG_SET.tags.index(tag)
+        return learn(tagger, raw(batch, torch.full_like(batch.word_mask, number, dtype=torch.long)), "entity target")
+
+    assert taught("B-place") and not taught("B-person")
+
+
 def test_attention_is_shared_out_among_the_cells_of_the_domain(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder)
     batch = of_domain(tagger, "news")

@@ -180,8 +180,10 @@ def test_labels_of_the_target_that_choose_where_none_are_learnt_are_told():
 
 
 def test_language_models_over_states_that_know_the_next_word_are_told():
-    def told(*settings: str, tasks: tuple[str, ...] = ("target-ner", "target-lm")) -> list[str]:
-        options = JointTrain(method="cross-domain-lm", settings=list(settings))
+    def told(
+        *settings: str, tasks: tuple[str, ...] = ("target-ner", "target-lm"), method: str = "cross-domain-lm"
+    ) -> list[str]:
+        options = JointTrain(method=method, settings=list(settings))
         return notes_on_tasks(options, tasks, TagSet({"songs": ("person",), "news": ("person",)}))
 
     assert told() == told("transformer=frozen", tasks=("target-ner",)) == []
@@ -189,6 +191,7 @@ def test_language_models_over_states_that_know_the_next_word_are_told():
     assert "the transformer and the strings of words" in note and "transformer=none, strings=none" in note
     (note,) = told("strings=frozen")
     assert "read the strings of words" in note
+    assert told("adversary=dann", "transformer=frozen", method="multi-task-lstm") == [], "an adversary predicts nothing"
 
 
 def test_parameters_of_the_target_that_only_vectors_reach_are_told():
@@ -200,8 +203,24 @@ def test_parameters_of_the_target_that_only_vectors_reach_are_told():
         assert "--set domain_vectors=alike" in told(f"generator={generator}")
         assert not told(f"generator={generator}", "domain_vectors=alike")
     assert not told("generator=none") and not told("generator=task"), "one BiLSTM reads both domains"
-    assert not told(tasks="source-ner,target-ner,target-lm") and not told(tasks="source-ner,source-lm")
+    assert not told(tasks="source-ner,target-ner,target-lm")
+    assert not told(tasks="source-ner,source-lm"), "the target is read as the source is"
     assert not told(method="multi-cell-lstm", tasks="source-ner,target-lm")
+    adversary = ("adversary=dann",)
+    generated = told(*adversary, "generator=domain", method="multi-task-lstm", tasks="source-ner,target-lm")
+    assert "they begin apart (--set generator=none" in generated
+    assert not told(*adversary, method="multi-task-lstm", tasks="source-ner,target-lm")
+
+
+def test_cells_that_nothing_moves_apart_are_told():
+    def told(*settings: str) -> list[str]:
+        options = JointTrain(method="multi-cell-lstm", settings=list(settings))
+        return notes_on_tasks(options, ("target-ner", "source-ner"), TAG_SET)
+
+    off = ("entity_weight=0", "attention_weight=0")
+    (note,) = told("cells=alike", *off)
+    assert "one cell several times" in note and "--set entity_weight=1 or attention_weight=1" in note
+    assert told("cells=alike", off[0]) == told("cells=alike", off[1]) == told(*off) == []
 
 
 class Several(Tagger):

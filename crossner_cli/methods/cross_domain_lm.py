@@ -14,10 +14,11 @@ sentences of a domain are read by its language model too, beside raw text (lm_te
 of the target, lm_text=raw reads raw text only); that it reads test sentences as raw text too is left out. Negative
 words are ranked by their frequency in the raw text, as the paper tells and the code does not. Each CRF knows the tags
 of all domains, those of the other ones are never gold; one is shared where tags are learnt in one domain only or all
-domains have the same types (crf=domain never shares). domain_vectors=alike is ours: what the labels of one domain teach
-reaches the BiLSTM of the other as far as the two vectors point the same way, and vectors of eight random values need
-not. Adam moves W by a share of the rate, so that what is generated moves as far as the other layers do, as under the
-papers' SGD. With a transformer or strings the language models see the words that they predict.
+domains have the same types (crf=domain never shares). A domain that no task reads is tagged with the vector of the
+other. domain_vectors=alike is ours: what the labels of one domain teach reaches the BiLSTM of the other as far as the
+two vectors point the same way, and vectors of eight random values need not. Adam moves W by a share of the rate, so
+that what is generated moves as far as the other layers do, as under the papers' SGD. With a transformer or strings the
+language models see the words that they predict.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ class CrossDomainLM(MultiTaskTagger):
 
     def _states(self, words: Tensor, mask: Tensor, domain: int, task: int) -> Tensor:
         """The BiLSTM of a domain and a task, (B, W, 2 H), over its input, (B, W, D)."""
-        generated = (domain, task) if isinstance(self.lstm, GeneratedBiLSTM) else ()
+        generated = (self.read_as(domain), task) if isinstance(self.lstm, GeneratedBiLSTM) else ()
         states: Tensor = self.dropout(self.lstm(words, mask, *generated))
         return states
 

@@ -8,11 +8,13 @@ dictionary or not) instead of its sentences. The attention loss reads the mean o
 says; the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
 attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the
 code does, where cells that the same batches reach stay equal for ever without the two type losses. The CRF is shared
-where all domains have the same types (crf=domain never shares). Gates have one bias vector, as in the paper. An epoch
-reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's is one pass over
-the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does. A dictionary's
-entries with digits label words too, which the code never finds. Negatives of the language model are drawn by how often
-words occur; the code ranks words by where they are first met. Sequences are legal ones (legal=false: the CRF alone).
+where all domains have the same types (crf=domain never shares). Types of which no task learns a label, as those that
+the target has alone, run no cells (the papers' domains have the same types there). Gates have one bias vector, as in
+the paper. An epoch reads both domains whole, with smaller batches of the smaller one, and an update reads both; the
+code's is one pass over the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's
+does. A dictionary's entries with digits label words too, which the code never finds. Negatives of the language model
+are drawn by how often words occur; the code ranks words by where they are first met. Sequences are legal ones
+(legal=false: the CRF alone).
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ class MultiCellTagger(MultiTaskTagger):
             assert isinstance(encoder, WordEncoder)
             count = len(encoder.vocabulary.words) + 1
             self.language_model = SampledSoftmax(count, hyper.lstm_size, hyper.negatives, correct=False)
-        self.register_buffer("runs", torch.tensor(types_by_domain(tag_set)), persistent=False)
+        self.register_buffer("runs", torch.tensor(self._types_by_domain(tag_set)), persistent=False)
         self.register_buffer("type_of_tag", torch.tensor(tag_set.type_numbers()), persistent=False)
 
     @classmethod
@@ -155,6 +157,19 @@ class MultiCellTagger(MultiTaskTagger):
         own = "tags" if not batch.is_raw else "language" if self.language_model is not None else None
         return [*([own] if own else []), *([] if batch.tags is None else self._type_weights())]
 
+    def _types_by_domain(self, tag_set: TagSet) -> list[list[bool]]:
+        """Which cells the target, the first domain, and the source, all others, run: O and those of their types.
+
+        Not those of types of which no task learns a label: the CRF has never read a state that they are part of.
+        """
+        target, *others = tag_set.domains.values()
+        sources = {entity_type for types in others or [target] for entity_type in types}
+        taught = self.taught_types(tag_set, {"tasks": self.hyper.tasks})
+        return [
+            [True, *(entity_type in types and entity_type in taught for entity_type in tag_set.types)]
+            for types in (set(target), sources)
+        ]
+
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """The h of each word with dropout, (B, W, 2 H), given its vector, (B, W, D)."""
         states: Tensor = self.dropout(self.states(words, mask, domain).hidden)
@@ -185,7 +200,8 @@ class MultiCellTagger(MultiTaskTagger):
         cells = torch.zeros_like(found["hidden"])
         for domain, rows in self.rows_by_domain(batch):
             states = self.states(words[rows], batch.word_mask[rows], domain)
-            place = (self.runs[domain].cumsum(dim=0) - 1)[given[rows]]  # of each type among those of the domain
+            runs = self.runs[domain]
+            place = ((runs.cumsum(dim=0) - 1) * runs)[given[rows]]  # among the domain's; O's of a type without a cell
             of_words = states.in_words(states.cells)  # (B, W, 2, l, H)
             places = place[..., None, None, None].expand(*of_words.shape[:3], 1, of_words.shape[-1])
             cells[rows] = of_words.gather(3, places).flatten(2)
@@ -212,7 +228,7 @@ class MultiCellTagger(MultiTaskTagger):
         return {name: weight for name, weight in weights.items() if weight > 0}
 
     def _attention_of(self, domain: int) -> int:
-        return domain if self.hyper.attention == "domain" else 0
+        return self.read_as(domain) if self.hyper.attention == "domain" else 0
 
     def _type_loss(self, scores: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Cross-entropy of the types of the words that have a tag, (B, W), given scores, (B, W, l), summed."""
@@ -220,13 +236,6 @@ class MultiCellTagger(MultiTaskTagger):
         known = mask & (tags != UNLABELLED) & self.runs[domain][types]
         place = self.runs[domain].cumsum(dim=0) - 1  # of each type among those of the domain
         return functional.cross_entropy(scores[known], place[types[known]], reduction="sum")
-
-
-def types_by_domain(tag_set: TagSet) -> list[list[bool]]:
-    """Which cells the target, the first domain, and the source, all others, run: O and those of their types."""
-    target, *others = tag_set.domains.values()
-    sources = {entity_type for types in others or [target] for entity_type in types}
-    return [[True, *(entity_type in types for entity_type in tag_set.types)] for types in (set(target), sources)]
 
 
 METHOD = MultiCellTagger

@@ -153,7 +153,7 @@ class MultiTaskLSTM(MultiTaskTagger):
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """What the BiLSTM says, (B, W, 2 H), of its input, (B, W, D)."""
-        generated = (domain,) if isinstance(self.lstm, GeneratedBiLSTM) else ()
+        generated = (self.read_as(domain),) if isinstance(self.lstm, GeneratedBiLSTM) else ()
         states: Tensor = self.dropout(self.lstm(words, mask, *generated))
         return states
 
