@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # LANER beside its ablations and the taggers it is compared with: tables 2 and 3 with a source, table 4 without (direct).
 # Source: Hu et al. (2022), tables 2 to 4. Published and measured test F1: recipes/README.md
-# Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target domain, for ADAPTATIONS=span; for
-# the system bartner (without adaptation) ENCODER_DECODER, a name or folder such as facebook/bart-base.
-# Differs: settings are crossner's defaults; the paper's are batches of 16, 5e-5 (mit-restaurant 1e-5), up to 100 epochs,
-# patience 16. The published MIT scores were chosen on test, which is their dev; DEV_FROM_TRAIN keeps them apart. Scored twice: decoded to
-# legal tag sequences, crossner's default, and to any, as the paper does.
+# Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target domain, for ADAPTATIONS=span;
+# for the system bartner (without adaptation) ENCODER_DECODER, a name or folder such as facebook/bart-base; for flair
+# (likewise) EMBEDDINGS, a file of static vectors, and STRINGS, a folder with Flair's news models of characters
+# (README.md, Methods); without STRINGS smaller ones are trained on the run's raw text, or its training sentences.
+# Differs: settings are crossner's defaults; the paper's are batches of 16, 5e-5 (mit-restaurant 1e-5), up to 100
+# epochs, patience 16. The published MIT scores were chosen on test, which is their dev; DEV_FROM_TRAIN keeps them
+# apart. Scored twice: decoded to legal tag sequences, crossner's default, and to any, as the paper does. Flair's tagger
+# has one BiLSTM layer of 256 units over frozen models of characters and vectors; its SGD and dropout are crossner's
+# here.
 set -euo pipefail
 TARGET=${TARGET:-ai}
 SOURCE=${SOURCE:-conll2003}
@@ -17,6 +21,10 @@ ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
 SOURCE_SEEDS=${SOURCE_SEEDS:-$SEEDS}
 EPOCHS=${EPOCHS:-15}
+EMBEDDINGS=${EMBEDDINGS:-}
+STRINGS=${STRINGS:-}
+STRINGS_SIZE=${STRINGS_SIZE:-256} # of those that are trained here; Flair's have 2048
+STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
 ADAPTATIONS=${ADAPTATIONS:-none}
 REGIMES=${REGIMES:-transfer direct}
 SYSTEMS=${SYSTEMS:-linear crf laner laner-without-context laner-without-background}
@@ -31,6 +39,11 @@ choose() {
     laner-without-context) train+=(--method laner --set context=false) ;;
     laner-without-background) train+=(--method laner --set background=false) ;;
     bartner) train=(--method bartner --encoder "${ENCODER_DECODER:?names no encoder-decoder, which bartner needs}") ;;
+    flair)
+      train=(--method bilstm-crf --batch-size 32 --set lstm_layers=1 --set characters=none --set words=frozen)
+      train+=(--embeddings "${EMBEDDINGS:?names no file of static vectors, which flair needs}")
+      train+=(--set strings=frozen --string-embeddings "${STRINGS:-strings}")
+      ;;
     *) train+=(--method "$1") ;;
   esac
 }
@@ -40,6 +53,9 @@ if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level "$CORPUS_LEVE
 if [ -n "$ENTITIES" ]; then data+=(--entities "$ENTITIES"); fi
 if [ -n "$DEV_FROM_TRAIN" ]; then data+=(--dev-from-train "$DEV_FROM_TRAIN"); fi
 crossner prepare-data "${data[@]}"
+if [[ " $SYSTEMS " = *" flair "* && -z $STRINGS ]]; then
+  crossner dapt --encoder strings --text both --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" --name strings
+fi
 models=()
 sequences=() # of bartner, which writes entities instead of tags, there is nothing to decode otherwise
 for adaptation in $ADAPTATIONS; do
@@ -65,6 +81,6 @@ for adaptation in $ADAPTATIONS; do
     done
   done
 done
-crossner evaluate "${models[@]}"
+crossner evaluate "${models[@]}" --force # again where SYSTEMS are other ones than last time
 # As the papers decode: each word's likeliest tag, whether or not it may follow the one before.
-if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any; fi
+if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any --force; fi

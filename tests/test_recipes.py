@@ -30,7 +30,7 @@ VARIABLES = {
 }  # fmt: skip
 # What is shorter here, so that each recipe runs a part of every loop.
 SHORTER = {
-    "laner_tables": {"SYSTEMS": "laner-without-context", "ADAPTATIONS": "none"},
+    "laner_tables": {"SYSTEMS": "laner-without-context flair", "ADAPTATIONS": "none", "EMBEDDINGS": "vectors.txt"},
     "laner_label_size": {"SIZES": "5"},
     "laner_few_shot": {"COUNTS": "3", "METHODS": "laner"},
     "crossner_few_shot": {"COUNTS": "3", "REGIMES": "direct"},
@@ -79,7 +79,8 @@ def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tm
         "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
         "ENCODER": str(encoder), "CROSSNER_RUN": str(tmp_path / "run"),
     }  # fmt: skip
-    done = subprocess.run(["bash", str(recipe)], env=environment, capture_output=True, text=True)
+    (tmp_path / "vectors.txt").write_text("the 0.1 0.2\nsang 0.3 0.4\n")
+    done = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     scored = list((tmp_path / "run").glob("**/evaluate/scores.json"))
     assert scored
