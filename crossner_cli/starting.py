@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 
 from crossner_cli import figures
 from crossner_cli.encoder_decoder import load_transformer
@@ -17,9 +18,11 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Optimisation
 from crossner_cli.start_from import Start
+from crossner_cli.string_encoder import TENSORS as STRINGS
 from crossner_cli.string_encoder import load_string_encoder
 from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_description, read_tag_set
 from crossner_cli.tags import TagSet
+from crossner_cli.word_encoder import TENSORS as OWN_TENSORS
 from crossner_cli.word_encoder import (
     VOCABULARY,
     WordEncoder,
@@ -121,6 +124,8 @@ def start_tagger(
         encoder = _start_words(hyper, name, folder, engine, known or KnownWords(), carried)
     else:
         encoder = _start_transformer(name, method.reads, engine, carried)
+    if folder is not None:
+        _note_unread(folder, encoder, carried)
     encoder.prepare_for_training(on_cpu=engine.on_cpu, attention_dropout=options.attention_dropout)
     tagger = method(encoder, tag_set, hyper)
     if folder is not None and is_tagger_folder(folder):
@@ -146,6 +151,20 @@ def _start_transformer(name: str, reads: str, engine: Engine, carried: Carried) 
     return encoder
 
 
+def _note_unread(folder: Path, encoder: Encoder, carried: Carried) -> None:
+    """Note the parts of a start, each a file of tensors, that the new encoder does not read."""
+    words = encoder if isinstance(encoder, WordEncoder) else None
+    parts = {
+        "model.safetensors": words is None or words.transformer is not None,
+        OWN_TENSORS: words is not None,
+        STRINGS: words is not None and words.strings is not None,
+    }
+    for name, is_read in parts.items():
+        if not is_read and (folder / name).is_file():
+            with safe_open(folder / name, "numpy") as tensors:
+                carried.add(0, (), tensors.keys(), prefix="encoder.")
+
+
 def _start_words(
     inputs: WordInputs, name: str, folder: Path | None, engine: Engine, known: KnownWords, carried: Carried
 ) -> WordEncoder:
@@ -165,7 +184,8 @@ def _start_words(
     )  # fmt: skip
     carried.add(len(encoder.strings.state_dict()) if encoder.strings else 0, ())
     taken, own = carry_over_words(encoder, stored), encoder.own_tensors()
-    carried.add(len(taken), [name for name in own if name not in taken], prefix="encoder.")
+    left = [name for name in stored if name not in taken]
+    carried.add(len(taken), [name for name in own if name not in taken], left, prefix="encoder.")
     return encoder
 
 

@@ -139,6 +139,32 @@ def test_what_another_method_has_no_place_for_is_left_and_what_it_lacks_is_new(
         assert carried.fresh_types == []
 
 
+def test_parts_of_a_start_that_the_new_encoder_does_not_read_are_left(tiny_encoder_folder, tmp_path, run, engine):
+    words = ("lstm_size=4", "word_size=6", "transformer=frozen")
+    old = make_tagger(tiny_encoder_folder, "bilstm-crf", OLD, *words)
+    save_tagger(old, tmp_path)
+    own, of_transformer = old.encoder.own_tensors(), old.encoder.transformer.state_dict()
+
+    def left(method: str, *settings: str) -> tuple[set[str], set[str]]:
+        """What the start leaves of the parts that are the encoder's, and what is new of these."""
+        options = options_for(tiny_encoder_folder, method=method, start_from=str(tmp_path), settings=list(settings))
+        known = KnownWords(old.encoder.vocabulary)
+        start = find_start(run, options, wanted_by="finetune")
+        _, carried = start_tagger(start, options, OLD, 1, engine, known)
+        assert carried.left == len(carried.left_tensors)
+        parts = (carried.left_tensors, carried.new_tensors)
+        of_encoder = [{name for name in names if name.startswith("encoder.")} for names in parts]
+        return of_encoder[0], of_encoder[1]
+
+    assert left("bilstm-crf", *words) == (set(), set())
+    without, new = left("bilstm-crf", *words[:2])
+    assert len(without) == len(of_transformer) and not new
+    words_left, new = left("linear")
+    assert words_left == {f"encoder.{name}" for name in own} and not new
+    no_characters, new = left("bilstm-crf", *words, "characters=none")
+    assert no_characters == {f"encoder.{name}" for name in own if name.startswith("characters")} and not new
+
+
 def test_a_tensor_of_another_size_is_new_and_the_old_one_left(tiny_encoder_folder, tmp_path, run, engine):
     save_tagger(make_tagger(tiny_encoder_folder, "linear", OLD), tmp_path)
     tensors = load_file(tmp_path / "tagger.safetensors")
