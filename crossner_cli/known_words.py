@@ -22,7 +22,7 @@ from crossner_cli.text import segment
 from crossner_cli.text_files import open_lines
 from crossner_cli.trained_vectors import import_gensim, train_vectors
 from crossner_cli.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors
+from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors, width_of_vectors
 
 # Of vectors that are trained on the run's raw text.
 RAW_EPOCHS, RAW_MINIMUM = 10, 3
@@ -33,12 +33,14 @@ CORPUS = "corpus"  # what --embeddings calls the raw text of the run
 
 
 def check_word_inputs(options: Optimisation) -> None:
-    """Refuse settings that do not exist, files that nobody would read, and files that are not there.
+    """Refuse settings that do not exist, files that nobody would read or that are not there, vectors of a width that
+    the method cannot read.
 
     Raises:
         CrossNERError: As above.
     """
-    hyper = read_settings(find_method(options.method), options.settings)
+    method = find_method(options.method)
+    hyper = read_settings(method, options.settings)
     inputs = hyper if isinstance(hyper, WordInputs) else None
     for flag, given, is_read, what, way_out in (
         ("--embeddings", options.embeddings, inputs is not None and inputs.words != "none",
@@ -54,6 +56,11 @@ def check_word_inputs(options: Optimisation) -> None:
                 hint=f"Leave {flag} out, or {way_out}.",
             )
     _check_files(options)
+    if inputs and inputs.words != "none":
+        if options.embeddings not in (None, CORPUS):
+            method.check_description_size(width_of_vectors(Path(options.embeddings)))
+        elif options.embeddings == CORPUS or options.start_from == "base":
+            method.check_description_size(inputs.word_size)
     if inputs and inputs.words == "frozen" and options.embeddings is None and options.start_from == "base":
         raise CrossNERError("words=frozen: there are no vectors to keep as they are.", hint=VECTORS_WANTED)
     if inputs and inputs.strings != "none" and options.string_embeddings is None and options.start_from == "base":
@@ -198,9 +205,14 @@ def _found(vectors: WordVectors, flag: str, what: str) -> WordVectors:
     return vectors
 
 
-def _undescribed(described: Sequence[str], vectors: WordVectors) -> list[str]:
+def _notes_on_descriptions(described: Sequence[str], vectors: WordVectors | None, start: Start) -> list[str]:
     """Tell of words that describe types and have no vector: what they begin with is drawn at random."""
-    known = set(vectors.words)
+    if described and vectors is None and not start.has_words:
+        return [
+            "no --embeddings: the vectors of words that describe types are drawn at random, so that nothing tells "
+            "which other types a type resembles (--embeddings FILE, or corpus to train them on the raw text of the run)"
+        ]
+    known = {*(() if vectors is None else vectors.words), *(start.words() if described else ())}
     missing = [word for word in dict.fromkeys(described) if word not in known]
     if not missing:
         return []
@@ -229,6 +241,7 @@ def known_words(
 
     Words of every split of every domain of the run are looked up in a file of vectors, so that a word of a later test
     sentence is not unknown for want of a training sentence, on a domain that is not trained on either; no tag is read.
+    So are the words that describe the types of all domains.
     Frozen vectors cost training nothing, so words of the run's raw text have theirs too: text like it is tagged later.
 
     Args:
@@ -246,14 +259,16 @@ def known_words(
     inputs = read_settings(method, options.settings)
     vectors, notes = None, method.unused_settings(inputs, tag_set.types)
     described = [inputs.spelled(word) for word in method.described_words(inputs, tag_set.types)]
-    of_types = tuple(described)
+    of_types = tuple(described) if inputs.words != "none" else ()
     raw_words = [inputs.spelled(word) for word in raw_words]
     has_vectors = options.embeddings is not None or start.has_words
     if inputs.words != "frozen" or not has_vectors:  # a frozen row without a vector would be noise for ever
         described += raw_words
     if options.embeddings is not None or options.ngram_embeddings is not None:
         words = [word for domain in prepared.domains.values() for word in domain.words()]
-        wanted = sorted({*described, *raw_words, *map(inputs.spelled, words)})
+        # Those of types that a later stage of the run has are found in the start then, as they stand here.
+        later = method.described_words(inputs, [name for domain in prepared.domains.values() for name in domain.types])
+        wanted = sorted({*described, *raw_words, *map(inputs.spelled, (*later, *words))})
     if options.embeddings is not None and inputs.words == "frozen":
         wanted = sorted({*wanted, *_words_of_raw_text(prepared, inputs)})
     if options.embeddings == CORPUS:
@@ -265,8 +280,8 @@ def known_words(
             notes.append(f"the vectors of the corpus are trained once, with --seed {options.seed}, for all seeds")
     elif options.embeddings is not None:
         vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words")
-    if vectors is not None:
-        notes += [vectors.describe(), *_undescribed(of_types, vectors)]
+    notes += [vectors.describe()] if vectors is not None else []
+    notes += _notes_on_descriptions(of_types, vectors, start)
     ngram_vectors = None
     if options.ngram_embeddings is not None:
         ngram_vectors = _read_ngram_vectors(Path(options.ngram_embeddings), map(inputs.lettered, words))

@@ -59,8 +59,12 @@ class Start:
     @property
     def has_vectors(self) -> bool:
         """Whether its encoder of words has vectors of whole words."""
-        folders = [*self.seeds.values()] or ([] if self.folder is None else [self.folder])
-        return any(read_vocabulary(folder).words for folder in folders if (folder / VOCABULARY).is_file())
+        return bool(self.words())
+
+    def words(self) -> set[str]:
+        """What its encoders of words have a vector of."""
+        known = (read_vocabulary(folder).words for folder in self._folders if (folder / VOCABULARY).is_file())
+        return {word for words in known for word in words}
 
     @property
     def has_strings(self) -> bool:
@@ -72,9 +76,12 @@ class Start:
         """Whether it holds a transformer."""
         return self.folder is None or self._holds("config.json")
 
+    @property
+    def _folders(self) -> list[Path]:
+        return [*self.seeds.values()] or ([] if self.folder is None else [self.folder])
+
     def _holds(self, name: str) -> bool:
-        folders = [*self.seeds.values()] or ([] if self.folder is None else [self.folder])
-        return any((folder / name).is_file() for folder in folders)
+        return any((folder / name).is_file() for folder in self._folders)
 
 
 def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: str) -> Start:

@@ -142,6 +142,16 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
     )  # fmt: skip
 
 
+def width_of_vectors(path: Path) -> int:
+    """The width of the vectors of a file, D, from its beginning alone.
+
+    Raises:
+        CrossNERError: The file cannot be read, or begins as none that ``read_vectors`` knows.
+    """
+    with open_binary(path) as file:
+        return _recognise(path, _Source(path, file).read()).size
+
+
 def digits_as_zeros(word: str) -> str:
     """A word with its digits replaced by 0."""
     return _DIGIT.sub("0", word)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -427,10 +428,10 @@ def test_the_encoders_vectors_may_be_read_as_they_are_but_not_beside_examples():
         read_settings(RobustTagger, ["lstm_layers=0"])
 
 
-def over_words(method: str, tag_set: TagSet, known: str, seed: int) -> Any:
+def over_words(method: str, tag_set: TagSet, known: str, seed: int, *settings: str) -> Any:
     torch.manual_seed(seed)
     kind = find_method(method)
-    hyper = read_settings(kind, ["lstm_size=4", "word_size=6", "characters=none"])
+    hyper = read_settings(kind, ["lstm_size=4", "word_size=6", "characters=none", *settings])
     sentences = [Sentence(tuple(known.split()))]
     encoder = WordEncoder(collect_vocabulary(sentences, hyper), hyper)
     return kind(encoder, tag_set, hyper).eval()
@@ -455,6 +456,49 @@ def test_vectors_of_types_stay_as_they_were_read_when_words_learn_and_taggers_ar
         rows = getattr(new, name)
         assert torch.equal(rows[1], own[name][1]) and torch.equal(rows[2], getattr(old, name)[1])
         assert name == "is_example" or not torch.equal(rows[2], own[name][2])
+
+
+def started_with_examples(folder: Path, before: str, now: str) -> tuple[Any, Any, dict[str, Tensor]]:
+    """A robust tagger, one that starts from it, and what the second one would have without a start."""
+    known = "anna bach paris oslo rome"
+    old = over_words("robust-tagger", TagSet({"news": ("human", "town")}), known, 1, f"examples={before}")
+    save_tagger(old, folder)
+    new = over_words("robust-tagger", TagSet({"music": ("song", "town", "human")}), known, 2, f"examples={now}")
+    own = {name: value.clone() for name, value in new.above_encoder().items()}
+    carry_over(new, folder, Carried("old"))
+    return old, new, own
+
+
+def test_examples_given_beside_a_start_are_read_and_those_of_other_types_stay(tmp_path):
+    old, new, own = started_with_examples(tmp_path, "human=anna;town=paris", "human=bach+anna+oslo;song=rome")
+    assert torch.equal(new.examples[2, :2], old.examples[2]) and torch.equal(new.is_example[2, :2], old.is_example[2])
+    assert not new.is_example[2, 2] and not new.examples[2, 2].any()
+    for row in (1, 3):  # song, which is new, and human
+        assert torch.equal(new.examples[row], own["examples"][row])
+        assert torch.equal(new.is_example[row], own["is_example"][row])
+    assert new.is_example[3].tolist() == [True] * 3
+
+
+def test_examples_that_the_start_was_given_too_stay_as_it_read_them(tmp_path):
+    old, new, own = started_with_examples(tmp_path, "human=anna;town=paris", "human=anna;town=paris")
+    assert torch.equal(new.examples[2:], old.examples[[2, 1]]) and not torch.equal(new.examples, own["examples"])
+
+
+@pytest.mark.parametrize("now", ["", "town=oslo"])
+def test_a_list_of_the_start_that_has_no_place_makes_all_examples_new(tmp_path, now):
+    _, new, own = started_with_examples(tmp_path, "human=anna+bach+oslo;town=paris", now)
+    assert torch.equal(new.examples, own["examples"]) and torch.equal(new.is_example, own["is_example"])
+
+
+def test_a_longer_list_of_the_start_is_no_hindrance_where_it_is_replaced(tmp_path):
+    old, new, _ = started_with_examples(tmp_path, "human=anna+bach+oslo;town=paris", "human=bach")
+    assert torch.equal(new.examples[2], old.examples[2, :2]) and new.is_example[3].tolist() == [True, False]
+
+
+def test_a_plus_of_a_word_is_written_with_a_backslash():
+    assert read_examples(r"language=C\+\++Ada;grade=A\+") == {"language": ("C++", "Ada"), "grade": ("A+",)}
+    with pytest.raises(CrossNERError, match="not a type with its words"):
+        read_examples("language=C++Ada")
 
 
 @both

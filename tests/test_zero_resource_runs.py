@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from made_runs import rewrite_prepared
+from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
 
 from crossner_cli.cli import app
@@ -155,6 +156,50 @@ def test_words_of_type_descriptions_without_a_vector_are_told(run, tmp_path):
     vectors.write_text(vectors.read_text() + "location 4 5\n")
     said = crossner(*train, "--embeddings", vectors, "--name", "all").stderr
     assert "words found" in said and "describe types" not in said
+
+
+@pytest.mark.parametrize("method", ["concept-tagger", "robust-tagger", "coach"])
+def test_types_that_only_a_later_stage_has_are_described_by_the_vectors_that_the_start_was_given(run, tmp_path, method):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna 1 2\nperson 2 3\nlocation 4 5\norganization 3 4\nartist 7 8\n")
+    train = ("--run", run, *QUICK, "--method", method, "--set", "lstm_size=4", "--set", "words=frozen")
+    done("pretrain-source", *train, "--embeddings", vectors)
+    said = crossner("finetune", *train, "--start-from", "pretrain-source").stderr
+    assert "start from pretrain-source" in said and "have no vector" not in said and "drawn at random" not in said
+    (path,) = (run / "finetune").glob("*/tagger.safetensors")
+    tensors = load_file(path)
+    assert [7, 8] in tensors["descriptions"].tolist(), "artist, which is no type of the source"
+    vectors.write_text(vectors.read_text().replace("artist", "artisan"))
+    done("pretrain-source", *train, "--embeddings", vectors, "--name", "other")
+    said = crossner("finetune", *train, "--start-from", "other", "--name", "lacking").stderr
+    assert "words that describe types and have no vector: artist; theirs are random" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("method", ["concept-tagger", "robust-tagger", "coach"])
+def test_descriptions_that_are_drawn_at_random_are_told(run, method):
+    said = " ".join(crossner("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", method).stderr.split())
+    assert "no --embeddings: the vectors of words that describe types are drawn at random" in said
+    said = crossner("finetune", "--run", run, *QUICK, *SMALL, "--method", "mtl").stderr
+    assert "drawn at random" not in said, "it describes nothing"
+
+
+@pytest.mark.parametrize("method", ["robust-tagger", "coach"])
+def test_vectors_of_an_odd_width_are_refused_before_they_are_read_or_trained(run, tmp_path, monkeypatch, method):
+    def never(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("vectors are read")
+
+    for name in ("read_vectors", "train_vectors"):
+        monkeypatch.setattr(f"crossner_cli.known_words.{name}", never)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna 1 2 3\n")
+    train = ("pretrain-source", "--run", run, *QUICK, "--method", method, "--set", "lstm_size=4")
+    for given in (
+        ("--embeddings", vectors),
+        ("--embeddings", "corpus", "--set", "word_size=7"),
+        ("--set", "word_size=7"),
+    ):
+        said = refused(*train, *given)
+        assert "even" in said and ("not 3" in said or "not 7" in said or "have 3" in said or "have 7" in said)
 
 
 def test_a_start_without_a_transformer_is_refused_by_methods_that_read_one(run):

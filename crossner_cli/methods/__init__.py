@@ -146,6 +146,14 @@ class Tagger(nn.Module, ABC):
         return []
 
     @classmethod
+    def check_description_size(cls, size: int) -> None:
+        """Refuse vectors of words whose width a method that describes types with them cannot read.
+
+        Raises:
+            CrossNERError: As above.
+        """
+
+    @classmethod
     def unused_settings(cls, hyper: Any, types: Sequence[str]) -> list[str]:
         """What of the settings a tagger of these types does not read, a line each: a slip, or for another stage."""
         return []

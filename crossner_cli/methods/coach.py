@@ -87,6 +87,16 @@ class CoachTagger(Tagger):
         """The words of the types' descriptions."""
         return description_words(types)
 
+    @classmethod
+    def check_description_size(cls, size: int) -> None:
+        """Refuse an odd width: each direction of the BiLSTM over entities gives half of it."""
+        if size % 2:
+            raise CrossNERError(
+                f"Type descriptions have {size} values, and coach needs an even number: each direction of its BiLSTM"
+                " over entities gives half as many.",
+                hint="Set an even word_size, or give --embeddings of an even width.",
+            )
+
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.lstm = BiLSTM(encoder.output_dim, hyper.lstm_size, hyper.lstm_layers, hyper.dropout)
@@ -94,8 +104,9 @@ class CoachTagger(Tagger):
         self.boundary_layer = TagLayer(self.lstm.output_dim, len(BOUNDARIES), "crf")
         self.boundary_moves = Penalties(BOUNDARIES)
         # Stored, since the word vectors they are made of may be trained; a buffer, since they are not.
-        self.register_buffer("descriptions", describe_types(encoder, tag_set))  # q, (E + 1, D)
-        size = self.descriptions.shape[1]
+        size = encoder.description_size
+        self.check_description_size(size)
+        self.register_buffer("descriptions", describe_rows(encoder, tag_set.types))  # q, (E + 1, D)
         self.entity_reader = EntityReader(self.lstm.output_dim, size)
         self.templates: Templates | None = None
         if hyper.templates:
@@ -223,22 +234,6 @@ def find_entities(boundaries: Tensor, mask: Tensor) -> Entities:
     places, firsts = inside.flatten().nonzero()[:, 0], starts.nonzero()[:, 0]
     numbers = starts.cumsum(dim=0)[places] - 1
     return Entities(places, numbers, places - firsts[numbers], firsts)
-
-
-def describe_types(encoder: WordEncoder, tag_set: TagSet) -> Tensor:
-    """The vector of each type's description, (E + 1, D), below a row of zeros for O.
-
-    Raises:
-        CrossNERError: No words are read, or their width is odd.
-    """
-    rows = describe_rows(encoder, tag_set.types)
-    if rows.shape[1] % 2:
-        raise CrossNERError(
-            f"Type descriptions have {rows.shape[1]} values, and coach needs an even number: each direction of its "
-            "BiLSTM over entities gives half as many.",
-            hint="Set an even word_size, or give --embeddings of an even width.",
-        )
-    return rows
 
 
 def tag_of_types(tag_set: TagSet) -> Tensor:

@@ -9,12 +9,14 @@ is known. A type may have any number of examples; one without any has its descri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import check_range
@@ -46,10 +48,11 @@ class RobustTagger(ConceptTagger):
     class Hyperparameters(ConceptTagger.Hyperparameters):
         """examples: words that are entities of a type, as politician=Merkel+Obama;country=Chile+Kenya; types that the
         run lacks are left aside. They are static vectors, so --embeddings make them meaningful: all words that are
-        unknown look alike. Without, person, location, organisation and misc have the published ones, other types
-        their description. Types that carry over from a start keep its examples, unless the longest list has another
-        length. lstm_layers: of the first BiLSTM, at least one. lstm_size: of the second BiLSTM only; the first has
-        half the width of a word's static vector. The others are those of ``concept-tagger``.
+        unknown look alike. Without, person, location, organisation and misc have the published ones, other types their
+        description. Types that carry over from a start keep its examples where they are given no others; all are new
+        where the start has a longer list. A + that belongs to a word is written \\+. lstm_layers: of the first BiLSTM,
+        at least one. lstm_size: of the second BiLSTM only; the first has half the width of a word's static vector. The
+        others are those of ``concept-tagger``.
         """
 
         lstm_size: int = 150
@@ -80,13 +83,18 @@ class RobustTagger(ConceptTagger):
         unknown = [name for name in read_examples(hyper.examples) if name not in types]
         return [f"examples of {', '.join(unknown)} are not read: the types are {', '.join(types)}."] if unknown else []
 
-    def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
-        size = encoder.description_size
+    @classmethod
+    def check_description_size(cls, size: int) -> None:
+        """Refuse an odd width: each direction of the first BiLSTM has half of it."""
         if size % 2:
             raise CrossNERError(
                 f"The robust tagger needs vectors of an even width to read their words from both sides, not {size}.",
                 hint="Give --embeddings of an even width, or --set word_size=100 where there are none.",
             )
+
+    def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
+        size = encoder.description_size
+        self.check_description_size(size)
         super().__init__(encoder, tag_set, hyper, context_size=size // 2, type_vectors=2)
         words = [example_words(entity_type, read_examples(hyper.examples)) for entity_type in tag_set.types]
         most = max(map(len, (*PUBLISHED.values(), *read_examples(hyper.examples).values())))
@@ -94,6 +102,32 @@ class RobustTagger(ConceptTagger):
         self.register_buffer("examples", examples)  # x, (1 + E, J, D)
         self.register_buffer("is_example", is_example)  # (1 + E, J)
         self.example_weight = nn.Parameter(torch.empty(size).uniform_(-0.01, 0.01))  # w_a
+
+    def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Types that are given other examples than the start was take these; the others keep those of the start.
+
+        Lists of another length stand in rows of another width: as many places as this tagger has, where no example that
+        is kept stands behind them.
+        """
+        old = super().adopt(old, tag_set, settings)
+        examples, is_example = old.get("examples"), old.get("is_example")
+        if examples is None or is_example is None or examples.shape[2] != self.examples.shape[2]:
+            return old
+        given, before = read_examples(self.hyper.examples), read_examples(settings.get("examples", ""))
+        changed = [name for name in given if given[name] != example_words(name, before)]
+        here, there = ("", *self.tag_set.types), ("", *tag_set.types)
+        kept = [row for row, name in enumerate(there) if name in here and name not in changed]
+        places = self.examples.shape[1]
+        if is_example[kept, places:].any():
+            return old
+        more = max(0, places - examples.shape[1])
+        examples = functional.pad(examples, (0, 0, 0, more))[:, :places].clone()
+        is_example = functional.pad(is_example, (0, more))[:, :places].clone()
+        for name in changed:
+            if name in here and name in there:
+                examples[there.index(name)] = self.examples[here.index(name)]
+                is_example[there.index(name)] = self.is_example[here.index(name)]
+        return {**old, "examples": examples, "is_example": is_example}
 
     def _inputs(self, states: Tensor, rows: Tensor) -> Tensor:
         examples = self.examples[rows]  # (n, J, D)
@@ -103,7 +137,7 @@ class RobustTagger(ConceptTagger):
 
 
 def read_examples(text: str) -> dict[str, tuple[str, ...]]:
-    """Read ``type=word+word;type=word+word``: the words of each type.
+    r"""Read ``type=word+word;type=word+word``: the words of each type; ``\+`` is a + of a word, as in ``C\+\+``.
 
     Raises:
         CrossNERError: The text is not of this form, or names a type twice.
@@ -111,7 +145,8 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for part in filter(str.strip, text.split(";")):
         entity_type, _, listed = part.partition("=")
-        entity_type, words = entity_type.strip(), tuple(word.strip() for word in listed.split("+"))
+        words = tuple(word.strip().replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed))
+        entity_type = entity_type.strip()
         if not entity_type or not all(words) or entity_type in found:
             raise CrossNERError(
                 f"examples: {part.strip()!r} is not a type with its words, or names a type again.",
