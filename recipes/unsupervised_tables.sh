@@ -55,16 +55,22 @@ names=()
 if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
 
-# The first tagger labels the target's raw text; what it is sure of is then learnt together with the news.
+# The first tagger (of its seeds the best on dev, for all seeds) labels the target's raw text; what it is sure of is then
+# learnt together with the news. Made anew where the tagger or the texts have changed.
 self_train() {
-  local run=$CROSSNER_RUN/self-train-data${SELF_TRAIN_SCORE:+-$SELF_TRAIN_SCORE}
-  mkdir -p "$run/data"
-  if [ ! -f "$run/data/train.jsonl" ]; then
-    crossner predict "$CROSSNER_RUN/prepare-data/corpus/domain.txt" --model source ${SELF_TRAIN_SCORE:+--min-score "$SELF_TRAIN_SCORE"} \
+  local prepared=$CROSSNER_RUN/prepare-data run=$CROSSNER_RUN/self-train-data${SELF_TRAIN_SCORE:+-$SELF_TRAIN_SCORE} of
+  of=$(sha256sum <"$CROSSNER_RUN/source/manifest.json" && sha256sum <"$prepared/manifest.json")
+  if [ "$(cat "$run/made-of" 2>/dev/null)" != "$of" ]; then
+    if [ -e "$run/made-of" ]; then rm -rf "$run"; fi # else a call that was cut off, which predict goes on with
+    mkdir -p "$run/data"
+    crossner predict "$prepared/corpus/domain.txt" --model source ${SELF_TRAIN_SCORE:+--min-score "$SELF_TRAIN_SCORE"} \
       --format jsonl --output "$run/raw.jsonl" --force
-    cp "$CROSSNER_RUN/prepare-data/source/dev.jsonl" "$run/data/dev.jsonl"
-    cat "$CROSSNER_RUN/prepare-data/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.part"
-    mv "$run/data/train.part" "$run/data/train.jsonl"
+    if [ ! -s "$run/raw.jsonl" ]; then
+      echo "Self-training: the tagger is sure of no sentence; lower SELF_TRAIN_SCORE=$SELF_TRAIN_SCORE." >&2 && exit 2
+    fi
+    cp "$prepared/source/dev.jsonl" "$run/data/dev.jsonl"
+    cat "$prepared/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.jsonl"
+    echo "$of" >"$run/made-of"
   fi
   crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET" --scheme "$SCHEME"
   crossner pretrain-source --run "$run" "${stm[@]}" "${all[@]}" --name self-train

@@ -39,7 +39,7 @@ SHORTER = {
                       "READINGS": "frozen transformer"},
     "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune co-lm full"},
     "unsupervised_tables": {"SYSTEMS": "source self-train dann multi-cell-dictionary", "MAP_TYPES": "",
-                            "SELF_TRAIN_SCORE": "0"},
+                            "SELF_TRAIN_SCORE": ""},
     "crossner_baselines": {"METHODS": "coach multi-cell-lstm", "READINGS": "word", "WORD_SIZE": "6"},
 }  # fmt: skip
 
@@ -69,16 +69,21 @@ def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     server.wait()
 
 
+def environment_of(recipe: Path, short_crossner: Path, folder: Path) -> dict[str, str]:
+    """A tiny encoder and few updates for a recipe, whose run is in a folder."""
+    encoder = make_encoder(folder / "encoder", max_position_embeddings=128)
+    return {
+        **os.environ, **VARIABLES, **SHORTER.get(recipe.stem, {}), "RUNS": str(folder / "run"),
+        "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
+        "ENCODER": str(encoder), "CROSSNER_RUN": str(folder / "run"),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda path: path.name)
 def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tmp_path: Path) -> None:
     if "--embeddings" in recipe.read_text():
         pytest.importorskip("gensim")
-    encoder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
-    environment = {
-        **os.environ, **VARIABLES, **SHORTER.get(recipe.stem, {}), "RUNS": str(tmp_path / "run"),
-        "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
-        "ENCODER": str(encoder), "CROSSNER_RUN": str(tmp_path / "run"),
-    }  # fmt: skip
+    environment = environment_of(recipe, short_crossner, tmp_path)
     (tmp_path / "vectors.txt").write_text("the 0.1 0.2\nsang 0.3 0.4\n")
     done = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -88,6 +93,26 @@ def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tm
     for path in scored:
         assert json.loads(path.read_text())
         assert (path.parent / "per_type.csv").is_file()
+
+
+def test_self_training_makes_its_labels_anew_where_the_tagger_is_another_and_stops_where_there_are_none(
+    short_crossner: Path, tmp_path: Path
+) -> None:
+    recipe = GLOVE.with_name("unsupervised_tables.sh")
+    environment = environment_of(recipe, short_crossner, tmp_path) | {"SYSTEMS": "source self-train"}
+
+    def run(**changes: str) -> subprocess.CompletedProcess[str]:
+        given = {**environment, **changes}
+        return subprocess.run(["bash", str(recipe)], env=given, cwd=tmp_path, capture_output=True, text=True)
+
+    assert run().returncode == 0
+    labels = tmp_path / "run" / "self-train-data" / "raw.jsonl"
+    first = labels.stat().st_mtime_ns
+    assert run().returncode == 0 and labels.stat().st_mtime_ns == first
+    (labels.parent / "made-of").write_text("another tagger")
+    assert run().returncode == 0 and labels.stat().st_mtime_ns > first
+    done = run(SELF_TRAIN_SCORE="1")
+    assert done.returncode == 2 and "sure of no sentence; lower SELF_TRAIN_SCORE=1" in done.stderr
 
 
 def test_recipes_begin_with_source_and_can_be_run() -> None:
