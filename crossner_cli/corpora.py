@@ -50,6 +50,7 @@ class Selection:
         drop_boilerplate: Leave out what is no prose.
         weak_labels: Folder of the data set that the selected sentences become, labelled by their names; None: none.
         execution: Where it runs.
+        flag: The option that names the corpus.
     """
 
     level: Level | None = None
@@ -64,6 +65,7 @@ class Selection:
     drop_boilerplate: bool = False
     weak_labels: Path | None = None
     execution: Execution = field(default_factory=Execution)
+    flag: str = "--corpus"
 
 
 def write_levels(
@@ -102,7 +104,7 @@ def write_levels(
     with work_folder(folder) as work:
         job = Job.make(work, _request(selection, levels), parts, excluded, names)
         found = yield from _run(job, selection.execution)
-        _refuse_empty_levels(found, job, len(files))
+        _refuse_empty_levels(found, job, len(files), selection.flag)
         yield Progress("write the levels", 0, len(levels), "levels")
         write_levels_of_parts(job, found, folder, levels, selection.task_upsample)
         weak = write_weak_labels(job, found, selection.weak_labels) if selection.weak_labels else None
@@ -213,7 +215,7 @@ def _run(job: Job, execution: Execution) -> Work[PartResult]:
     return found
 
 
-def _refuse_empty_levels(found: PartResult, job: Job, files: int) -> None:
+def _refuse_empty_levels(found: PartResult, job: Job, files: int, flag: str) -> None:
     """Refuse a selection in which a level has no sentence."""
     empty = next((level for level in job.request.levels if not found.levels[level].sentences), None)
     if empty is None:
@@ -223,7 +225,10 @@ def _refuse_empty_levels(found: PartResult, job: Job, files: int) -> None:
     others = sum(count for reason, count in counts.items() if reason.startswith("dropped_")) - counts["dropped_leaks"]
     read += f", {others} as duplicates or boilerplate" if others else ""
     if names is None or empty == "domain":
-        raise CrossNERError(f"The corpus level {empty!r} is empty: {read}.", hint="Give --corpus files that hold text.")
+        hint = f"Give {flag} files that hold text."
+        if counts["dropped_leaks"]:
+            hint = f"Give {flag} more text: sentences of dev and test, which taggers are scored on, are left out."
+        raise CrossNERError(f"{flag}: the corpus level {empty!r} is empty: {read}.", hint=hint)
     read += f", {counts['sentences_without_names']} without any of the {names.counts['names']} listed names"
     if empty == "entity":
         hint = f"Lower --min-entities (now {job.request.min_entities}), or give an --entities list of this domain."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +20,12 @@ Labelled = Mapping[str, LabelledDomain]
 
 
 def write_corpus(
-    folder: Path, options: PrepareData, labelled: Labelled, corpus: Sequence[Path], entities: Sequence[Path]
+    folder: Path,
+    options: PrepareData,
+    labelled: Labelled,
+    corpus: Sequence[Path],
+    entities: Sequence[Path],
+    flag: str = "--corpus",
 ) -> Work[dict[str, Any]]:
     """Write the corpus levels, without the sentences that taggers of either domain are selected and scored on.
 
@@ -32,6 +38,7 @@ def write_corpus(
         labelled: The labelled domains by role; the sentences of their dev and test are left out.
         corpus: Files, folders and dumps.
         entities: Lists of names, RDF, or ``train``.
+        flag: The option that names the corpus.
 
     Returns:
         What was read, dropped and selected.
@@ -45,7 +52,7 @@ def write_corpus(
         types = yield from choose_types(
             specialised_types(options, labelled), lists, are_asked=options.specialised_types is not None
         )
-        selection = _selection(folder, options, labelled, types)
+        selection = replace(_selection(folder, options, labelled, types), flag=flag)
         # What is wrong is told before hours of reading a dump, not after.
         if any(map(is_dump, corpus)):
             check_selection(lists.paths, selection)

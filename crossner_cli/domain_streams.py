@@ -144,7 +144,10 @@ def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
         )
     missing = next((path for path in options.dictionary if not path.is_file()), None)
     if missing is not None:
-        raise CrossNERError(f"--dictionary {missing}: there is no such file.", hint="A line each: name<TAB>type.")
+        problem = "is a folder" if missing.is_dir() else "there is no such file"
+        raise CrossNERError(
+            f"--dictionary {missing}: {problem}.", hint="Give a file of lines of the form name<TAB>type."
+        )
 
 
 def check_raw(prepared: PreparedData, tasks: Sequence[str]) -> None:
@@ -210,7 +213,7 @@ def read_dictionary(options: Optimisation, types: Sequence[str], counts: Mapping
     if not met:
         raise CrossNERError(
             f"--dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the raw "
-            f"text of the target, as {' '.join(labelling[0])!r}.",
+            f"text of the target, as {' '.join(labelling[0])!r}. {described}.",
             hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has "
             "them.",
         )

@@ -483,6 +483,24 @@ def scored(run):
     return {tuple(sentence.lower().split()) for split in splits for sentence in split}
 
 
+def test_raw_text_that_leaves_nothing_is_told_by_its_option(tmp_path: Path) -> None:
+    empty, leaks = tmp_path / "empty.txt", tmp_path / "leaks.txt"
+    empty.write_text("\n")
+    sample = read_domain(find_domain("sample-target").files)
+    leaks.write_text("".join(f"{' '.join(sentence.words)}\n" for sentence in sample.splits["test"][:3]))
+    for role in ("corpus", "source_corpus"):
+        flag = f"--{role.replace('_', '-')}"
+        for path, way_out in (
+            (empty, f"Give {flag} files that hold text"),
+            (leaks, f"Give {flag} more text: sentences of dev and"),
+        ):
+            with pytest.raises(CrossNERError, match=f"{flag}: the corpus level 'domain' is empty") as caught:
+                prepare(
+                    RunDirectory(tmp_path / "run"), source="sample-source", target="sample-target", **{role: [path]}
+                )
+            assert way_out in caught.value.hint
+
+
 def test_raw_text_of_the_source_is_kept_apart_without_what_taggers_are_scored_on(run, folders, corpora, tmp_path):
     (tmp_path / "raw.txt").write_text("Rome\n")
     manifest = prepare(run, **folders, source_corpus=[tmp_path / "raw.txt"], dev_from_train=0.1)

@@ -143,6 +143,9 @@ def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path):
         with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
             read_dictionary(phrases, ("artist", "song"), counts)
         assert "in the same case" in caught.value.hint
+    path.write_text("Dancing Queen\tsong\nParis\tsong\nParis\tartist\n")
+    with pytest.raises(CrossNERError, match="none of its 1 names .* 1 of 2 names can label .*; 1 have several types"):
+        read_dictionary(phrases, ("artist", "song"), {"Paris": 1})
     with pytest.raises(CrossNERError, match="--dictionary-phrases tells how names are read"):
         check_dictionary(JointTrain(dictionary_phrases=True), [])
 
@@ -257,6 +260,9 @@ def test_a_stage_trains_the_tasks_of_the_domains_it_reads(tmp_path):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["source-ner"])
     with pytest.raises(CrossNERError, match="there is no such file"):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path / "no.tsv"]), ["target-lm"])
+    with pytest.raises(CrossNERError, match="is a folder") as caught:
+        check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["target-lm"])
+    assert "name<TAB>type" in caught.value.hint
 
 
 def test_a_dictionary_that_no_loss_reads_is_refused(tmp_path):

@@ -149,7 +149,9 @@ def _prepare(
     source_levels: dict[str, Any] = {}
     if source_corpus:
         plain = dataclasses.replace(options, corpus_level="domain", wikipedia_category=[], weak_labels=False)
-        source_levels = yield from write_corpus(folder / "source-corpus", plain, labelled, source_corpus, [])
+        source_levels = yield from write_corpus(
+            folder / "source-corpus", plain, labelled, source_corpus, [], "--source-corpus"
+        )
     statistics = _statistics(labelled, folder / "corpus")
     warnings = data_warnings(domains, labelled, statistics, options)
     warnings += name_warnings((levels.get("names") or {}).get("types", {}), labelled)
