@@ -300,7 +300,7 @@ class Predict(Compute):
 
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
-    output: Path | None = option(None, "Where to write, a folder for brat; default: stdout.")
+    output: Path | None = option(None, "Where to write, a folder for brat; default, and -: stdout.")
     decoding: Decoding = option("trained", DECODING_HELP)
     format: Literal["auto", "jsonl", "conll", "brat", "spacy", "html", "parquet"] = option(
         "auto", "Output format; auto goes by the ending of --output, and is jsonl without."

@@ -7,7 +7,7 @@ from pathlib import Path
 from crossner_cli.options import Predict
 
 # Stdout by its other names; and streams that are open already, which no draft beside them can replace.
-STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 STREAMS = ("/dev/fd/", "/proc/self/fd/", "/dev/stderr")
 
 

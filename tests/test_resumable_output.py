@@ -323,14 +323,17 @@ def test_a_link_stays_and_what_it_leads_to_is_written(begin: Any, tmp_path: Path
     assert [path.name for path in target.parent.iterdir()] == ["real"]
 
 
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
 def test_other_names_of_stdout_are_stdout_and_open_streams_are_written_as_they_are(
-    engine: Engine, tagger: Path, text: Path, tmp_path: Path
+    engine: Engine, tagger: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    given = Predict(model=str(tagger), input=[text], output=Path("/dev/stdout"))
+    monkeypatch.chdir(tmp_path)
+    given = Predict(model=str(tagger), input=[text], output=Path(name))
     assert has_data_on_stdout(given)
     stdout = io.BytesIO()
     result, _ = finish(predict(RunDirectory(tmp_path), given, engine, stdout=stdout))
     assert result["output"] is None and stdout.getvalue().count(b"\n") == LINES
+    assert not (tmp_path / "-").exists()
     with (tmp_path / "open").open("wb") as stream:
         place = Path(f"/dev/fd/{stream.fileno()}")
         finish(predict(RunDirectory(tmp_path), dataclasses.replace(given, output=place), engine))
