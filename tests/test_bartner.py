@@ -72,11 +72,23 @@ def spans_of(tagger: BARTNER, sentence: Sentence) -> tuple[list[tuple[int, int, 
     return [(entity.start, entity.end, TYPES[entity.type - 1]) for entity in found], bad
 
 
-@settings(max_examples=40)
-@given(st.lists(st.sampled_from(TAG_SET.tags), min_size=1, max_size=25))
-def test_gold_steps_read_back_are_the_entities_of_the_tags(tagger, tags):
+@pytest.fixture(scope="module")
+def of_schemes(folder: Path) -> list[BARTNER]:
+    return [make(folder, TagSet(TAG_SET.domains, scheme)) for scheme in ("bio", "bioes")]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_gold_steps_read_back_are_the_entities_of_the_tags_whether_or_not_the_scheme_allows_them(of_schemes, data):
+    tagger = data.draw(st.sampled_from(of_schemes))
+    tags = data.draw(st.lists(st.sampled_from(tagger.tag_set.tags), min_size=1, max_size=25))
     found, discarded = spans_of(tagger, Sentence(("the",) * len(tags), tuple(tags), "news"))
     assert found == to_spans(tags) and discarded == 0
+
+
+@pytest.mark.parametrize("tags", [("E-person", "E-person"), ("S-person", "I-person"), ("S-person", "E-person")])
+def test_a_word_behind_the_last_one_of_an_entity_begins_another(of_schemes, tags):
+    assert spans_of(of_schemes[1], Sentence(("the", "the"), tags, "news")) == ([(0, 1, "person"), (1, 2, "person")], 0)
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])

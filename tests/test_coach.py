@@ -448,6 +448,22 @@ def test_wrong_types_are_allowed_ones_and_wrong_where_there_are_any(entities):
         assert set(wrong[:, number].tolist()) <= (others or {own})
 
 
+def test_templates_are_compared_with_the_states_before_their_dropout(monkeypatch):
+    tagger, batch = given("templates=true", "lstm_layers=1", "dropout=0.5")
+    read: list[Tensor] = []
+    compare = tagger.templates.forward
+
+    def spy(words: Tensor, hidden: Tensor, *others: Any) -> Tensor:
+        read.append(hidden)
+        return compare(words, hidden, *others)
+
+    monkeypatch.setattr(tagger.templates, "forward", spy)
+    tagger.train().loss(batch)
+    (hidden,) = read
+    assert torch.equal(hidden, tagger.lstm(tagger.encoder(batch), batch.word_mask))
+    assert not torch.equal(hidden, tagger.dropout(hidden))
+
+
 def test_the_template_loss_trains_sentences_and_templates_and_vanishes_with_its_weight():
     losses, sizes = {}, {}
     for weight in (0, 1, 2.5):

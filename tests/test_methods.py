@@ -192,6 +192,20 @@ def test_neither_the_order_nor_the_company_of_a_sentence_matters(tiny_encoder_fo
         assert value == pytest.approx(sum(losses.get(name, 0.0) for losses in apart), rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("method", "settings"), [*((name, ()) for name in method_names()), ("coach", ("templates=true",))]
+)
+def test_terms_are_counted_in_words_or_are_named_as_those_that_are_not(tiny_encoder_folder, method, settings):
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
+    sentences = [Sentence(("anna", "visited", "old", "London"), ("B-person", "O", "O", "B-place"), "news")] * 3
+    units = tagger.units(batch_of(tagger, sentences))
+    assert units
+    for name, count in units.items():
+        of_words = (12, 24)  # a word, or its two neighbours
+        assert (count in of_words) == (name not in tagger.terms_of_other_units)
+    assert tagger.terms_of_other_units <= {*units, "templates"}
+
+
 @every_method
 def test_decoding_never_reads_gold_tags(tiny_encoder_folder, method):
     tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(4)

@@ -21,6 +21,7 @@ from crossner_cli.cli import app
 from crossner_cli.corpora import LEVELS
 from crossner_cli.data import PreparedData, Sentence, read_sentences
 from crossner_cli.engine import start_engine
+from crossner_cli.errors import CrossNERError
 from crossner_cli.known_words import CorpusSentences, known_words
 from crossner_cli.options import Finetune, JointTrain, Predict
 from crossner_cli.run_directory import RunDirectory, Stage
@@ -573,6 +574,9 @@ def test_published_n_grams_are_looked_up_with_capitals_though_words_are_lower_ca
     )
     known, _ = known_words(prepared, options, [], TagSet({"sample-target": ("person",)}), Start("base", None, ""))
     assert known is not None and known.vocabulary.ngrams == (f"2gram-#BEGIN#{capital[0]}",)
+    path.write_text(f"2gram-#begin#{capital[0].lower()} 1 2\n0gram-#BEGIN#{capital[0]} 1 2\n")
+    with pytest.raises(CrossNERError, match="none of .* character n-grams of the data"):
+        known_words(prepared, options, [], TagSet({"sample-target": ("person",)}), Start("base", None, ""))
 
 
 def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain: Path, tmp_path: Path) -> None:

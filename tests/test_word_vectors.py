@@ -415,6 +415,15 @@ def test_training_gives_the_same_vectors_for_the_same_seed_only() -> None:
     assert first.rows.shape == (9, 8) and first.rows.dtype == np.float32 and np.isfinite(first.rows).all()
 
 
+def test_vectors_are_those_of_skip_gram() -> None:
+    models = pytest.importorskip("gensim.models")
+    model = models.FastText(
+        SENTENCES, vector_size=8, sg=1, min_count=2, bucket=500, seed=1, workers=1, epochs=2, min_n=3, max_n=6
+    )
+    vectors = train()
+    assert np.array_equal(vectors.rows, np.stack([model.wv[word] for word in vectors.words]))
+
+
 def test_words_that_were_not_learnt_get_the_vector_of_their_n_grams() -> None:
     vectors = train(words=["cat", "cats", "rare", "", "cat"])
     assert vectors.words == ("cat", "cats", "rare") and vectors.forms == ("exact", "n_grams", "n_grams")
