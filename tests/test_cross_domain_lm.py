@@ -204,6 +204,7 @@ def test_language_models_of_mixed_text_each_read_the_sentences_of_both_domains(g
     both = a_batch("news", "songs", "news")
     assert tagger.units(both) == {"tags target": 12, "tags source": 3, "language target": 30, "language source": 30}
     assert set(tagger.loss(both)) == set(tagger.units(both))
+    torch.testing.assert_close({name: tagger.loss(both)[name] for name in read}, read)
 
 
 @pytest.mark.parametrize(

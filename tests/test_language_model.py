@@ -31,6 +31,12 @@ def full_loss(head: SampledSoftmax, states: Tensor, targets: Tensor) -> Tensor:
     return -sum(shares[row, target].log() for row, target in enumerate(targets.tolist()))
 
 
+def test_words_begin_with_vectors_of_about_one_in_length():
+    torch.manual_seed(0)
+    head = SampledSoftmax(500, 64, 5)
+    assert head.weight.norm(dim=1).mean().item() == pytest.approx(1, abs=0.05) and not head.bias.any()
+
+
 def test_every_word_is_weighed_in_evaluation():
     head, (states, targets) = make_head().eval(), some_targets()
     torch.testing.assert_close(head.loss(states, targets), full_loss(head, states, targets))

@@ -163,6 +163,20 @@ def test_cells_begin_apart_unless_told_otherwise() -> None:
         assert torch.equal(getattr(alike, name)[0], getattr(alike, name)[1])
 
 
+def test_weights_are_drawn_by_the_width_that_each_reads() -> None:
+    layer = MultiCellLSTM(400, 16, 5, 2)
+    bounds = dict.fromkeys(("query", "key"), 16 ** (-0.5)) | {"score": 32**-0.5}
+    drawn = {name: (getattr(layer, name), bound) for name, bound in bounds.items()}
+    for name in ("type_gate", "type_candidate", "shared_gates", "shared_candidate"):
+        weight = getattr(layer, name)  # (..., H + d + 1, G): of the state, of the input and the bias
+        drawn |= {
+            f"{name} of states": (weight[..., :16, :], 16**-0.5),
+            f"{name} of words": (weight[..., 16:, :], 400**-0.5),
+        }
+    for name, (weight, bound) in drawn.items():
+        assert weight.abs().max() <= bound and weight.abs().mean() > 0.4 * bound, name
+
+
 def test_permuting_cells_permutes_their_contents_and_nothing_else() -> None:
     layer, (words, mask) = make_layer(), some_words()
     one, other = run(layer, words, mask, [0, 1, 2]), run(layer, words, mask, [2, 0, 1])

@@ -225,6 +225,15 @@ def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_fo
     assert not {name for name in learn(none, batch) if name.startswith("type_score")}
 
 
+def test_what_scores_the_types_of_cells_begins_alike_with_them(tiny_encoder_folder):
+    for cells in ("alike", "apart"):
+        tagger = make(tiny_encoder_folder, f"cells={cells}")
+        torch.manual_seed(0)
+        fresh = type(tagger)(tagger.encoder, TAG_SET, tagger.hyper)
+        for value in fresh.type_score.parameters():
+            assert bool((value == value[:1]).all()) == (cells == "alike")
+
+
 def test_cells_that_begin_alike_stay_alike_without_the_type_losses(tiny_encoder_folder):
     for settings, stay in ((("entity_weight=0", "attention_weight=0"), True), ((), False)):
         torch.manual_seed(1)

@@ -241,6 +241,17 @@ def test_focal_loss_is_the_formula():
     assert halved == pytest.approx(cross_entropy.item() / 2, rel=1e-5)
 
 
+@pytest.mark.parametrize("alpha", [0.25, 0.9])
+@pytest.mark.parametrize("gamma", [0.5, 3.0])
+def test_the_weights_of_the_focal_loss_are_those_that_are_set(alpha, gamma):
+    tagger = made("adversary=grad", f"focal_alpha={alpha}", f"focal_gamma={gamma}", "adversary_weight=1")
+    for batch, domain in ((TARGET_NER, TARGET), (SOURCE_NER, SOURCE)):
+        states = tagger.tag_states(tagger.encoder(batch), batch.word_mask, domain)
+        logits = tagger.discriminator(states, batch.word_mask)
+        expected = focal_loss(logits, torch.full((3,), domain == SOURCE), alpha, gamma)
+        torch.testing.assert_close(tagger.loss(batch)["adversary"], expected)
+
+
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
 def test_focal_loss_stays_finite_however_sure_the_discriminator_is(gamma):
     logits = torch.tensor([500.0, -500.0, 500.0, -500.0], requires_grad=True)

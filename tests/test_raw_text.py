@@ -65,6 +65,16 @@ def test_a_line_of_thousands_of_words_is_read_from_its_beginning(tmp_path):
     assert words == ("so",) * LONGEST
 
 
+@pytest.mark.parametrize(
+    ("fewest", "known"), [(1, ["anna", "sang", "Abba"]), (2, ["anna", "sang"]), (3, ["anna"]), (4, [])]
+)
+def test_words_that_raw_text_has_often_enough_are_known_to_language_models(fewest, known):
+    texts = {"target": RawSentences([("Anna", "sang"), ("anna", "sang")]), "source": RawSentences([("anna", "Abba")])}
+    spelled = {"Anna": "anna"}
+    raw = RawInputs(texts, {}, None, fewest, spelled=lambda word: spelled.get(word, word))
+    assert raw.words() == known
+
+
 def test_lines_of_which_not_all_is_read_are_counted_and_told(tmp_path):
     text = file_of(tmp_path, "so " * (LONGEST + 1), "so " * LONGEST, "so " * 5000)
     assert text.shortened == 2 and sum(text.counts.values()) == 3 * LONGEST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from crossner_cli.character_stream import (
     CharacterStream,
     LinesOfWords,
     Words,
+    _Counted,
     spell,
     write_character_stream,
 )
@@ -117,6 +119,27 @@ def test_an_epoch_reads_each_character_of_a_row_once_wherever_it_begins(
     twice = np.concatenate([whole, whole]).tolist()
     assert any(twice[start : start + read.numel()] == read.flatten().tolist() for start in range(len(whole)))
     assert len(whole) - 1 - read.numel() < stream.rows
+
+
+def test_rows_begin_elsewhere_in_each_epoch_and_where_the_text_does_without_a_seed(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    write(tmp_path, {"target": [["".join(draw.choice(list("abcdefgh"), 9))] for _ in range(40)]})
+    whole = np.fromfile(tmp_path / "train-forward.bin", "<u2").tolist()
+
+    def first_characters(seed: int | None, epoch: int) -> list[int]:
+        read: list[int] = CharacterStream(tmp_path, TRAIN, 1, 8, seed=seed).batch([0], epoch).read[0, 0].tolist()
+        return read
+
+    assert [first_characters(None, epoch) for epoch in (0, 1)] == [whole[:8]] * 2
+    begun = [first_characters(seed, epoch) for seed in (1, 2) for epoch in range(3)]
+    assert len({tuple(read) for read in begun}) == 6
+    assert begun[:3] == [first_characters(1, epoch) for epoch in range(3)]
+
+
+@pytest.mark.parametrize(("window", "share"), [(5, 0.1), (6, 0.2), (8, 0.2), (9, 0.0)])
+def test_the_smallest_share_that_holds_out_a_window_and_leaves_one_is_held_out(window: int, share: float) -> None:
+    counted = _Counted(Counter(), {}, {"target": 10, "source": 6}, {0.1: 5, 0.2: 8, 0.4: 16})
+    assert counted.share(window) == share
 
 
 # Models
