@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,6 +82,23 @@ def test_lines_of_which_not_all_is_read_are_counted_and_told(tmp_path):
     assert RawInputs({"target": text}, {"target": "songs"}, None, 1).describe() == [
         "raw text of the target: 3 sentences, 600 words, from raw.txt; 2 cut behind 200 words"
     ]
+
+
+def test_raw_text_is_streamed_not_held(tmp_path):
+    line = "in the beginning there was a line of words that said the same as all of the other lines " * 3
+
+    def peak_of(lines: int) -> int:
+        path = tmp_path / f"{lines}.txt"
+        path.write_text(f"{line}\n" * lines)
+        tracemalloc.start()
+        text = RawFile.read(path)
+        assert len(text.sentences(range(lines - 32, lines))) == 32 and len(text) == lines
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return peak
+
+    few, many = 500, 3000
+    assert (peak_of(many) - peak_of(few)) / (many - few) < 25, "bytes of a line: twice its place, not its words"
 
 
 def test_a_text_without_a_word_is_refused(tmp_path):
