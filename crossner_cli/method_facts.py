@@ -113,7 +113,7 @@ class _Width(FixedEncoder):
         self.end_vector = torch.zeros(width)
         self.vocabulary = Vocabulary()
 
-    def describe(self, types: Sequence[str]) -> Tensor:
+    def describe(self, types: Sequence[str], given: object = None) -> Tensor:
         """Zeros, (E, D)."""
         return torch.zeros(len(types), self.description_size)
 

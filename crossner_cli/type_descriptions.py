@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+
+from crossner_cli.errors import CrossNERError
 
 # Names of types that are no words, or several in one, in the data sets of the field; lower-cased without hyphens.
 WORDS: dict[str, str] = {
@@ -24,12 +26,14 @@ WORDS: dict[str, str] = {
 }
 
 
-def describe_type(entity_type: str) -> list[str]:
-    """Words of an entity type, lower-cased: those of the table, else the parts of its name.
+def describe_type(entity_type: str, given: Mapping[str, Iterable[str]] | None = None) -> list[str]:
+    """Words of an entity type: those given; else, lower-cased, those of the table or the parts of its name.
 
     ``politicalparty`` is political party, ``Gene_or_gene_product`` gene or gene product, ``Multi-tissue_structure``
     multi tissue structure, ``chemicalFormula`` chemical formula. Never empty.
     """
+    if given and entity_type in given:
+        return list(given[entity_type])
     known = WORDS.get(entity_type.lower())
     if known:
         return known.split()
@@ -37,6 +41,33 @@ def describe_type(entity_type: str) -> list[str]:
     return [part.lower() for part in parts] or [entity_type.lower()]
 
 
-def description_words(types: Iterable[str]) -> list[str]:
+def description_words(types: Iterable[str], given: Mapping[str, Iterable[str]] | None = None) -> list[str]:
     """Distinct words of all descriptions, in order."""
-    return list(dict.fromkeys(word for entity_type in types for word in describe_type(entity_type)))
+    return list(dict.fromkeys(word for entity_type in types for word in describe_type(entity_type, given)))
+
+
+def words_of_types(
+    text: str, setting: str, example: str, split: Callable[[str], list[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Read the words that a setting gives of each type, ``type=...;type=...``.
+
+    Args:
+        text: The setting's value.
+        setting: Its name, and
+        example: a value, for messages.
+        split: From what stands behind ``=`` to words.
+
+    Raises:
+        CrossNERError: The text is not of this form, or names a type twice.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for part in filter(str.strip, text.split(";")):
+        name, _, listed = part.partition("=")
+        name, words = name.strip(), tuple(word.strip() for word in split(listed))
+        if not name or not words or not all(words) or name in found:
+            raise CrossNERError(
+                f"{setting}: {part.strip()!r} is not a type with its words, or names a type again.",
+                hint=f"Write --set '{setting}={example}'.",
+            )
+        found[name] = words
+    return found

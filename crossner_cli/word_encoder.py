@@ -193,10 +193,11 @@ class WordEncoder(Encoder):
             return self.words.embedding_dim
         return self.transformer.word_embeddings.shape[1] if self.transformer is not None else 0
 
-    def describe(self, types: Sequence[str]) -> Tensor:
+    def describe(self, types: Sequence[str], given: Mapping[str, Sequence[str]] | None = None) -> Tensor:
         """One vector a type: the sum of the vectors of its description's words, (E, D), without a gradient.
 
-        Static vectors, or where none are read the transformer's table of subword vectors.
+        Static vectors, or where none are read the transformer's table of subword vectors. Types whose words are given
+        are described by those, the others by their names.
 
         Raises:
             CrossNERError: Neither is read.
@@ -207,7 +208,7 @@ class WordEncoder(Encoder):
                 hint="Set words=trained, words=frozen or transformer=frozen.",
             )
         with torch.no_grad():
-            return torch.stack([self.vectors_of(describe_type(name)).sum(dim=0) for name in types])
+            return torch.stack([self.vectors_of(describe_type(name, given)).sum(dim=0) for name in types])
 
     def vectors_of(self, words: Sequence[str]) -> Tensor:
         """Vectors of words that are no part of a sentence, (N, D)."""

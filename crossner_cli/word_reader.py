@@ -48,18 +48,6 @@ class WordInputs:
     lower_case: bool = False
     digits: Literal["kept", "zeros"] = "kept"
 
-    def check_described(self) -> None:
-        """Refuse settings with which a method that describes types has nothing to describe them with.
-
-        Raises:
-            CrossNERError: Neither words nor a transformer are read.
-        """
-        if self.words == self.transformer == "none":
-            raise CrossNERError(
-                "words=none and transformer=none: type descriptions need vectors of words.",
-                hint="Set words=trained, words=frozen or transformer=frozen.",
-            )
-
     def spelled(self, word: str) -> str:
         """A word as its static vector is looked up."""
         word = self.lettered(word)

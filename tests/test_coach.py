@@ -57,7 +57,7 @@ class GivenVectors(torch.nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         return self.vectors
 
-    def describe(self, types: Sequence[str]) -> Tensor:
+    def describe(self, types: Sequence[str], given: Any = None) -> Tensor:
         draws = [torch.Generator().manual_seed(sum(map(ord, name))) for name in types]
         return torch.stack([torch.randn(self.description_size, generator=draw) for draw in draws])
 

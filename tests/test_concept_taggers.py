@@ -56,7 +56,7 @@ class GivenVectors(torch.nn.Module):
     def vectors_of(self, words: Sequence[str]) -> Tensor:
         return torch.stack([self.vector_of(word) for word in words])
 
-    def describe(self, types: Sequence[str]) -> Tensor:
+    def describe(self, types: Sequence[str], given: Any = None) -> Tensor:
         return torch.stack([self.vectors_of(describe_type(name)).sum(dim=0) for name in types])
 
 
@@ -456,6 +456,57 @@ def test_vectors_of_types_stay_as_they_were_read_when_words_learn_and_taggers_ar
         rows = getattr(new, name)
         assert torch.equal(rows[1], own[name][1]) and torch.equal(rows[2], getattr(old, name)[1])
         assert name == "is_example" or not torch.equal(rows[2], own[name][2])
+
+
+every_describing_method = pytest.mark.parametrize("method", ["concept-tagger", "robust-tagger", "coach"])
+
+
+@every_describing_method
+def test_a_type_is_described_by_the_words_that_are_given_or_by_its_name(method):
+    known = "anna person name of a place song"
+    tag_set = TagSet({"news": ("person", "place")})
+    tagger = over_words(method, tag_set, known, 1, "descriptions=person=name of  a person")
+    words = tagger.encoder.vectors_of
+    torch.testing.assert_close(tagger.descriptions[1], words(["name", "of", "a", "person"]).sum(dim=0))
+    torch.testing.assert_close(tagger.descriptions[2], words(["place"])[0])
+    assert not tagger.descriptions[0].any()
+    assert tagger.described_words(tagger.hyper, tag_set.types)[:5] == ["name", "of", "a", "person", "place"]
+
+
+@every_describing_method
+def test_descriptions_given_beside_a_start_are_read_and_those_of_other_types_stay(method, tmp_path):
+    known = "anna person place song name of a town"
+    old = over_words(method, TagSet({"news": ("person", "place")}), known, 1, "descriptions=person=name")
+    save_tagger(old, tmp_path)
+    tag_set = TagSet({"music": ("song", "place", "person")})
+    for given, taken in (
+        ("", ("old", "old")), ("person=name", ("old", "old")), ("person=name;place=a town", ("new", "old")),
+        ("place=town;person=a name", ("new", "new")),
+    ):  # fmt: skip
+        new = over_words(method, tag_set, known, 2, f"descriptions={given}")
+        own = new.descriptions.clone()
+        carry_over(new, tmp_path, Carried("old"))
+        assert torch.equal(new.descriptions[1], own[1])
+        for row, there, of in ((2, 2, taken[0]), (3, 1, taken[1])):
+            assert torch.equal(new.descriptions[row], old.descriptions[there] if of == "old" else own[row])
+
+
+def test_a_type_without_examples_has_its_new_description_for_its_only_one(tmp_path):
+    known = "anna bach song name place"
+    old = over_words("robust-tagger", TagSet({"news": ("song", "place")}), known, 1, "examples=place=anna")
+    save_tagger(old, tmp_path)
+    new = over_words("robust-tagger", old.tag_set, known, 2, "descriptions=song=name;place=name", "examples=place=anna")
+    own = new.descriptions.clone()
+    carry_over(new, tmp_path, Carried("old"))
+    assert torch.equal(new.examples[1, 0], own[1]) and torch.equal(new.examples[2], old.examples[2])
+
+
+@pytest.mark.parametrize("text", ["person", "person=", "=a name", "person=a;person=b"])
+def test_what_describes_no_type_is_refused(text):
+    for method in ("concept-tagger", "robust-tagger", "coach"):
+        with pytest.raises(CrossNERError, match="descriptions: .* is not a type with its words") as caught:
+            read_settings(find_method(method), [f"descriptions={text}"])
+        assert "MISC=nationality or event" in caught.value.hint
 
 
 def started_with_examples(folder: Path, before: str, now: str) -> tuple[Any, Any, dict[str, Tensor]]:

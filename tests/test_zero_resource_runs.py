@@ -139,12 +139,16 @@ def test_a_file_that_has_no_word_of_the_data_is_refused(run, tmp_path):
     done("finetune", *train, "--embeddings", vectors)
 
 
-def test_examples_of_types_that_the_run_lacks_are_told(run):
+def test_examples_and_descriptions_of_types_that_the_run_lacks_are_told(run):
     train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "robust-tagger")
     said = crossner(*train, "--set", "examples=PER=Anna;person=Bach;song=Fugue").stderr
     assert "examples of person, song are not read: the types are PER, LOC, ORG." in " ".join(said.split())
-    said = crossner(*train, "--set", "examples=PER=Anna", "--name", "known").stderr
+    said = crossner(*train, "--set", "examples=PER=Anna", "--set", "descriptions=PER=a name", "--name", "known").stderr
     assert "are not read" not in said
+    for method in ("robust-tagger", "coach"):
+        train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", method, "--name", method)
+        said = crossner(*train, "--set", "descriptions=song=a piece of music").stderr
+        assert "descriptions of song are not read: the types are PER, LOC, ORG." in " ".join(said.split())
 
 
 def test_words_of_type_descriptions_without_a_vector_are_told(run, tmp_path):

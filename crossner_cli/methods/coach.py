@@ -13,27 +13,24 @@ not without end; where a domain has one type there are none; sentences without a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
+from crossner_cli.described_types import DescribedInputs, DescribingTagger
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, check_range
-from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Penalties, Tagger, unpad
-from crossner_cli.methods.concept_tagger import describe_rows
+from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Penalties, unpad
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 from crossner_cli.subwords import Batch
 from crossner_cli.tag_layer import TagLayer, check_lstm
 from crossner_cli.tags import Span, TagSet, to_tags
-from crossner_cli.type_descriptions import description_words
 from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import WordInputs
 
 # What detection tells of a word: in no entity, the first word of one, a further one. The rules for tags hold for them.
 OUTSIDE, FIRST, INSIDE = range(3)
@@ -41,11 +38,11 @@ BOUNDARIES = TagSet({"": ("entity",)})
 WRONG_TEMPLATES = 2
 
 
-class CoachTagger(Tagger):
+class CoachTagger(DescribingTagger):
     """A CRF tells where entities are; the sum of a BiLSTM over an entity's words tells which description it fits."""
 
     @dataclass(frozen=True)
-    class Hyperparameters(WordInputs):
+    class Hyperparameters(DescribedInputs):
         """What is read, as in ``WordInputs``. lstm_layers: one above the other. lstm_size: units of one direction.
         dropout: share of the values dropped between the layers and behind the last. templates: train with template
         regularisation. template_weight: weight of its loss. template_margin: mean squared difference up to which a
@@ -63,7 +60,6 @@ class CoachTagger(Tagger):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
-            self.check_described()
             check_range("template_weight", self.template_weight, 0)
             check_range("template_margin", self.template_margin, 0)
 
@@ -76,16 +72,9 @@ class CoachTagger(Tagger):
     terms_of_other_units = frozenset(("types", "templates"))
     paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"}
     paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10}
-    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
-    descriptions: Tensor
     boundary_of_tag: Tensor
     type_of_tag: Tensor
     tag_of: Tensor
-
-    @classmethod
-    def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """The words of the types' descriptions."""
-        return description_words(types)
 
     @classmethod
     def check_description_size(cls, size: int) -> None:
@@ -103,10 +92,9 @@ class CoachTagger(Tagger):
         self.dropout = Dropout(hyper.dropout)
         self.boundary_layer = TagLayer(self.lstm.output_dim, len(BOUNDARIES), "crf")
         self.boundary_moves = Penalties(BOUNDARIES)
-        # Stored, since the word vectors they are made of may be trained; a buffer, since they are not.
         size = encoder.description_size
         self.check_description_size(size)
-        self.register_buffer("descriptions", describe_rows(encoder, tag_set.types))  # q, (E + 1, D)
+        self.describe(encoder)  # q, (E + 1, D)
         self.entity_reader = EntityReader(self.lstm.output_dim, size)
         self.templates: Templates | None = None
         if hyper.templates:

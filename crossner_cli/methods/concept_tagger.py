@@ -11,25 +11,23 @@ types but the sum over words. Padding is masked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from crossner_cli.described_types import DescribedInputs, DescribingTagger
 from crossner_cli.layers import IMPOSSIBLE, BiLSTM
-from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
+from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 from crossner_cli.subwords import Batch
 from crossner_cli.tag_layer import Context, check_lstm, decode_words, unread_between_layers
 from crossner_cli.tags import TagSet
-from crossner_cli.type_descriptions import description_words
 from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import WordInputs
 
 CLASSES = 3  # of a pass: O, B, I
 # Words, padding included, that passes read at once: about a gigabyte where gradients are wanted.
@@ -50,8 +48,10 @@ class Passes(NamedTuple):
     scores: Tensor
 
 
-class ConceptTagger(Tagger):
+class ConceptTagger(DescribingTagger):
     """A BiLSTM, and a second one that reads its states h beside q_k, the description of one type.
+
+    Nothing above the encoder learns a row a tag or a type: all types share all weights.
 
     Args:
         encoder: Sentences to one vector a word, and types to one vector a description.
@@ -65,7 +65,7 @@ class ConceptTagger(Tagger):
     """
 
     @dataclass(frozen=True)
-    class Hyperparameters(WordInputs):
+    class Hyperparameters(DescribedInputs):
         """words: how static word vectors are used: trained, frozen or none; they describe the types too, so that types
         alike are read alike where --embeddings give them a meaning. lstm_layers: of the BiLSTM that all types share; no
         layers leave the encoder's vectors. lstm_size: units of one direction, also of the BiLSTM above it. dropout:
@@ -81,7 +81,6 @@ class ConceptTagger(Tagger):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
-            self.check_described()
 
     @classmethod
     def unread_settings(cls, hyper: Any) -> dict[str, str]:
@@ -94,24 +93,16 @@ class ConceptTagger(Tagger):
         **UNPUBLISHED_FOR_WORDS,
         "epochs": 300, "patience": 5, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": None,
     }  # fmt: skip
-    # Nothing above the encoder learns a row a tag or a type: all types share all weights.
-    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
-    descriptions: Tensor
     first_tags: Tensor
     type_row: Tensor
     class_of_tag: Tensor
-
-    @classmethod
-    def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """The words of the types' descriptions."""
-        return description_words(types)
 
     def __init__(
         self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters, *, context_size: int | None = None,
         type_vectors: int = 1,
     ) -> None:  # fmt: skip
         super().__init__(encoder, tag_set, hyper)
-        self.register_buffer("descriptions", describe_rows(encoder, tag_set.types))  # q, (1 + E, D)
+        self.describe(encoder)  # q, (1 + E, D)
         described = type_vectors * self.descriptions.shape[1]
         self.context = Context(encoder.output_dim, hyper.lstm_layers, context_size or hyper.lstm_size, hyper.dropout)
         self.type_lstm = BiLSTM(self.context.output_dim + described, hyper.lstm_size)
@@ -183,16 +174,6 @@ class ConceptTagger(Tagger):
         )  # (B, W, 1 + 2 E): O, then B and I of each type
         place = torch.where(self.type_row > 0, 2 * (self.type_row - 1) + self.class_of_tag, 0)  # of each tag, (K,)
         return merged.log_softmax(dim=-1)[..., place]
-
-
-def describe_rows(encoder: WordEncoder, types: Sequence[str]) -> Tensor:
-    """One row a type, the vector of its description, behind a row of zeros for O: (1 + E, D).
-
-    Raises:
-        CrossNERError: The encoder has no vectors for descriptions.
-    """
-    outside = torch.zeros(1, encoder.description_size)
-    return torch.cat([outside, encoder.describe(types).float()]) if types else outside
 
 
 METHOD = ConceptTagger

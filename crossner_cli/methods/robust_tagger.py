@@ -18,11 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crossner_cli.described_types import tell_unknown, with_rows
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import check_range
 from crossner_cli.methods.concept_tagger import ConceptTagger
 from crossner_cli.tags import TagSet
-from crossner_cli.type_descriptions import describe_type, description_words
+from crossner_cli.type_descriptions import describe_type, words_of_types
 from crossner_cli.word_encoder import WordEncoder
 
 # By the description of the type, so that PER, Person and person have the same ones.
@@ -75,13 +76,13 @@ class RobustTagger(ConceptTagger):
     def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
         """The words of the types' descriptions, and their examples."""
         given = read_examples(hyper.examples)
-        return [*description_words(types), *(word for name in types for word in example_words(name, given))]
+        examples = (word for name in types for word in example_words(name, given))
+        return [*super().described_words(hyper, types), *examples]
 
     @classmethod
     def unused_settings(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """Examples of types that there are none of."""
-        unknown = [name for name in read_examples(hyper.examples) if name not in types]
-        return [f"examples of {', '.join(unknown)} are not read: the types are {', '.join(types)}."] if unknown else []
+        """Also examples of types that there are none of."""
+        return [*super().unused_settings(hyper, types), *tell_unknown("examples", read_examples(hyper.examples), types)]
 
     @classmethod
     def check_description_size(cls, size: int) -> None:
@@ -115,19 +116,18 @@ class RobustTagger(ConceptTagger):
             return old
         given, before = read_examples(self.hyper.examples), read_examples(settings.get("examples", ""))
         changed = [name for name in given if given[name] != example_words(name, before)]
-        here, there = ("", *self.tag_set.types), ("", *tag_set.types)
-        kept = [row for row, name in enumerate(there) if name in here and name not in changed]
+        changed += [name for name in self.redescribed(settings) if not example_words(name, given)]
+        kept = [row for row, name in enumerate(tag_set.types, 1) if name in self.tag_set.types and name not in changed]
         places = self.examples.shape[1]
         if is_example[kept, places:].any():
             return old
         more = max(0, places - examples.shape[1])
-        examples = functional.pad(examples, (0, 0, 0, more))[:, :places].clone()
-        is_example = functional.pad(is_example, (0, more))[:, :places].clone()
-        for name in changed:
-            if name in here and name in there:
-                examples[there.index(name)] = self.examples[here.index(name)]
-                is_example[there.index(name)] = self.is_example[here.index(name)]
-        return {**old, "examples": examples, "is_example": is_example}
+        examples = functional.pad(examples, (0, 0, 0, more))[:, :places]
+        is_example = functional.pad(is_example, (0, more))[:, :places]
+        return {
+            **old, "examples": with_rows(examples, tag_set, self.examples, self.tag_set, changed),
+            "is_example": with_rows(is_example, tag_set, self.is_example, self.tag_set, changed),
+        }  # fmt: skip
 
     def _inputs(self, states: Tensor, rows: Tensor) -> Tensor:
         examples = self.examples[rows]  # (n, J, D)
@@ -142,18 +142,11 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
     Raises:
         CrossNERError: The text is not of this form, or names a type twice.
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for part in filter(str.strip, text.split(";")):
-        entity_type, _, listed = part.partition("=")
-        words = tuple(word.strip().replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed))
-        entity_type = entity_type.strip()
-        if not entity_type or not all(words) or entity_type in found:
-            raise CrossNERError(
-                f"examples: {part.strip()!r} is not a type with its words, or names a type again.",
-                hint="Write --set 'examples=politician=Merkel+Obama;country=Chile+Kenya'.",
-            )
-        found[entity_type] = words
-    return found
+
+    def split(listed: str) -> list[str]:
+        return [word.replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed)]
+
+    return words_of_types(text, "examples", "politician=Merkel+Obama;country=Chile+Kenya", split)
 
 
 def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
