@@ -20,7 +20,7 @@ DEV_FROM_TRAIN=${DEV_FROM_TRAIN:-} # mit-movie and mit-restaurant have no dev sp
 ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
 SOURCE_SEEDS=${SOURCE_SEEDS:-$SEEDS}
-EPOCHS=${EPOCHS:-15}
+EPOCHS=${EPOCHS:-15} # flair, of which all but its inputs is new, wants 40
 EMBEDDINGS=${EMBEDDINGS:-}
 STRINGS=${STRINGS:-}
 STRINGS_SIZE=${STRINGS_SIZE:-256} # of those that are trained here; Flair's have 2048
@@ -40,7 +40,7 @@ choose() {
     laner-without-background) train+=(--method laner --set background=false) ;;
     bartner) train=(--method bartner --encoder "${ENCODER_DECODER:?names no encoder-decoder, which bartner needs}") ;;
     flair)
-      train=(--method bilstm-crf --batch-size 32 --set lstm_layers=1 --set characters=none --set words=frozen)
+      train=(--method bilstm-crf --set lstm_layers=1 --set characters=none --set words=frozen)
       train+=(--embeddings "${EMBEDDINGS:?names no file of static vectors, which flair needs}")
       train+=(--set strings=frozen --string-embeddings "${STRINGS:-strings}")
       ;;
