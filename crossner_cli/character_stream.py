@@ -78,7 +78,7 @@ def write_character_stream(texts: Texts, folder: Path, *, held_out: float, windo
     folder.mkdir(parents=True, exist_ok=True)
     counted = yield from _count(texts, _shares(held_out))
     if not counted.characters:
-        raise CrossNERError("There is no word to train on.", hint="Prepare the data with a --corpus that has text.")
+        raise CrossNERError("There is no word to train on.", hint="Prepare the data with other raw text.")
     share = counted.share(window)
     characters = counted.alphabet()
     record = {

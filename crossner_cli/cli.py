@@ -9,6 +9,7 @@ import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -81,12 +82,23 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     is_list = field.default is dataclasses.MISSING
     kind = typer.Argument if field.metadata["argument"] else typer.Option
     callback = finite if hint in (float, float | None) else None
+    is_path = hint in (Path, Path | None)
+    declared = kind(
+        *field.metadata["flags"], **field.metadata["typer"], callback=callback,
+        parser=path if is_path or hint == list[Path] else None, metavar="<path>" if is_path else None,
+    )  # fmt: skip
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=[] if is_list else field.default,
-        annotation=Annotated[hint, kind(*field.metadata["flags"], **field.metadata["typer"], callback=callback)],
+        annotation=Annotated[hint, declared],
     )
+
+
+def path(text: str) -> Path:
+    """A path as it is written, but for ``./-``: ``Path`` makes ``-`` of it, which is stdin or stdout."""
+    found = Path(text)
+    return found.absolute() if str(found) == "-" != text else found
 
 
 def finite(value: Any) -> Any:

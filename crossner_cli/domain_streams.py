@@ -21,6 +21,7 @@ from crossner_cli.multi_task import MultiTaskInputs
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.options import JointTrain, Optimisation
 from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, RawText, frequent_words
+from crossner_cli.text_files import check_file
 from crossner_cli.training import SentenceStream, Stream
 
 
@@ -142,12 +143,8 @@ def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
         raise CrossNERError(
             "--dictionary-phrases tells how names are read, and there are none.", hint="Give --dictionary FILE, too."
         )
-    missing = next((path for path in options.dictionary if not path.is_file()), None)
-    if missing is not None:
-        problem = "is a folder" if missing.is_dir() else "there is no such file"
-        raise CrossNERError(
-            f"--dictionary {missing}: {problem}.", hint="Give a file of lines of the form name<TAB>type."
-        )
+    for path in options.dictionary:
+        check_file("--dictionary", path, "Give a file of lines of the form name<TAB>type.")
 
 
 def check_raw(prepared: PreparedData, tasks: Sequence[str]) -> None:

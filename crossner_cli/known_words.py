@@ -19,7 +19,7 @@ from crossner_cli.storage import digest_file, digest_path
 from crossner_cli.string_encoder import CHARACTERS, TENSORS
 from crossner_cli.tags import TagSet
 from crossner_cli.text import segment
-from crossner_cli.text_files import open_lines
+from crossner_cli.text_files import check_file, open_lines
 from crossner_cli.trained_vectors import import_gensim, train_vectors
 from crossner_cli.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
 from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors, width_of_vectors
@@ -73,16 +73,12 @@ def check_word_inputs(options: Optimisation) -> None:
 
 def _check_files(options: Optimisation) -> None:
     """Refuse what is not there."""
-    if options.embeddings not in (None, CORPUS) and not Path(options.embeddings).is_file():
-        raise CrossNERError(
-            f"--embeddings {options.embeddings}: there is no such file.",
-            hint="Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text.",
-        )
-    if options.ngram_embeddings is not None and not Path(options.ngram_embeddings).is_file():
-        raise CrossNERError(
-            f"--ngram-embeddings {options.ngram_embeddings}: there is no such file.",
-            hint="Give a file of vectors of character n-grams, as charNgram.txt.",
-        )
+    if options.embeddings is not None and options.embeddings != CORPUS:
+        hint = "Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text."
+        check_file("--embeddings", Path(options.embeddings), hint)
+    if options.ngram_embeddings is not None:
+        hint = "Give a file of vectors of character n-grams, as charNgram.txt."
+        check_file("--ngram-embeddings", Path(options.ngram_embeddings), hint)
 
 
 def find_strings(run: RunDirectory, options: Optimisation) -> Path | None:

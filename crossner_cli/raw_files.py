@@ -146,7 +146,7 @@ def refuse_labelled(path: Path) -> None:
         first = next(line for line in head if line.strip())
         raise CrossNERError(
             f"{path} is to be raw text, but its first lines look like {looks_like}: {first.strip()[:60]!r}.",
-            hint="Give --corpus text files, a sentence, a paragraph or a document a line."
+            hint="Give text files, a sentence, a paragraph or a document a line."
             + (" JSONL is read if the file's name ends in .jsonl." if looks_like == "jsonl" else ""),
         )
 

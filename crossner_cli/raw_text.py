@@ -56,7 +56,7 @@ class RawFile:
                     shortened += len(words) > LONGEST
                 start += len(line)
         if not starts:
-            raise CrossNERError(f"{path} holds no word.", hint="Prepare the data with another --corpus.")
+            raise CrossNERError(f"{path} holds no word.", hint="Prepare the data with other raw text.")
         return cls(path, np.asarray(starts, np.int64), counts, shortened)
 
     def __len__(self) -> int:

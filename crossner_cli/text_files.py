@@ -14,6 +14,18 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 26  # bytes
 
 
+def check_file(option: str, path: Path, hint: str) -> None:
+    """Refuse what an option names where that is no file.
+
+    Raises:
+        CrossNERError: It is a folder, a pipe or the like, or nothing at all.
+    """
+    if path.is_file():
+        return
+    found = "that is no plain file" if path.exists() else "there is no such file"
+    raise CrossNERError(f"{option} {path}: {'that is a folder' if path.is_dir() else found}.", hint=hint)
+
+
 def open_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Read a text file lazily, one line at a time. Its content tells whether it is compressed.
 

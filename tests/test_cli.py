@@ -24,6 +24,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import method_names
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, option
 from crossner_cli.options import Finetune, Predict
+from crossner_cli.output_place import output_place
 from crossner_cli.problems import known_problems
 
 COMMANDS = {
@@ -606,3 +607,17 @@ def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> 
     assert "Anna Smith [person]" in again.stdout
     refused = CliRunner().invoke(app, [*command[:5], "--type-parents", "person=thing"])
     assert refused.exit_code == 1 and "--fine-grained only" in refused.output
+
+
+def test_a_file_called_like_stdin_and_stdout_is_named_by_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given: list[Predict] = []
+    predict_app = typer.Typer(pretty_exceptions_enable=False)
+    predict_app.command()(takes(Predict)(given.append))
+    for arguments in (["-", "--output", "-"], ["./-", "--output", "./-"], ["in/-", "--output=out.jsonl"]):
+        assert CliRunner().invoke(predict_app, arguments).exit_code == 0
+    assert [(each.input, output_place(each)) for each in given] == [
+        ([Path("-")], None), ([tmp_path / "-"], tmp_path / "-"), ([Path("in/-")], Path("out.jsonl")),
+    ]  # fmt: skip

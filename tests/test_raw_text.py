@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -288,9 +289,6 @@ def test_a_stage_trains_the_tasks_of_the_domains_it_reads(tmp_path):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["source-ner"])
     with pytest.raises(CrossNERError, match="there is no such file"):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path / "no.tsv"]), ["target-lm"])
-    with pytest.raises(CrossNERError, match="is a folder") as caught:
-        check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["target-lm"])
-    assert "name<TAB>type" in caught.value.hint
 
 
 def test_a_dictionary_that_no_loss_reads_is_refused(tmp_path):
@@ -380,3 +378,14 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
     assert torch.equal(raw.predicted(raw.count(READER)), torch.tensor([2 + 3, 3, 2, 0])), "each of 3 sentences ends"
     assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]
     assert raw.describe_unknown(raw.count(READER)).startswith("28.6 % of the words of raw text are the unknown word")
+
+
+def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told_to_be_that(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, said in (
+        (tmp_path, "that is a folder"), (tmp_path / "pipe", "that is no plain file"),
+        (tmp_path / "no", "there is no such file"),
+    ):  # fmt: skip
+        with pytest.raises(CrossNERError, match=f"--dictionary {path}: {said}") as caught:
+            check_dictionary(JointTrain(method="multi-cell-lstm", dictionary=[path]), ["source-ner", "target-lm"])
+        assert "name<TAB>type" in caught.value.hint

@@ -351,6 +351,7 @@ def test_word_vectors_that_nobody_reads_are_refused_before_any_work(tmp_path, ve
     for method, settings, embeddings, said in (
         ("linear", [], str(vector_file), "reads no static word vectors"),
         ("bilstm-crf", [], str(tmp_path / "none.txt"), "there is no such file"),
+        ("bilstm-crf", [], str(tmp_path), "that is a folder"),
         ("bilstm-crf", ["words=none"], "corpus", "reads no static word vectors"),
     ):
         with pytest.raises(CrossNERError, match=said):
@@ -359,6 +360,7 @@ def test_word_vectors_that_nobody_reads_are_refused_before_any_work(tmp_path, ve
     for settings, file, said in (
         ([], str(vector_file), "reads no character n-grams"),
         (["characters=ngrams"], str(tmp_path / "none.txt"), "there is no such file"),
+        (["characters=ngrams"], str(tmp_path), "that is a folder"),
     ):
         with pytest.raises(CrossNERError, match=said):
             check_word_inputs(Finetune(method="bilstm-crf", settings=settings, ngram_embeddings=file))
