@@ -28,7 +28,7 @@ from crossner_cli.character_stream import (
     write_character_stream,
 )
 from crossner_cli.cli import app
-from crossner_cli.data import SPLITS, PreparedData
+from crossner_cli.data import SPLITS, PreparedData, Sentence
 from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
@@ -37,8 +37,9 @@ from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages import dapt
 from crossner_cli.stages.dapt_strings import find_texts
 from crossner_cli.storage import digest_file
-from crossner_cli.string_encoder import load_string_encoder
+from crossner_cli.string_encoder import CharacterLM, StringEncoder, load_string_encoder, save_string_encoder
 from crossner_cli.string_training import StringLanguageModels, held_out_losses
+from crossner_cli.tagger_folder import load_tagger
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 SMALL: dict[str, Any] = {
@@ -304,3 +305,53 @@ def test_the_learning_rate_is_that_of_what_is_trained() -> None:
 def test_a_run_without_text_of_the_role_is_refused(tmp_path: Path) -> None:
     crossner("prepare-data", "--run", str(tmp_path), "--target", "sample-target")
     assert "--source-corpus FILE" in crossner("dapt", "--run", str(tmp_path), "--encoder", "strings", "--text", "both", code=1)  # fmt: skip  # noqa: E501
+
+
+@pytest.fixture
+def two_domains(tmp_path: Path) -> RunDirectory:
+    """A run of two domains of a few words."""
+    for name, label in (("news", "person"), ("songs", "artist")):
+        (tmp_path / name).mkdir()
+        for split in SPLITS:
+            (tmp_path / name / f"{split}.conll").write_text(f"Anna\tB-{label}\nsang\tO\n\nIt\tO\nended\tO\n\n" * 3)
+    source, target = str(tmp_path / "news"), str(tmp_path / "songs")
+    crossner("prepare-data", "--run", str(tmp_path / "run"), "--source", source, "--target", target)
+    return RunDirectory(tmp_path / "run")
+
+
+@pytest.mark.parametrize("method", ["multi-task-lstm", "cross-domain-lm", "multi-cell-lstm"])
+def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_models_say(
+    method: str, two_domains: RunDirectory, tmp_path: Path
+) -> None:
+    """The same training above other language models has other losses, and above the same ones the same."""
+    run, use = two_domains, ("--run", str(two_domains.path), *QUICK, "--model", "one")
+    torch.manual_seed(1)
+    given: dict[str, StringEncoder] = {}
+    for name in ("one", "other"):
+        given[name] = StringEncoder([CharacterLM(9, 3, 4), CharacterLM(9, 3, 4)], ["<unk>", "\n", " ", *"Anasgt"])
+        (tmp_path / name).mkdir()
+        save_string_encoder(given[name], tmp_path / name)
+    losses = {}
+    for name, strings in (("one", "one"), ("other", "other"), ("again", "one")):
+        crossner(
+            "joint-train", *use[:-2], "--method", method, "--name", name, "--max-steps", "2", "--set", "lstm_size=4",
+            "--set", "strings=frozen", "--string-embeddings", str(tmp_path / strings),
+        )  # fmt: skip
+        history = run.manifest(name, wanted_by="test")["result"]["seeds"]["1"]["history"]
+        losses[name] = [epoch["losses"] for epoch in history]
+    assert losses["again"] == losses["one"] and {"tags target", "tags source"} <= losses["one"][0].keys()
+    assert all(losses["other"][0][term] != value for term, value in losses["one"][0].items())
+
+    crossner("evaluate", *use)
+    assert "one" in json.loads((run.folder("evaluate") / "scores.json").read_text())["models"]
+    (tmp_path / "new.txt").write_text("Anna ended it\n")
+    crossner("predict", *use, str(tmp_path / "new.txt"), "--output", str(tmp_path / "new.jsonl"))
+    tagger: Any = load_tagger(run.folder("one") / "tagger", start_engine(Dapt(**SMALL)))
+    for value, kept in zip(given["one"].parameters(), tagger.encoder.strings.parameters(), strict=True):
+        assert torch.equal(value, kept), "frozen"
+    reader = tagger.encoder.reader
+    batch = reader.collate(reader.encode([Sentence(("Anna", "ended", "it"), None, "songs")]))
+    read = tagger.decode(batch)
+    assert json.loads((tmp_path / "new.jsonl").read_text())["tags"] == tagger.tag_set.from_ids(read.tags[0])
+    tagger.encoder.strings.load_state_dict(given["other"].state_dict())
+    assert tagger.decode(batch).probabilities != read.probabilities
