@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,13 +19,9 @@ Labelled = Mapping[str, LabelledDomain]
 
 
 def write_corpus(
-    folder: Path,
-    options: PrepareData,
-    labelled: Labelled,
-    corpus: Sequence[Path],
-    entities: Sequence[Path],
+    folder: Path, options: PrepareData, labelled: Labelled, corpus: Sequence[Path], entities: Sequence[Path],
     flag: str = "--corpus",
-) -> Work[dict[str, Any]]:
+) -> Work[dict[str, Any]]:  # fmt: skip
     """Write the corpus levels, without the sentences that taggers of either domain are selected and scored on.
 
     An interrupted call leaves in ``folder/.selection`` what it has done, the text of a dump and the parts selected;
@@ -52,7 +47,7 @@ def write_corpus(
         types = yield from choose_types(
             specialised_types(options, labelled), lists, are_asked=options.specialised_types is not None
         )
-        selection = replace(_selection(folder, options, labelled, types), flag=flag)
+        selection = _selection(folder, options, labelled, types, flag)
         # What is wrong is told before hours of reading a dump, not after.
         if any(map(is_dump, corpus)):
             check_selection(lists.paths, selection)
@@ -64,7 +59,7 @@ def write_corpus(
     return found | {name: record for name, record in read.items() if record}
 
 
-def _selection(folder: Path, options: PrepareData, labelled: Labelled, types: set[str] | None) -> Selection:
+def _selection(folder: Path, options: PrepareData, labelled: Labelled, types: set[str] | None, flag: str) -> Selection:
     held_out = [domain.splits.get(split, []) for domain in labelled.values() for split in ("dev", "test")]
     return Selection(
         level=options.corpus_level,
@@ -82,6 +77,7 @@ def _selection(folder: Path, options: PrepareData, labelled: Labelled, types: se
             executor=options.executor, workers=options.workers, slurm_partition=options.slurm_partition,
             slurm_time=options.slurm_time, slurm_arguments=tuple(options.slurm_arguments),
         ),
+        flag=flag,
     )  # fmt: skip
 
 

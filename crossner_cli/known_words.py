@@ -218,6 +218,25 @@ def _notes_on_descriptions(described: Sequence[str], vectors: WordVectors | None
     ]
 
 
+def _static_vectors(
+    prepared: PreparedData, options: Optimisation, inputs: WordInputs, wanted: set[str]
+) -> tuple[WordVectors | None, list[str]]:
+    """Those of the wanted words, read or trained, and what to tell of them; None without ``--embeddings``."""
+    if options.embeddings is None:
+        return None, []
+    if inputs.words == "frozen":
+        wanted = wanted.union(_words_of_raw_text(prepared, inputs))
+    if options.embeddings != CORPUS:
+        vectors = _found(read_vectors(Path(options.embeddings), sorted(wanted)), "--embeddings", "words")
+        return vectors, [vectors.describe()]
+    vectors = train_vectors(
+        CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
+        epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=sorted(wanted),
+    )  # fmt: skip
+    once = f"the vectors of the corpus are trained once, with --seed {options.seed}, for all seeds"
+    return vectors, [*([once] if options.seeds is not None else []), vectors.describe()]
+
+
 def _read_ngram_vectors(path: Path, words: Iterable[str]) -> WordVectors:
     """Those of the character n-grams of the words."""
     keys = dict.fromkeys(key for word in sorted(set(words)) for key in ngram_keys(word[:LONGEST_WORD]))
@@ -253,30 +272,21 @@ def known_words(
     if method.reads != "words":
         return None, []
     inputs = read_settings(method, options.settings)
-    vectors, notes = None, method.unused_settings(inputs, tag_set.types)
+    notes = method.unused_settings(inputs, tag_set.types)
     described = [inputs.spelled(word) for word in method.described_words(inputs, tag_set.types)]
     of_types = tuple(described) if inputs.words != "none" else ()
     raw_words = [inputs.spelled(word) for word in raw_words]
     has_vectors = options.embeddings is not None or start.has_words
     if inputs.words != "frozen" or not has_vectors:  # a frozen row without a vector would be noise for ever
         described += raw_words
+    words: list[str] = []
     if options.embeddings is not None or options.ngram_embeddings is not None:
         words = [word for domain in prepared.domains.values() for word in domain.words()]
-        # Those of types that a later stage of the run has are found in the start then, as they stand here.
-        later = method.described_words(inputs, [name for domain in prepared.domains.values() for name in domain.types])
-        wanted = sorted({*described, *raw_words, *map(inputs.spelled, (*later, *words))})
-    if options.embeddings is not None and inputs.words == "frozen":
-        wanted = sorted({*wanted, *_words_of_raw_text(prepared, inputs)})
-    if options.embeddings == CORPUS:
-        vectors = train_vectors(
-            CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
-            epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=wanted,
-        )  # fmt: skip
-        if options.seeds is not None:
-            notes.append(f"the vectors of the corpus are trained once, with --seed {options.seed}, for all seeds")
-    elif options.embeddings is not None:
-        vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words")
-    notes += [vectors.describe()] if vectors is not None else []
+    # Those of types that a later stage of the run has are found in the start then, as they stand here.
+    later = method.described_words(inputs, [name for domain in prepared.domains.values() for name in domain.types])
+    wanted = {*described, *raw_words, *map(inputs.spelled, (*later, *words))}
+    vectors, told = _static_vectors(prepared, options, inputs, wanted)
+    notes += told
     notes += _notes_on_descriptions(of_types, vectors, start)
     ngram_vectors = None
     if options.ngram_embeddings is not None:
