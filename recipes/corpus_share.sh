@@ -39,5 +39,5 @@ for share in $SHARES; do
     models+=(--model "$regime-$share")
   done
 done
-crossner evaluate "${models[@]}"
+crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
 crossner report --x corpus-share --series regime --output "$CROSSNER_RUN/report" --force

@@ -46,4 +46,4 @@ for adaptation in $ADAPTATIONS; do
     models+=(--model "$model")
   done
 done
-crossner evaluate "${models[@]}"
+crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time

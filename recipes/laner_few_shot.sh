@@ -33,7 +33,7 @@ for count in $COUNTS; do
       --start-from "$sources/source-$method-none"
     models+=(--model "$method")
   done
-  crossner evaluate "${models[@]}"
+  crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
   runs+=("$CROSSNER_RUN")
 done
 crossner report "${runs[@]}" --x train-sentences --output "$RUNS/report" --force

@@ -95,6 +95,24 @@ def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tm
         assert (path.parent / "per_type.csv").is_file()
 
 
+def test_a_recipe_that_is_called_with_other_rows_scores_these(short_crossner: Path, tmp_path: Path) -> None:
+    recipe = GLOVE.with_name("laner_label_size.sh")
+    environment = environment_of(recipe, short_crossner, tmp_path) | {"REGIME": "direct"}
+    for size in "5", "6":
+        given = environment | {"SIZES": size}
+        done = subprocess.run(["bash", str(recipe)], env=given, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
+        assert list(scored["models"]) == [f"direct-{size}"]
+
+
+def test_every_recipe_of_several_rows_scores_anew() -> None:
+    for recipe in EXPERIMENTS:
+        lines = [line for line in recipe.read_text().splitlines() if "crossner evaluate" in line]
+        assert lines
+        assert recipe.stem == "quickstart" or all("--force" in line for line in lines), recipe.name
+
+
 def test_self_training_makes_its_labels_anew_where_the_tagger_is_another_and_stops_where_there_are_none(
     short_crossner: Path, tmp_path: Path
 ) -> None:
