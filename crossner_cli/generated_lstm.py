@@ -15,10 +15,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from crossner_cli.layers import run_mirrored, run_packed, trains_faster_mirrored
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers import check_range, run_mirrored, run_packed, trains_faster_mirrored
 
 # What is generated anew cannot lie where cuDNN wants it: it copies 1 MB a call and says so.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
+
+
+def check_layers(layers: int, generator: str) -> None:
+    """Refuse less than one layer of a BiLSTM, and several where a ``generator`` other than none makes it.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    check_range("lstm_layers", layers, 1)
+    if layers > 1 and generator != "none":
+        raise CrossNERError(
+            f"lstm_layers={layers}, generator={generator}: one layer is generated.",
+            hint="Set lstm_layers=1 or generator=none.",
+        )
 
 
 class ParameterGenerator(nn.Module):

@@ -31,7 +31,8 @@ RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-10}
-# Sizes of the table's larger BiLSTMs are not told: these have the parameters of the multi-cell LSTM on BioNLP.
+# Sizes of the table's larger BiLSTMs are not told: these have the parameters of the multi-cell LSTM on BioNLP; for the 5
+# cells of Broad Twitter that is STACKED=3 EXPANDED=236.
 STACKED=${STACKED:-8}
 EXPANDED=${EXPANDED:-420}
 SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm co-ner mix-data full pgn grad multi-cell-target multi-cell \

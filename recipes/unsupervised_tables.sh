@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # News labels, raw text of the target, no target label: self-training, DANN, cross-domain language models, multi-cell LSTM.
-# Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), table 3. Published F1: recipes/README.md
+# Source: Jia, Liang and Zhang (2019), table 4; Jia and Zhang (2020), tables 3 and 5. Published F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target, and SOURCE_CORPUS, of the news
 # (without, the news sentences themselves); DICTIONARY, names with types of the target, for the last systems and lm-dictionary.
 # Differs: crossner's optimiser and epochs; RAW_BATCH_SIZE sentences of raw text an update, whatever there is of it (the
@@ -29,10 +29,12 @@ RATE=${RATE:-3e-3} # of AdamW; the papers' is of SGD
 STRINGS_TEXT=${STRINGS_TEXT:-both} # target and source are the paper's (TGT) and (SRC)
 STRINGS_SIZE=${STRINGS_SIZE:-256}
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
-EXPANDED=${EXPANDED:-420}
+# Sizes of table 5's larger BiLSTMs are not told: these have the parameters of the multi-cell LSTM of 5 cells, 733,000.
+STACKED=${STACKED:-3}
+EXPANDED=${EXPANDED:-236}
 SELF_TRAIN_SCORE=${SELF_TRAIN_SCORE-0.9} # self-training reads sentences whose entities all score this; empty: all sentences
 SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full full-alike lm lm-dictionary multi-cell-source multi-cell \
-  multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses expanded}
+  multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses stacked expanded}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
 
 data=(--target "$TARGET" --scheme "$SCHEME" --corpus "$CORPUS" --corpus-level domain)
@@ -101,9 +103,10 @@ for system in $SYSTEMS; do
     multi-cell-dictionary) needs_names && train=("${cells[@]}" "${weights[@]}" "${names[@]}") ;;
     multi-cell-no-entity) needs_names && train=("${cells[@]}" --set entity_weight=0 --set attention_weight=0.5 "${names[@]}") ;;
     multi-cell-no-attention) needs_names && train=("${cells[@]}" --set entity_weight=0.1 --set attention_weight=0 "${names[@]}") ;;
-    # Its type losses alone read a dictionary. The larger BiLSTM has the parameters of the multi-cell LSTM on BioNLP.
+    # Its type losses alone read a dictionary.
     multi-cell-no-losses) train=("${cells[@]}" --set entity_weight=0 --set attention_weight=0) ;;
-    expanded) train=("${lm[@]}" --set lstm_size="$EXPANDED") ;;
+    stacked) needs_names && train=("${lm[@]}" --set entity_weight=0.1 --set lstm_layers="$STACKED" "${names[@]}") ;;
+    expanded) needs_names && train=("${lm[@]}" --set entity_weight=0.1 --set lstm_size="$EXPANDED" "${names[@]}") ;;
     *) echo "There is no system $system." >&2 && exit 2 ;;
   esac
   crossner "${train[@]}" "${all[@]}" --name "$system"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -345,6 +346,49 @@ def test_a_word_further_on_does_not_change_what_a_language_model_says(generator)
     forward, backward = (half.amax(dim=1) > 0 for half in difference.chunk(2, dim=1))
     assert forward.tolist() == [False] * 4 + [True] * 3
     assert backward.tolist() == [True] * 5 + [False] * 2
+
+
+STACKED = ("generator=none", "lstm_layers=3")
+
+
+def test_a_word_further_on_does_not_change_what_the_language_model_below_other_layers_says():
+    """Above the first layer each half has read the other one."""
+    tagger = given(*STACKED)
+    words, mask = tagger.encoder.vectors.detach(), TARGET_LM.word_mask
+    changed = words.clone()
+    changed[0, 4] += 1
+    reached = [(tagger._states(changed, mask, SOURCE, task) - tagger._states(words, mask, SOURCE, task))[0] != 0
+               for task in (LM, NER)]  # fmt: skip
+    assert not reached[0][:4, :6].any() and not reached[0][5:, 6:].any()
+    assert reached[1].all()
+
+
+def test_tags_and_types_read_the_last_of_several_layers_and_language_models_the_first():
+    tagger = given(*STACKED, "entity_weight=0.5", "lm_weight=2")
+    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
+    first = tagger.lstm(words, mask)
+    last = tagger.upper(first, mask)
+    torch.testing.assert_close(
+        tagger.loss(TARGET_NER),
+        {
+            "tags target": tagger.tag_layers[TARGET].loss(last, TARGET_NER.tags, mask) * 2,
+            "entity target": tagger._type_loss(last, TARGET_NER.tags, mask, TARGET),
+            "language target": 2 * language_model_loss(tagger.language_model, first, TARGET_NER.word_ids, mask),
+        },
+    )
+    torch.testing.assert_close(tagger.tag_states(words, mask, TARGET), last)
+    learnt = {name for name, gradient in step(tagger, TARGET_LM).items() if gradient is not None}
+    assert not any(name.startswith("upper") for name in learnt)
+
+
+def test_layers_of_two_modules_are_those_of_one_lstm():
+    """With equal weights what tags read is what a BiLSTM of three layers says, as ``multi-task-lstm`` has it."""
+    tagger, other = given(*STACKED), given("lstm_layers=3", method="multi-task-lstm")
+    below, above = tagger.lstm.lstm.state_dict(), tagger.upper.lstm.state_dict()
+    moved = {re.sub(r"_l(\d)", lambda found: f"_l{int(found[1]) + 1}", name): value for name, value in above.items()}
+    other.lstm.lstm.load_state_dict(below | moved)
+    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
+    torch.testing.assert_close(tagger.tag_states(words, mask, TARGET), other.tag_states(words, mask, TARGET))
 
 
 def test_a_weight_of_zero_removes_the_gradient_of_its_term():

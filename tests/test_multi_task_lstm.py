@@ -34,6 +34,7 @@ from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers import BiLSTM
+from crossner_cli.methods.cross_domain_lm import CrossDomainLM
 from crossner_cli.methods.multi_task_lstm import MultiTaskLSTM
 from crossner_cli.multi_task import ROLES, SOURCE, TARGET
 from crossner_cli.options import Finetune
@@ -119,13 +120,19 @@ def test_the_domains_share_the_bilstm_and_have_a_crf_each():
             assert (gradient is None) == name.startswith(f"tag_layers.{1 - domain}"), name
 
 
-def test_layers_stand_one_above_the_other_and_are_not_generated():
+def test_layers_stand_one_above_the_other():
     one, three = (given(*settings, method="multi-task-lstm") for settings in ((), ("lstm_layers=3",)))
     assert three.lstm.lstm.num_layers == 3 and three.lstm.output_dim == one.lstm.output_dim
     assert three.lstm.lstm.input_size == one.lstm.lstm.input_size
+
+
+@pytest.mark.parametrize("method", [MultiTaskLSTM, CrossDomainLM])
+def test_several_layers_are_not_generated(method):
     with pytest.raises(CrossNERError, match="lstm_layers=2, generator=domain: one layer is generated") as caught:
-        read_settings(MultiTaskLSTM, ["lstm_layers=2", "generator=domain"])
+        read_settings(method, ["lstm_layers=2", "generator=domain"])
     assert caught.value.hint
+    with pytest.raises(CrossNERError, match="lstm_layers=0 is not at least 1"):
+        read_settings(method, ["lstm_layers=0"])
 
 
 def test_a_generator_gives_each_domain_a_bilstm_of_its_own():

@@ -38,7 +38,7 @@ SHORTER = {
     "zero_resource": {"SYSTEMS": "mtl-moee", "MAP_TYPES": "", "WORD_SIZE": "6",
                       "READINGS": "frozen transformer"},
     "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune co-lm full"},
-    "unsupervised_tables": {"SYSTEMS": "source self-train dann multi-cell-dictionary", "MAP_TYPES": "",
+    "unsupervised_tables": {"SYSTEMS": "source self-train dann multi-cell-dictionary stacked", "MAP_TYPES": "",
                             "SELF_TRAIN_SCORE": ""},
     "crossner_baselines": {"METHODS": "coach multi-cell-lstm", "READINGS": "word", "WORD_SIZE": "6"},
 }  # fmt: skip

@@ -8,6 +8,8 @@ that both have keep their rows of the CRF, too), MIX-DATA lm_mixed=true. Without
 tasks=source-ner,target-lm,source-lm. BILSTM+LM of Jia and Zhang (2020) is tasks=source-ner,target-lm generator=none
 lm_text=raw, their BILSTM+LM+DICT has entity_weight and --dictionary beside that; theirs have no dropout of the states
 that their language models read and do not correct for how likely a negative word was drawn, as ``multi-cell-lstm``.
+Their STACKED BILSTMS are lstm_layers, whose language models read the first layer: the halves of those above it have
+seen the words that they would predict. How many there are and what theirs read is not told.
 Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words), not by its
 sentences; the weights are those of the authors' first code, as the paper prints none. As in that code, the labelled
 sentences of a domain are read by its language model too, beside raw text (lm_text=labelled is the paper's with labels
@@ -33,7 +35,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.generated_lstm import GeneratedBiLSTM
+from crossner_cli.generated_lstm import GeneratedBiLSTM, check_layers
 from crossner_cli.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers import BiLSTM, Dropout, begin_alike, check_range
 from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
@@ -59,11 +61,13 @@ class CrossDomainLM(MultiTaskTagger):
         domains begin apart, as published, or alike. negatives: words that the right one is told from. lm_weight: weight
         of the loss of the language models. lm_text: what they read: raw text, the labelled sentences of their domain
         (raw text where these are no task), or both. lm_mixed: the language models of both domains read the text of
-        both. entity_weight: weight of telling the types of words, of a dictionary's in raw text and of labelled ones, 0
-        leaves it out. The others are those of ``multi-task-lstm``.
+        both. lstm_layers: BiLSTMs one above the other, of which tags and types read the last and language models the
+        first; more than one with generator=none only. entity_weight: weight of telling the types of words, of a
+        dictionary's in raw text and of labelled ones, 0 leaves it out. The others are those of ``multi-task-lstm``.
         """
 
         tasks: str = ",".join(TASKS)
+        lstm_layers: int = 1
         generator: Literal["full", "domain", "task", "none"] = "full"
         domain_size: int = 8
         task_size: int = 8
@@ -77,6 +81,7 @@ class CrossDomainLM(MultiTaskTagger):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+            check_layers(self.lstm_layers, self.generator)
             for name in ("domain_size", "task_size", "negatives"):
                 check_range(name, getattr(self, name), 1)
             check_range("lm_weight", self.lm_weight, 0)
@@ -119,6 +124,9 @@ class CrossDomainLM(MultiTaskTagger):
             )  # fmt: skip
             if hyper.domain_vectors == "alike":
                 begin_alike(self.lstm.generator.domain_vectors)
+        self.upper: BiLSTM | None = None
+        if hyper.lstm_layers > 1:
+            self.upper = BiLSTM(2 * hyper.lstm_size, hyper.lstm_size, hyper.lstm_layers - 1, hyper.dropout)
         self.dropout = Dropout(hyper.dropout)
         self.language_model: SampledSoftmax | None = None
         if hyper.learns("lm"):
@@ -204,13 +212,14 @@ class CrossDomainLM(MultiTaskTagger):
     def _bilstm(self, domain: int, task: int) -> Hashable:
         """What tells apart the BiLSTMs that there are."""
         of = self.hyper.generator
-        return (domain if of in ("full", "domain") else None, task if of in ("full", "task") else None)
+        by_task = of in ("full", "task") or self.upper is not None
+        return (domain if of in ("full", "domain") else None, task if by_task else None)
 
     def _states(self, words: Tensor, mask: Tensor, domain: int, task: int) -> Tensor:
         """The BiLSTM of a domain and a task, (B, W, 2 H), over its input, (B, W, D)."""
         generated = (self.read_as(domain), task) if isinstance(self.lstm, GeneratedBiLSTM) else ()
         states: Tensor = self.dropout(self.lstm(words, mask, *generated))
-        return states
+        return states if self.upper is None or task == LM else self.dropout(self.upper(states, mask))
 
 
 METHOD = CrossDomainLM

@@ -35,7 +35,7 @@ from crossner_cli.adversary import (
 )
 from crossner_cli.encoders import Encoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.generated_lstm import GeneratedBiLSTM
+from crossner_cli.generated_lstm import GeneratedBiLSTM, check_layers
 from crossner_cli.layers import BiLSTM, Dropout, check_range
 from crossner_cli.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger
 from crossner_cli.subwords import Batch
@@ -69,12 +69,7 @@ class MultiTaskLSTM(MultiTaskTagger):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            check_range("lstm_layers", self.lstm_layers, 1)
-            if self.lstm_layers > 1 and self.generator != "none":
-                raise CrossNERError(
-                    f"lstm_layers={self.lstm_layers}, generator={self.generator}: one layer is generated.",
-                    hint="Set lstm_layers=1 or generator=none.",
-                )
+            check_layers(self.lstm_layers, self.generator)
             check_range("domain_size", self.domain_size, 1)
             check_range("adversary_weight", self.adversary_weight, 0)
             if self.adversary == "dann":  # nothing else reads it; older taggers hold updates there, no share
