@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -112,31 +112,41 @@ def strings_note(folder: Path, prepared: PreparedData) -> str | None:
     )
 
 
-def vectors_note(start: Start, options: Optimisation, inputs: Mapping[str, str]) -> str | None:
-    """What a person should know who gives other vectors than the start was trained with.
+def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]) -> list[str]:
+    """What a person should know who gives other vectors, of words or of n-grams, than the start has.
 
     Args:
-        start: Whose words keep their vectors.
+        start: Whose words keep their vectors, where these are as wide.
         options: The stage's.
         inputs: Digests of what the stage reads.
     """
-    if options.embeddings is None or start.folder is None or not (start.folder / MANIFEST).is_file():
-        return None
-    manifest = read_manifest(start.folder)
-    before, read_in = (
-        manifest["options"].get("embeddings"),
-        "prepare-data" if options.embeddings == CORPUS else "embeddings",
-    )
-    is_same = (before == CORPUS) == (options.embeddings == CORPUS) and manifest["inputs"].get(read_in) == inputs[
-        read_in
-    ]
-    if before is None or is_same or not start.has_vectors:
-        return None
-    return (
-        f"--embeddings {options.embeddings}: words of the start {start.name!r} keep its vectors, which began as those "
-        f"of {before}; words that only {options.embeddings} has get theirs, and the two are no common space. Leave "
-        "--embeddings out, or start from base."
-    )
+    hyper = read_settings(find_method(options.method), options.settings)
+    if not isinstance(hyper, WordInputs) or not start.has_words:
+        return []
+    sizes, notes = start.vector_sizes(hyper), []
+    manifest = read_manifest(start.folder) if start.folder and (start.folder / MANIFEST).is_file() else {}
+    tables = (("embeddings", "word_size", "words"), ("ngram_embeddings", "character_size", "n-grams"))
+    for name, size_name, what in tables:
+        given, old = getattr(options, name), sizes.get(size_name)
+        if given is None or old is None:
+            continue
+        flag, before = f"--{name.replace('_', '-')}", manifest.get("options", {}).get(name)
+        size = hyper.word_size if given == CORPUS and name == "embeddings" else width_of_vectors(Path(given))
+        if size != old:
+            notes.append(
+                f"{flag} {given} has {size} values a vector, the start {start.name!r} {old}: its vectors of {what} are "
+                f"left, and {what} that only it knows are unknown."
+            )
+            continue
+        read_in = "prepare-data" if CORPUS in (given, before) else name
+        is_same = (before == CORPUS) == (given == CORPUS) and manifest.get("inputs", {}).get(read_in) == inputs[read_in]
+        if before is None or not is_same:
+            began = "" if before is None else f", which began as those of {before}"
+            notes.append(
+                f"{flag} {given}: {what} of the start {start.name!r} keep its vectors{began}; {what} that only {given} "
+                f"has get theirs, and the two are no common space. Leave {flag} out, or start from base."
+            )
+    return notes
 
 
 def digest_word_inputs(options: Optimisation, strings: Path | None) -> dict[str, str]:
@@ -185,15 +195,21 @@ def _words_of_raw_text(prepared: PreparedData, inputs: WordInputs) -> list[str]:
     return [word for word, count in counts.most_common(MOST_RAW_WORDS) if count >= RAW_MINIMUM]
 
 
-def _found(vectors: WordVectors, flag: str, what: str) -> WordVectors:
-    """The vectors, unless there are none at all: then the file is of another language, or of another form.
+def _found(vectors: WordVectors, flag: str, what: str, of_data: Set[str]) -> WordVectors:
+    """The vectors, unless there are none of the data: then the file is of another language, or of another form.
+
+    Args:
+        vectors: Those found.
+        flag: What named the file.
+        what: They are of.
+        of_data: What of that is of the data; words that describe types need not be.
 
     Raises:
-        CrossNERError: No word has a vector.
+        CrossNERError: No word of the data has a vector.
     """
-    if not vectors.words:
+    if of_data.isdisjoint(vectors.words):
         raise CrossNERError(
-            f"{flag} {vectors.source}: none of {vectors.asked:,} {what} of the data has one of its {vectors.entries:,} "
+            f"{flag} {vectors.source}: none of {len(of_data):,} {what} of the data has one of its {vectors.entries:,} "
             f"vectors of {vectors.size:,} values.",
             hint="Give a file of the language of the data, a word or n-gram and its values on each line, one space "
             "between them.",
@@ -201,14 +217,23 @@ def _found(vectors: WordVectors, flag: str, what: str) -> WordVectors:
     return vectors
 
 
-def _notes_on_descriptions(described: Sequence[str], vectors: WordVectors | None, start: Start) -> list[str]:
-    """Tell of words that describe types and have no vector: what they begin with is drawn at random."""
+def _notes_on_descriptions(
+    described: Sequence[str], vectors: WordVectors | None, start: Start, *, is_kept: bool
+) -> list[str]:
+    """Tell of words that describe types and have no vector: what they begin with is drawn at random.
+
+    Args:
+        described: The words.
+        vectors: Those given.
+        start: What has others.
+        is_kept: Whether these are taken over.
+    """
     if described and vectors is None and not start.has_words:
         return [
             "no --embeddings: the vectors of words that describe types are drawn at random, so that nothing tells "
             "which other types a type resembles (--embeddings FILE, or corpus to train them on the raw text of the run)"
         ]
-    known = {*(() if vectors is None else vectors.words), *(start.words() if described else ())}
+    known = {*(() if vectors is None else vectors.words), *(start.words() if described and is_kept else ())}
     missing = [word for word in dict.fromkeys(described) if word not in known]
     if not missing:
         return []
@@ -219,19 +244,22 @@ def _notes_on_descriptions(described: Sequence[str], vectors: WordVectors | None
 
 
 def _static_vectors(
-    prepared: PreparedData, options: Optimisation, inputs: WordInputs, wanted: set[str]
+    prepared: PreparedData, options: Optimisation, inputs: WordInputs, of_data: set[str], described: Set[str]
 ) -> tuple[WordVectors | None, list[str]]:
-    """Those of the wanted words, read or trained, and what to tell of them; None without ``--embeddings``."""
+    """Those of words of the data and of descriptions, read or trained, and what to tell of them; None without
+    ``--embeddings``.
+    """
     if options.embeddings is None:
         return None, []
     if inputs.words == "frozen":
-        wanted = wanted.union(_words_of_raw_text(prepared, inputs))
+        of_data = of_data.union(_words_of_raw_text(prepared, inputs))
+    wanted = sorted(of_data | described)
     if options.embeddings != CORPUS:
-        vectors = _found(read_vectors(Path(options.embeddings), sorted(wanted)), "--embeddings", "words")
+        vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words", of_data)
         return vectors, [vectors.describe()]
     vectors = train_vectors(
         CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
-        epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=sorted(wanted),
+        epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=wanted,
     )  # fmt: skip
     once = f"the vectors of the corpus are trained once, with --seed {options.seed}, for all seeds"
     return vectors, [*([once] if options.seeds is not None else []), vectors.describe()]
@@ -240,7 +268,7 @@ def _static_vectors(
 def _read_ngram_vectors(path: Path, words: Iterable[str]) -> WordVectors:
     """Those of the character n-grams of the words."""
     keys = dict.fromkeys(key for word in sorted(set(words)) for key in ngram_keys(word[:LONGEST_WORD]))
-    return _found(read_vectors(path, keys, exact_only=True), "--ngram-embeddings", "character n-grams")
+    return _found(read_vectors(path, keys, exact_only=True), "--ngram-embeddings", "character n-grams", keys.keys())
 
 
 def known_words(
@@ -284,14 +312,15 @@ def known_words(
         words = [word for domain in prepared.domains.values() for word in domain.words()]
     # Those of types that a later stage of the run has are found in the start then, as they stand here.
     later = method.described_words(inputs, [name for domain in prepared.domains.values() for name in domain.types])
-    wanted = {*described, *raw_words, *map(inputs.spelled, (*later, *words))}
-    vectors, told = _static_vectors(prepared, options, inputs, wanted)
+    of_data = {*raw_words, *map(inputs.spelled, words)}
+    vectors, told = _static_vectors(prepared, options, inputs, of_data, {*of_types, *map(inputs.spelled, later)})
     notes += told
-    notes += _notes_on_descriptions(of_types, vectors, start)
+    is_kept = vectors is None or start.vector_sizes(inputs).get("word_size") == vectors.size
+    notes += _notes_on_descriptions(of_types, vectors, start, is_kept=is_kept)
     ngram_vectors = None
     if options.ngram_embeddings is not None:
         ngram_vectors = _read_ngram_vectors(Path(options.ngram_embeddings), map(inputs.lettered, words))
-        notes.append(ngram_vectors.describe())
+        notes.append(ngram_vectors.describe("n-grams"))
     vocabulary = collect_vocabulary(
         sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -68,6 +69,21 @@ class Dropout(nn.Module):
     def extra_repr(self) -> str:
         """The rate, as ``nn.Dropout`` shows it."""
         return f"p={self.p}"
+
+
+@contextmanager
+def drawn_apart() -> Iterator[None]:
+    """Let what is drawn inside move the random numbers behind it by one draw, however many are drawn.
+
+    So a vocabulary that grows by words that are not trained on, as those of another test set, changes nothing else.
+    """
+    seed = int(torch.randint(2**62, ()))
+    state = torch.get_rng_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
 
 
 def begin_alike(value: Tensor) -> None:

@@ -14,7 +14,7 @@ from crossner_cli.run_directory import MANIFEST, RunDirectory, read_manifest
 from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.string_encoder import TENSORS as STRINGS
 from crossner_cli.tagger_folder import is_tagger_folder, read_description
-from crossner_cli.word_encoder import VOCABULARY, read_vocabulary
+from crossner_cli.word_encoder import VOCABULARY, read_own_tensors, read_vocabulary, stored_sizes
 from crossner_cli.word_reader import WordInputs
 
 VECTORS_WANTED = (
@@ -65,6 +65,11 @@ class Start:
         """What its encoders of words have a vector of."""
         known = (read_vocabulary(folder).words for folder in self._folders if (folder / VOCABULARY).is_file())
         return {word for words in known for word in words}
+
+    def vector_sizes(self, inputs: WordInputs) -> dict[str, int]:
+        """Widths of its vectors of words and of n-grams, as ``stored_sizes`` names them, where it has any."""
+        folders = [folder for folder in self._folders if (folder / VOCABULARY).is_file()]
+        return stored_sizes(read_own_tensors(folders[0]), inputs) if folders else {}
 
     @property
     def has_strings(self) -> bool:

@@ -171,10 +171,16 @@ def _start_words(
     """Make an encoder of words, with the vectors of the start where it has any."""
     start = folder if folder is not None and (folder / VOCABULARY).is_file() else None
     transformer = None if inputs.transformer == "none" else _start_transformer(name, "subwords", engine, carried)
-    vocabulary = known.vocabulary if start is None else read_vocabulary(start).extended(known.vocabulary)
     # Without new vectors those of the start go on, in their width.
     stored = {} if start is None else read_own_tensors(start)
-    old = stored_sizes(stored, inputs)
+    old, vocabulary = stored_sizes(stored, inputs), known.vocabulary
+    if start is not None:  # what only the start has vectors of would be noise in another width
+        is_other = {
+            "words": known.vectors is not None and old.get("word_size", known.vectors.size) != known.vectors.size,
+            "ngrams": known.ngram_vectors is not None
+            and old.get("character_size", known.ngram_vectors.size) != known.ngram_vectors.size,
+        }
+        vocabulary = read_vocabulary(start).without(**is_other).extended(vocabulary)
     strings = known.strings or folder
     encoder = WordEncoder(
         vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors,
@@ -192,7 +198,7 @@ def _start_words(
 def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are.
 
-    Of those with a row a word the rows of the start's words, which are the first ones of the new tagger's.
+    Of those with a row a word the rows of the start's words, where these are the first ones of the new tagger's.
     """
     old_set, settings = read_tag_set(folder), read_description(folder)["hyperparameters"]
     old = tagger.adopt(read_tensors(folder / TENSORS), old_set, settings)
@@ -200,11 +206,15 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
     tag_rows = _shared_rows(new_set.tags, old_set.tags)
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types))  # O stands first
-    taken, fresh, has_rows = [], [], False
+    taken: list[str] = []
+    fresh: list[str] = []
+    has_rows = False
     for name, value in new.items():
-        if name in type(tagger).word_rows and name in old and _begins_with(value, old[name]):
-            value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters
-            taken.append(name)
+        if name in type(tagger).word_rows and name in old:
+            is_kept = _begins_with(value, old[name]) and _keeps_words(tagger, folder)
+            if is_kept:
+                value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters
+            (taken if is_kept else fresh).append(name)
             continue
         dimensions = by_type.get(name) or type(tagger).tag_dimensions.get(name, ())
         if name not in old or not _fits(value, old[name], dimensions):
@@ -241,6 +251,13 @@ def _copy_rows(
 def _begins_with(new: torch.Tensor, old: torch.Tensor) -> bool:
     """Whether rows of the old tensor can stand first in the new one."""
     return new.shape[1:] == old.shape[1:] and len(new) >= len(old)
+
+
+def _keeps_words(tagger: Tagger, folder: Path) -> bool:
+    """Whether the words of a start have the numbers in the new tagger that they have there."""
+    assert isinstance(tagger.encoder, WordEncoder)
+    words = read_vocabulary(folder).words
+    return tagger.encoder.vocabulary.words[: len(words)] == words
 
 
 def _fits(new: torch.Tensor, old: torch.Tensor, tag_dimensions: tuple[int, ...]) -> bool:

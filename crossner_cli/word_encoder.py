@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from crossner_cli.data import Sentence
 from crossner_cli.encoders import Encoder, TransformerEncoder, read_tensors
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import Dropout
+from crossner_cli.layers import Dropout, drawn_apart
 from crossner_cli.string_encoder import StringEncoder, load_string_encoder, save_string_encoder
 from crossner_cli.subwords import Batch
 from crossner_cli.type_descriptions import describe_type
@@ -64,8 +64,9 @@ class NgramMean(nn.Module):
 
     def __init__(self, ngrams: int, size: int) -> None:
         super().__init__()
-        self.table = nn.Embedding(ngrams + 1, size)
-        nn.init.normal_(self.table.weight, std=0.1)
+        with drawn_apart():
+            self.table = nn.Embedding(ngrams + 1, size)
+            nn.init.normal_(self.table.weight, std=0.1)
 
     def forward(self, ngrams: Tensor, mask: Tensor) -> Tensor:
         """Average n-grams (N, C), where ``mask`` (N, C) says they are; return (N, size)."""
@@ -105,10 +106,11 @@ class WordEncoder(Encoder):
         self.words: nn.Embedding | None = None
         if inputs.words != "none":
             size = word_size or (inputs.word_size if vectors is None else vectors.size)
-            self.words = nn.Embedding(len(vocabulary.words), size)
-            self.unknown = nn.Parameter(torch.empty(size))
-            for weight in (self.words.weight, self.unknown):
-                nn.init.uniform_(weight, -((3 / size) ** 0.5), (3 / size) ** 0.5)
+            bound = (3 / size) ** 0.5
+            with drawn_apart():
+                self.words = nn.Embedding(len(vocabulary.words), size)
+                nn.init.uniform_(self.words.weight, -bound, bound)
+            self.unknown = nn.Parameter(torch.empty(size).uniform_(-bound, bound))
             if vectors is not None:
                 copy_vectors(vectors, self.words.weight, self.vocabulary.words)
             self.output_dim += size
@@ -315,9 +317,9 @@ def read_own_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def stored_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
-    """Widths of the stored vectors of words and of characters, as ``WordEncoder`` is told them."""
+    """Widths of the stored vectors of words and of n-grams, as ``WordEncoder`` is told them."""
     names = {"word_size": "words.weight"}
-    if inputs.characters == "ngrams":
+    if inputs.characters == "ngrams" and "characters.convolution.weight" not in stored:
         names["character_size"] = "characters.table.weight"
     return {size: stored[name].shape[1] for size, name in names.items() if name in stored}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -95,6 +95,10 @@ class Vocabulary:
     characters: str = ""
     ngrams: tuple[str, ...] = ()
     rare: frozenset[str] = frozenset()
+
+    def without(self, *, words: bool, ngrams: bool) -> Vocabulary:
+        """This vocabulary without any words, or without any n-grams."""
+        return replace(self, words=() if words else self.words, ngrams=() if ngrams else self.ngrams)
 
     def extended(self, other: Vocabulary) -> Vocabulary:
         """This vocabulary, numbers unchanged, followed by what only the other one has; what it knows is not rare."""

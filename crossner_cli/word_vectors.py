@@ -95,9 +95,9 @@ class WordVectors:
         """Share of the distinct words asked for that have a vector; 0 where none was asked for."""
         return len(self.words) / max(self.asked, 1)
 
-    def describe(self) -> str:
-        """One line: how many words were found, and how, and what was odd about the source."""
-        found = f"{self.source}: {self.size:,} values, {len(self.words):,} of {self.asked:,} words found"
+    def describe(self, what: str = "words") -> str:
+        """One line: how many words, or what they are called, were found, and how, and what was odd about the source."""
+        found = f"{self.source}: {self.size:,} values, {len(self.words):,} of {self.asked:,} {what} found"
         parts = [f"{self.forms.count(form):,} {label}" for form, label in LABELS.items() if form in self.forms]
         notes = [f"{found} ({100 * self.share:.1f} %)" + (": " if parts else "") + ", ".join(parts)]
         if self.announced not in (None, self.entries):
@@ -319,8 +319,12 @@ def _scan_binary(source: _Source, head: bytes, layout: _Layout, scan: _Scan) -> 
             break
         data = data[position:] + block
     if data[position:].strip(b"\n"):
+        assert layout.announced is not None
+        is_wide = scan.entries >= layout.announced  # more than there are: each was read with too few values
+        hint = f"Its first line tells of {layout.size:,} values a vector, and there are more." if is_wide else (
+            "Fetch it again; it is cut off or damaged.")  # fmt: skip
         raise CrossNERError(f"{source.path}: byte {base:,}: the file ends within this entry, {scan.entries + 1:,} of "
-                            f"{layout.announced:,}.", hint="Fetch it again; it is cut off or damaged.")  # fmt: skip
+                            f"{layout.announced:,}.", hint=hint)  # fmt: skip
 
 
 def _take_entries(data: bytes, base: int, width: int, path: Path, scan: _Scan) -> int:

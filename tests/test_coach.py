@@ -418,10 +418,11 @@ def test_templates_are_sentences_with_one_vector_in_the_place_of_each_entity():
         torch.testing.assert_close(far[number, row], functional.mse_loss(vector, own))
 
 
-def test_the_loss_pulls_the_right_template_and_pushes_wrong_ones_up_to_the_margin():
+@pytest.mark.parametrize("margin", [0.3, 0.09])
+def test_the_loss_pulls_the_right_template_and_pushes_wrong_ones_up_to_the_margin(margin):
     """Two types a domain, so that both wrong templates are the same; a domain of one type has none."""
     gold = (*GOLD, ("B-amount", "O"))
-    tagger, batch = given("templates=true", "template_margin=0.3", gold=gold, domains=(*DOMAINS, "numbers"))
+    tagger, batch = given("templates=true", f"template_margin={margin}", gold=gold, domains=(*DOMAINS, "numbers"))
     entities = find_entities(tagger.boundary_of_tag[batch.tags], batch.word_mask)
     right = tagger.type_of_tag[batch.tags.flatten()[entities.firsts]]
     row = {name: number for number, name in enumerate(("", *TAG_SET.types))}
@@ -431,7 +432,9 @@ def test_the_loss_pulls_the_right_template_and_pushes_wrong_ones_up_to_the_margi
     pull, push = tagger.templates(
         tagger.encoder.vectors, states_of(tagger, batch), batch.word_mask, entities, described
     )
-    expected = pull[[0, 1, 3, 4]].sum() + 2 * (0.3 - push[[0, 1, 3]]).clamp(min=0).sum()
+    expected = pull[[0, 1, 3, 4]].sum() + 2 * (margin - push[[0, 1, 3]]).clamp(min=0).sum()
+    if margin == 0.09:
+        assert 0 < (push[[0, 1, 3]] > margin).sum() < 3, "some wrong templates are further away than that"
     torch.testing.assert_close(tagger.loss(batch)["templates"], expected)
     assert tagger.units(batch)["templates"] == 4
 

@@ -195,6 +195,9 @@ def test_blocks_bound_how_many_pairs_are_held_at_once(monkeypatch):
     with torch.no_grad():
         tagger.loss(batch)
     assert max(held) <= 100 and len(held) == 7
+    held.clear()
+    tagger.loss(batch)["tags"].backward()
+    assert max(held) <= 100 and len(held) == 14, "read again for the gradient, not kept until then"
 
 
 @every_ablation
@@ -334,6 +337,8 @@ def test_the_parameters_are_as_many_as_the_paper_derives():
     assert count(tagger.context_query) == 307_400
     assert count(tagger.output) == 50_373
     assert sum(value.numel() for value in tagger.above_encoder().values()) == 676_741
+    own = {name for name, _ in tagger.named_parameters() if not name.startswith("encoder.")}
+    assert own == set(tagger.above_encoder()), "no two share a tensor"
 
 
 @pytest.mark.parametrize(

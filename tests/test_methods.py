@@ -465,6 +465,20 @@ def test_settings_are_converted_by_the_types_of_their_fields():
 
 
 @pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("layers=2147483648", "2147483648 is above 2,147,483,647"), (f"layers=-1{'0' * 30}", "is above 2,147,483,647"),
+        ("note=caf\udce9", "is not written in UTF-8"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_no_tensor_or_file_can_hold_is_refused(setting, told):
+    with pytest.raises(CrossNERError, match=told) as caught:
+        read_settings(Configurable, [setting])
+    assert caught.value.hint
+    assert read_settings(Configurable, ["layers=2147483647", "note=café 名"]).note == "café 名"
+
+
+@pytest.mark.parametrize(
     ("setting", "wanted", "found"),
     [
         ("dropout=much", "float", "much"), ("layers=2.5", "int", "2.5"), ("use_memory=maybe", "bool", "maybe"),

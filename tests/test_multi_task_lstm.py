@@ -347,7 +347,7 @@ def test_without_reversal_the_discriminator_learns_to_tell_domains_apart(adversa
     batch = batch_of(tagger, some_sentences(6))
     optimiser = torch.optim.AdamW(tagger.discriminator.parameters(), lr=0.05)
     losses = []
-    for _ in range(30):
+    for _ in range(90):
         terms = [value for name, value in tagger(batch).items() if name.startswith("adversary")]
         losses.append(torch.stack(terms).sum())
         optimiser.zero_grad()

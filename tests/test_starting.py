@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import folder_for, make_encoder
@@ -26,6 +27,7 @@ from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder
+from crossner_cli.word_vectors import WordVectors
 
 OLD = TagSet({"conll": ("person", "misc", "place")})
 NEW = TagSet({"music": ("band", "place", "person", "song")})
@@ -424,6 +426,25 @@ def test_a_language_model_keeps_the_rows_of_its_words_where_the_vocabulary_grows
         mine, its = getattr(new.language_model, name), getattr(old.language_model, name)
         assert len(mine) == len(its) + 2 and torch.equal(mine[: len(its)], its)
     assert carried.left <= 2, "the ranks are counted anew"
+
+
+@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])
+def test_a_language_model_of_words_that_are_not_kept_starts_afresh(method, tiny_encoder_folder, run, engine):
+    """Vectors of another width leave the start's words, whose numbers others have now."""
+    settings = [*small_sizes(find_method(method)), "tasks=target-ner,target-lm"]
+    old: Any = make_tagger(tiny_encoder_folder, method, OLD, *settings)
+    save_stage(run, "pretrain-source", {1: old}, [50.0])
+    words = tuple(reversed(old.encoder.vocabulary.words))
+    rows = np.ones((len(words), old.encoder.words.embedding_dim + 1), np.float32)
+    vectors = WordVectors("file", words, rows, ("exact",) * len(words), len(words), len(words))
+    known = KnownWords(dataclasses.replace(old.encoder.vocabulary, words=words), vectors)
+    options = options_for(tiny_encoder_folder, method=method, start_from="pretrain-source", settings=settings)
+    tagger, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine, known)
+    new: Any = tagger
+    assert new.encoder.vocabulary.words == words
+    assert new.language_model.weight.shape == old.language_model.weight.shape
+    assert not torch.equal(new.language_model.weight, old.language_model.weight)
+    assert {"language_model.weight", "encoder.words.weight"} <= {*carried.new_tensors} & {*carried.left_tensors}
 
 
 SOURCE_ALONE, TARGET_ALONE = (TagSet({name: types}) for name, types in (*OLD.domains.items(), *NEW.domains.items()))

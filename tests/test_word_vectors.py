@@ -280,6 +280,14 @@ def test_a_binary_file_cut_off_anywhere_is_refused_or_told(refusal, read) -> Non
             assert "ends within this entry" in refusal(content[:end], "nowhere")
 
 
+def test_a_binary_file_of_more_values_than_its_first_line_tells_is_not_called_cut_off(read) -> None:
+    table = {f"word{number}": [1.0 + number, 2.0, 3.0] for number in range(20)}
+    content = binary(table).replace(b"20 3", b"20 2", 1)
+    with pytest.raises(CrossNERError, match="21 of 20") as caught:
+        read(content, "nowhere")
+    assert caught.value.hint == "Its first line tells of 2 values a vector, and there are more."
+
+
 def test_a_gzip_file_cut_off_or_damaged_is_refused(refusal) -> None:
     table = {f"word{number}": np.random.default_rng(number).random(5).tolist() for number in range(50)}
     content = gzip.compress(glove(table))

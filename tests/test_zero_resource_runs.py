@@ -203,6 +203,88 @@ def test_vectors_of_an_odd_width_are_refused_before_they_are_read_or_trained(run
         assert "even" in said and (f"not {width}" in said or f"have {width}" in said)
 
 
+def words_and_vectors(stage: Path) -> dict[str, list[float]]:
+    """What a tagger has vectors of."""
+    (path,) = stage.glob("*/words.json")
+    rows = load_file(path.with_name("words.safetensors"))["words.weight"]
+    return dict(zip(json.loads(path.read_text())["words"], rows.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("words", ["frozen", "trained"])
+def test_vectors_that_a_start_learnt_are_kept_beside_a_file_of_their_width_and_this_is_told(run, tmp_path, words):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna 1 2 3 4 5 6\nBach 6 5 4 3 2 1\n")
+    train = ("--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
+    done("pretrain-source", *train)
+    train = ("finetune", *train[:-2], "--method", "bilstm-crf", "--set", f"words={words}", "--embeddings", vectors)
+    said = " ".join(crossner(*train, "--start-from", "pretrain-source").stderr.split())
+    assert "words of the start 'pretrain-source' keep its vectors; words that only" in said
+    assert "the two are no common space" in said
+    now, before = words_and_vectors(run / "finetune"), words_and_vectors(run / "pretrain-source")
+    if words == "frozen":
+        assert now["Anna"] == before["Anna"] != [1, 2, 3, 4, 5, 6] and now["Bach"] == [6, 5, 4, 3, 2, 1]
+    assert "no common space" not in crossner(*train, "--name", "alone").stderr
+
+
+@pytest.mark.parametrize("words", ["frozen", "trained"])
+def test_vectors_of_another_width_leave_those_of_the_start_and_the_words_that_it_alone_knows(run, tmp_path, words):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Bach 6 5 4\nParis 1 2 3\n")
+    train = ("--run", run, *QUICK, "--method", "concept-tagger", "--set", "lstm_size=4", "--set", "characters=none")
+    done("pretrain-source", *train, "--set", "word_size=6")
+    assert "Anna" in words_and_vectors(run / "pretrain-source")
+    train = ("finetune", *train, "--set", f"words={words}", "--embeddings", vectors)
+    said = " ".join(crossner(*train, "--start-from", "pretrain-source").stderr.split())
+    assert "has 3 values a vector, the start 'pretrain-source' 6: its vectors of words are left" in said
+    assert "keep its vectors" not in said and "have no vector: artist, location" in said
+    now = words_and_vectors(run / "finetune")
+    assert "Anna" not in now and {"Bach", "Paris"} <= now.keys()
+    done(*train, "--name", "alone")
+    assert now.keys() == words_and_vectors(run / "alone").keys()
+
+
+def test_vectors_of_ngrams_are_told_of_as_those_of_words(run, tmp_path):
+    vectors = tmp_path / "charNgram.txt"
+    train = ("--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--set", "characters=ngrams")
+    done("pretrain-source", *train, "--set", "character_size=4")
+    for size, told in (
+        (4, "n-grams of the start 'pretrain-source' keep its vectors; n-grams that only"),
+        (3, "has 3 values a vector, the start 'pretrain-source' 4: its vectors of n-grams are left"),
+    ):
+        vectors.write_text(f"2gram-Ba {' 0.5' * size}\n".replace("  ", " "))
+        given = ("--ngram-embeddings", vectors, "--start-from", "pretrain-source", "--name", f"of-{size}")
+        said = " ".join(crossner("finetune", *train, *given).stderr.split())
+        assert told in said and "n-grams found" in said
+    (path,) = (run / "of-3").glob("*/words.json")
+    assert json.loads(path.read_text())["ngrams"] == ["2gram-Ba"]
+
+
+@pytest.mark.parametrize("method", ["bilstm-crf", "mtl", "moee"])
+def test_words_of_the_target_change_nothing_that_the_source_teaches_beside_frozen_vectors(run, tmp_path, method):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna 1 2 3\nBach 6 5 4\nplayed 1 0 0\nwent 0 1 0\n")
+    train = ("pretrain-source", "--run", run, *QUICK, "--method", method, "--set", "lstm_size=4")
+    train = (*train, "--set", "words=frozen", "--embeddings", vectors)
+    done(*train, "--name", "with")
+    vectors.write_text("Anna 1 2 3\n")
+    done(*train, "--name", "without")
+    tensors = []
+    for name in ("with", "without"):
+        (path,) = (run / name).glob("*/tagger.safetensors")
+        words = load_file(path.with_name("words.safetensors"))
+        assert len(words.pop("words.weight")) == {"with": 4, "without": 1}[name]
+        tensors.append(load_file(path) | words)
+    assert tensors[0].keys() == tensors[1].keys()
+    assert all((tensors[0][name] == tensors[1][name]).all() for name in tensors[0])
+
+
+def test_words_of_descriptions_do_not_stand_in_for_those_of_the_data(run, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("person 2 3\norganization 3 4\n")
+    train = ("pretrain-source", "--run", run, *QUICK, "--method", "concept-tagger", "--embeddings", vectors)
+    assert "words of the data has one of its 2 vectors" in refused(*train)
+
+
 def test_a_start_without_a_transformer_is_refused_by_methods_that_read_one(run):
     done("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "coach")
     said = refused("finetune", "--run", run, *QUICK, "--method", "laner", "--start-from", "pretrain-source")

@@ -47,6 +47,7 @@ class Weights(NamedTuple):
     columns: tuple[str, ...] | Literal["words", "labels"]
 
 
+LARGEST_NUMBER = 2**31 - 1  # of settings; above it sizes of tensors overflow
 # Options of a transformer that is trained, which CrossNER publishes and methods of words have no use for; and the
 # number of epochs that it trains its source with, the last one kept.
 UNPUBLISHED_FOR_WORDS = dict.fromkeys(("encoder", "learning_rate", "train_embeddings", "attention_dropout", "keep"))
@@ -280,10 +281,21 @@ def _convert(text: str, kind: Any, setting: str) -> Any:
         return truths[text.lower()]
     if typing.get_origin(kind) is typing.Literal and text in typing.get_args(kind):
         return text
+    if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise CrossNERError(
+            f"--set {setting!r}: its value is not written in UTF-8.", hint="Set the terminal or the script to UTF-8."
+        )
     if kind in (int, float, str):
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
             pass
+        else:
+            if kind is not int or abs(value) <= LARGEST_NUMBER:
+                return value
+            raise CrossNERError(
+                f"--set {setting!r}: {value} is above {LARGEST_NUMBER:,}, the largest whole number that is read.",
+                hint="Give a smaller one.",
+            )
     wanted = " or ".join(map(str, typing.get_args(kind))) or getattr(kind, "__name__", str(kind))
     raise CrossNERError(f"--set {setting!r}: expected {wanted}, got {text!r}.", hint="Write key=value, as dropout=0.1.")

@@ -39,7 +39,7 @@ from crossner_cli.known_words import (
     find_strings,
     known_words,
     strings_note,
-    vectors_note,
+    vectors_notes,
 )
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.model_card import CARD, Making, Training, tagger_card
@@ -115,7 +115,7 @@ class Ready:
             *self.start.notes,
             seeds_note(self.start, self.seeds),
             self.strings and strings_note(self.strings, self.prepared),
-            vectors_note(self.start, options, self.inputs),
+            *vectors_notes(self.start, options, self.inputs),
         )
         return [note for note in notes if note]
 
