@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
@@ -124,12 +125,12 @@ def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]
     if not isinstance(hyper, WordInputs) or not start.has_words:
         return []
     sizes, notes = start.vector_sizes(hyper), []
-    manifest = read_manifest(start.folder) if start.folder and (start.folder / MANIFEST).is_file() else {}
     tables = (("embeddings", "word_size", "words"), ("ngram_embeddings", "character_size", "n-grams"))
     for name, size_name, what in tables:
         given, old = getattr(options, name), sizes.get(size_name)
         if given is None or old is None:
             continue
+        manifest = _manifest_that_gives(start.folder, name)
         flag, before = f"--{name.replace('_', '-')}", manifest.get("options", {}).get(name)
         size = hyper.word_size if given == CORPUS and name == "embeddings" else width_of_vectors(Path(given))
         if size != old:
@@ -147,6 +148,19 @@ def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]
                 f"has get theirs, and the two are no common space. Leave {flag} out, or start from base."
             )
     return notes
+
+
+def _manifest_that_gives(folder: Path | None, name: str) -> Mapping[str, Any]:
+    """That of the stage in a folder, or of the nearest one it goes back to, whose option ``name`` is given; else the
+    last one there is, which is empty for a folder that is no stage's.
+    """
+    manifest: Mapping[str, Any] = {}
+    while folder is not None and (folder / MANIFEST).is_file():
+        manifest = read_manifest(folder)
+        if manifest["options"].get(name) is not None or manifest["options"].get("start_from") in (None, "base"):
+            break
+        folder = folder.parent / manifest["options"]["start_from"]
+    return manifest
 
 
 def digest_word_inputs(options: Optimisation, strings: Path | None) -> dict[str, str]:

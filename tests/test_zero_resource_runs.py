@@ -243,6 +243,21 @@ def test_vectors_of_another_width_leave_those_of_the_start_and_the_words_that_it
     assert now.keys() == words_and_vectors(run / "alone").keys()
 
 
+def test_a_file_that_an_earlier_stage_of_the_chain_was_given_is_the_same_one(run, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna 1 2 3\nBach 6 5 4\n")
+    train = ("--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--set", "words=frozen")
+    done("pretrain-source", *train, "--embeddings", vectors)
+    done("finetune", *train, "--start-from", "pretrain-source")
+    onward = ("finetune", *train, "--start-from", "finetune", "--embeddings", vectors, "--name", "onward")
+    assert "keep its vectors" not in crossner(*onward).stderr
+    vectors.write_text("Anna 1 2 3\nBach 6 5 5\n")
+    said = " ".join(crossner(*onward, "--force").stderr.split())
+    assert f"words of the start 'finetune' keep its vectors, which began as those of {vectors}" in said.replace(
+        " /", " /"
+    )
+
+
 def test_vectors_of_ngrams_are_told_of_as_those_of_words(run, tmp_path):
     vectors = tmp_path / "charNgram.txt"
     train = ("--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--set", "characters=ngrams")
