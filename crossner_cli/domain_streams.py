@@ -203,7 +203,7 @@ def read_dictionary(options: Optimisation, types: Sequence[str], counts: Mapping
     if not labelling:
         raise CrossNERError(
             f"--dictionary labels nothing. {described}.",
-            hint=f"Write the types as the target does: {', '.join(types)}."
+            hint=f"Give each name one type, written as the target does: {', '.join(types)}."
             + (" --dictionary-phrases reads names of several words." if usable else ""),
         )
     met = sum(all(word in counts for word in name) for name in labelling)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from crossner_cli.start_from import Start
 from crossner_cli.string_encoder import TENSORS as STRINGS
 from crossner_cli.string_encoder import load_string_encoder
 from crossner_cli.tagger_folder import TENSORS, is_tagger_folder, read_description, read_tag_set
-from crossner_cli.tags import TagSet
+from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.word_encoder import TENSORS as OWN_TENSORS
 from crossner_cli.word_encoder import (
     VOCABULARY,
@@ -204,8 +204,10 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     old = tagger.adopt(read_tensors(folder / TENSORS), old_set, settings)
     new = tagger.above_encoder()
     new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
-    tag_rows = _shared_rows(new_set.tags, old_set.tags)
-    type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types))  # O stands first
+    taught = tagger.taught_types(old_set, settings)
+    # The rows of types that no label taught have learnt never to be chosen.
+    tag_rows = _shared_rows(new_set.tags, old_set.tags, lambda tag: tag == "O" or split_tag(tag)[1] in taught)
+    type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O stands first
     taken: list[str] = []
     fresh: list[str] = []
     has_rows = False
@@ -224,14 +226,15 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
         taken.append(name)
         has_rows = has_rows or bool(dimensions)
     carried.add(len(taken), fresh, [name for name in old if name not in taken])
-    taught = tagger.taught_types(old_set, settings)
     carried.carried_types = [each for each in new_set.types if has_rows and each in taught]
     carried.fresh_types = [each for each in new_set.types if each not in carried.carried_types]
 
 
-def _shared_rows(new: tuple[str, ...], old: tuple[str, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where the names that both have stand in the new ones and in the old."""
-    shared = [name for name in new if name in old]
+def _shared_rows(
+    new: tuple[str, ...], old: tuple[str, ...], is_kept: Callable[[str], bool]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the names that both have, and that are kept, stand in the new ones and in the old."""
+    shared = [name for name in new if name in old and is_kept(name)]
     return torch.tensor([new.index(name) for name in shared]), torch.tensor([old.index(name) for name in shared])
 
 

@@ -25,7 +25,7 @@ from crossner_cli.start_from import Start, check_unchanged, find_start
 from crossner_cli.starting import Carried, KnownWords, encoder_of, start_tagger
 from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet
+from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.word_encoder import WordEncoder
 from crossner_cli.word_vectors import WordVectors
 
@@ -486,6 +486,18 @@ def test_tags_learnt_in_the_source_alone_begin_the_tags_of_both_domains(
     assert len(new.tag_layers) == 2
     for layer in new.tag_layers:
         assert torch.equal(shared_rows(layer, BOTH), shared_rows(learnt, old_set))
+
+
+@pytest.mark.parametrize("method", ["multi-task-lstm", "multi-cell-lstm", "cross-domain-lm"])
+def test_types_that_no_label_taught_the_start_begin_afresh(method, tiny_encoder_folder, run, engine):
+    """They have learnt never to be chosen, in the CRF that they share with those of the source."""
+    old, new = begun_from(run, tiny_encoder_folder, engine, method, (BOTH, "source-ner"), (TARGET_ALONE, "target-ner"))
+    (before,), (after,) = old.tag_layers, new.tag_layers
+    for tag in TARGET_ALONE.tags:
+        rows = [
+            layer.classifier.weight[tags.tags.index(tag)] for layer, tags in ((before, BOTH), (after, TARGET_ALONE))
+        ]
+        assert torch.equal(*rows) == (tag == "O" or split_tag(tag)[1] in {"person", "place"}), tag
 
 
 def test_tags_learnt_in_both_domains_begin_their_own(tiny_encoder_folder, run, engine):

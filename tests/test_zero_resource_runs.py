@@ -320,3 +320,15 @@ def test_what_a_target_lacks_is_answered_with_what_it_has(run):
     said = refused("pretrain-source", *train, "--select-on", "target")
     assert "--select-on" not in said and "Add a dev file" in said, "the source cannot stand in either"
     assert "crossner pretrain-source trains without the target" in refused("finetune", *train)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [("cross-domain-lm", "tasks=target-ner,source-lm"), ("multi-task-lstm", "adversary=dann")],
+)
+def test_tasks_of_two_domains_are_refused_where_there_is_one(prepared, tmp_path, method, setting):
+    same = ("--source", prepared / "news", "--target", prepared / "news")
+    corpora = ("--corpus", prepared / "raw.txt", "--source-corpus", prepared / "raw.txt")
+    done("prepare-data", "--run", tmp_path / "same", *same, *corpora)
+    train = ("joint-train", "--run", tmp_path / "same", *QUICK, *SMALL, "--method", method, "--set", setting)
+    assert "source and target are both news; the tasks are of two domains" in refused(*train)

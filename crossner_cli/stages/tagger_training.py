@@ -230,6 +230,11 @@ def read_data(
     # Methods of several tasks tell target from source by their order, also before the target is trained on.
     first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
     tag_set, manifest = prepared.tag_set(*first, *roles), read_manifest(prepared.folder)
+    if len({task.partition("-")[0] for task in tasks}) > len(tag_set.domains):
+        raise CrossNERError(
+            f"{command}: source and target are both {', '.join(tag_set.domains)}; the tasks are of two domains.",
+            hint="Prepare another source, or finetune with tasks of the target alone (--set tasks=target-ner).",
+        )
     return TaggerData(tag_set, labelled, chooser.sentences("dev"), manifest, tasks, raw)
 
 
