@@ -15,6 +15,7 @@ from torch import Tensor
 from crossner_cli import figures
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
+from crossner_cli.known_words import RAW_MINIMUM
 from crossner_cli.language_model import END
 from crossner_cli.methods import Tagger, find_method, read_settings, split_setting
 from crossner_cli.multi_task import MultiTaskInputs
@@ -36,6 +37,7 @@ class RawInputs:
         named: What there is to tell of it; empty without one.
         fewest: Occurrences that make a word one that language models know.
         spelled: How a word's vector is looked up.
+        by_vector: Whether only words that have a vector are known: where vectors are frozen.
     """
 
     texts: Mapping[str, RawText]
@@ -44,6 +46,7 @@ class RawInputs:
     fewest: int
     named: str = ""
     spelled: Callable[[str], str] = str
+    by_vector: bool = False
 
     def words(self) -> list[str]:
         """Words that language models know beside those of labelled sentences, as ``spelled`` has them."""
@@ -66,10 +69,11 @@ class RawInputs:
     def describe_unknown(self, counts: Tensor) -> str:
         """How many of the words language models read as the unknown word, given the counts that ``count`` makes."""
         share = figures.percent(int(counts[0]), int(counts.sum()))
-        return (
-            f"{share} of the words of raw text are the unknown word to language models: in no labelled sentence, and"
-            f" fewer than {self.fewest} times in raw text (--raw-minimum)"
-        )
+        told = f"{share} of the words of raw text are the unknown word to language models:"
+        seldom = f"fewer than {self.fewest} times in raw text"
+        if self.by_vector:
+            return f"{told} without a vector (words=frozen), or in no labelled sentence and {seldom}"
+        return f"{told} in no labelled sentence, and {seldom} (--raw-minimum)"
 
     def describe(self) -> list[str]:
         """One line for each text."""
@@ -181,7 +185,9 @@ def read_raw(
     if options.dictionary:
         names, named = read_dictionary(options, prepared.domains["target"].types, texts["target"].counts)
     inputs = read_settings(find_method(options.method), options.settings)
-    return RawInputs(texts, domains, names, options.raw_minimum, named, inputs.spelled)
+    frozen = inputs.words == "frozen"
+    fewest = min(options.raw_minimum, RAW_MINIMUM) if frozen else options.raw_minimum
+    return RawInputs(texts, domains, names, fewest, named, inputs.spelled, by_vector=frozen)
 
 
 def read_dictionary(options: Optimisation, types: Sequence[str], counts: Mapping[str, int]) -> tuple[Names, str]:

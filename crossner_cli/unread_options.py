@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from crossner_cli.known_words import RAW_MINIMUM
 from crossner_cli.methods import find_method, read_settings, split_setting
 from crossner_cli.options import JointTrain, Optimisation
 from crossner_cli.start_from import Start
@@ -45,6 +46,9 @@ def _unread_flags(
         for name in ("raw_batch_size", "raw_minimum"):
             if flag := options.given(name):
                 found.append((flag, f"{options.method} as set reads no raw text here"))
+    elif getattr(inputs, "words", "") == "frozen" and options.raw_minimum > RAW_MINIMUM:
+        known = f"with words=frozen a word of raw text that has a vector is known from {RAW_MINIMUM} occurrences on"
+        found += [(flag, known)] if (flag := options.given("raw_minimum")) else []
     if tasks and isinstance(options, JointTrain) and (flag := options.given("upsample")):
         if "target-ner" not in tasks:
             found.append((flag, f"tasks={','.join(tasks)} learns no labels of the target"))

@@ -377,7 +377,8 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
     assert torch.equal(raw.count(READER), torch.tensor([2, 3, 2, 0]))
     assert torch.equal(raw.predicted(raw.count(READER)), torch.tensor([2 + 3, 3, 2, 0])), "each of 3 sentences ends"
     assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]
-    assert raw.describe_unknown(raw.count(READER)).startswith("28.6 % of the words of raw text are the unknown word")
+    unknown = "28.6 % of the words of raw text are the unknown word to language models: in no labelled sentence, and"
+    assert raw.describe_unknown(raw.count(READER)) == f"{unknown} fewer than 2 times in raw text (--raw-minimum)"
 
 
 def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told_to_be_that(tmp_path):

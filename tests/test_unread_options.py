@@ -115,6 +115,10 @@ def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_n
     assert size.startswith("--raw-batch-size 8 is not read") and fewest.startswith("--raw-minimum 2 is not read")
     given: dict[str, Any] = {"kind": JointTrain, "method": "multi-cell-lstm", "sentences": both}
     assert told(tasks=("source-ner", "target-lm"), raw_batch_size=8, raw_minimum=2, **given) == []
+    frozen: dict[str, Any] = {"tasks": ("source-ner", "target-lm"), **given}
+    assert told("words=frozen", raw_minimum=3, **frozen) == [], "fewer than of vectors that are looked up anyway"
+    (note,) = told("words=frozen", raw_minimum=4, **frozen)
+    assert note.startswith("--raw-minimum 4 is not read: with words=frozen a word of raw text that has a vector")
     assert told(tasks=streams, upsample=5, **given) == []
     (note,) = told(tasks=("source-ner", "target-lm"), upsample=5, **{**given, "sentences": {"source": 100}})
     assert note == "--upsample 5 is not read: tasks=source-ner,target-lm learns no labels of the target."

@@ -332,3 +332,17 @@ def test_tasks_of_two_domains_are_refused_where_there_is_one(prepared, tmp_path,
     done("prepare-data", "--run", tmp_path / "same", *same, *corpora)
     train = ("joint-train", "--run", tmp_path / "same", *QUICK, *SMALL, "--method", method, "--set", setting)
     assert "source and target are both news; the tasks are of two domains" in refused(*train)
+
+
+def test_words_of_raw_text_that_a_language_model_knows_are_told_by_their_vectors_where_these_are_frozen(run, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"{word} 0.1 0.2\n" for word in ("Bach", "Anna", "went", "to")))
+    train = ("joint-train", "--run", run, *QUICK, "--method", "multi-cell-lstm", "--embeddings", vectors)
+    train += ("--set", "lstm_size=4", "--set", "characters=none", "--set", "words=frozen", "--set")
+    result = crossner(*train, "tasks=source-ner,target-lm", "--select-on", "source", "--raw-minimum", "6")
+    assert result.exit_code == 0, result.stderr
+    said = " ".join(result.stderr.split())
+    # Bach, went and to are known, which occur 5 times each; Paris, and, played and the dot have no vector.
+    unknown = "57.1 % of the words of raw text are the unknown word to language models"
+    assert f"{unknown}: without a vector (words=frozen), or in no labelled sentence and fewer than 3 times" in said
+    assert "--raw-minimum 6 is not read: with words=frozen a word of raw text that has a vector is known from 3" in said
