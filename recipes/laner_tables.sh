@@ -2,7 +2,8 @@
 # LANER beside its ablations and the taggers it is compared with: tables 2 and 3 with a source, table 4 without (direct).
 # Source: Hu et al. (2022), tables 2 to 4. Published and measured test F1: recipes/README.md
 # Needs: CROSSNER_MIRROR or a network for the data sets; CORPUS, raw text of the target domain, for ADAPTATIONS=span;
-# for the system bartner (without adaptation) ENCODER_DECODER, a name or folder such as facebook/bart-base; for flair
+# for the system bartner (without adaptation) ENCODER_DECODER, a name or folder such as facebook/bart-base (where there
+# is none, encoder_decoder.sh makes one, which has more to learn: SOURCE_EPOCHS=6); for flair
 # (likewise) EMBEDDINGS, a file of static vectors, and STRINGS, a folder with Flair's news models of characters
 # (README.md, Methods); without STRINGS smaller ones are trained on the run's raw text, or its training sentences.
 # Differs: settings are crossner's defaults; the paper's are batches of 16, 5e-5 (mit-restaurant 1e-5), up to 100
@@ -21,6 +22,7 @@ ENCODER=${ENCODER:-minilm}
 SEEDS=${SEEDS:-1,2,3}
 SOURCE_SEEDS=${SOURCE_SEEDS:-$SEEDS}
 EPOCHS=${EPOCHS:-15} # flair, of which all but its inputs is new, wants 40
+SOURCE_EPOCHS=${SOURCE_EPOCHS:-2}
 EMBEDDINGS=${EMBEDDINGS:-}
 STRINGS=${STRINGS:-}
 STRINGS_SIZE=${STRINGS_SIZE:-256} # of those that are trained here; Flair's have 2048
@@ -72,7 +74,8 @@ for adaptation in $ADAPTATIONS; do
       if [ "$regime" = transfer ]; then
         from=source-$system-$adaptation
         if [ -n "$SOURCES" ]; then from=$SOURCES/$from; else
-          crossner pretrain-source "${train[@]}" --seeds "$SOURCE_SEEDS" --name "$from" --start-from "$start"
+          crossner pretrain-source "${train[@]}" --seeds "$SOURCE_SEEDS" --epochs "$SOURCE_EPOCHS" --name "$from" \
+            --start-from "$start"
         fi
       fi
       crossner finetune "${train[@]}" --seeds "$SEEDS" --epochs "$EPOCHS" --name "$model" --start-from "$from"

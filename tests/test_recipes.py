@@ -14,14 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import make_encoder
+import torch
+from conftest import make_architecture, make_encoder
 
+from crossner_cli.data import Sentence
+from crossner_cli.encoder_decoder import load_encoder_decoder
+from crossner_cli.encoders import load_encoder
 from crossner_cli.word_vectors import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.sh"))
 GLOVE = Path(__file__).parent.parent / "recipes" / "glove.sh"
-EXPERIMENTS = [path for path in RECIPES if path != GLOVE]
+ENCODER_DECODER = GLOVE.with_name("encoder_decoder.sh")
+EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER)]
 SAMPLE = Path(__file__).parent.parent / "crossner_cli" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
 VARIABLES = {
@@ -45,7 +50,9 @@ SHORTER = {
 
 
 def test_all_recipes_are_found() -> None:
-    assert {path.stem for path in RECIPES} == {"quickstart", "crossner_table2", "glove", *SHORTER}
+    assert {path.stem for path in RECIPES} == {
+        "quickstart", "crossner_table2", "glove", "encoder_decoder", *SHORTER
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +111,38 @@ def test_a_recipe_that_is_called_with_other_rows_scores_these(short_crossner: Pa
         assert done.returncode == 0, done.stderr
         scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
         assert list(scored["models"]) == [f"direct-{size}"]
+
+
+def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_crossner: Path, tmp_path: Path) -> None:
+    folder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
+    made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": "1"}
+    for _ in range(2):
+        done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True)
+        if done.returncode:
+            break
+        assert done.stdout.endswith("--method bartner --encoder " + made["OUTPUT"] + "\n")
+    assert done.returncode == 2 and done.stderr == f"{made['OUTPUT']} exists.\n"
+    encoder, halves = load_encoder(str(folder))[0].eval(), load_encoder_decoder(made["OUTPUT"])[0].eval()
+    assert len(halves.model.decoder.layers) == 1 and len(halves.model.encoder.layers) == 2
+    batch = encoder.reader.collate(encoder.reader.encode([Sentence(("Anna", "sang", "in", "Paris"), None, "songs")]))
+    with torch.no_grad():
+        assert torch.allclose(encoder(batch)[batch.word_mask], halves(batch)[batch.word_mask], atol=1e-4)
+    environment = environment_of(ENCODER_DECODER.with_name("laner_tables.sh"), short_crossner, tmp_path)
+    environment |= {"SYSTEMS": "bartner", "REGIMES": "direct", "ENCODER_DECODER": made["OUTPUT"]}
+    recipe = ENCODER_DECODER.with_name("laner_tables.sh")
+    trained = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert trained.returncode == 0, trained.stderr
+    scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
+    assert list(scored["models"]) == ["direct-bartner-none"]
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("distilbert", "1"), ("bert", "9")])
+def test_what_no_encoder_decoder_can_be_made_of_is_told(kind: str, layers: str, tmp_path: Path) -> None:
+    folder = make_encoder(tmp_path / "bert") if kind == "bert" else make_architecture(tmp_path, "DistilBert")
+    made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": layers}
+    done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True)
+    assert done.returncode == 1 and f"({kind}, 2 layers) is no encoder like BERT of {layers} layers" in done.stderr
+    assert not (tmp_path / "made").exists() and not (tmp_path / "made.part").exists()
 
 
 def test_every_recipe_of_several_rows_scores_anew() -> None:
