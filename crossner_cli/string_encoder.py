@@ -2,7 +2,7 @@
 
 Paper: Akbik, Blythe and Vollgraf (2018), Contextual String Embeddings for Sequence Labeling, section 2; the inputs of
 "Flair" in Hu et al. (2022), LANER. Tensors are named as in the language models of the flair package, whose own files
-are pickles and are not read: README.md tells how to write them as safetensors.
+are pickles and are not read: recipes/flair_strings.sh writes them as safetensors.
 Differs: of a word no more than 50 characters are read, so that one broken word does not slow a batch down. As there,
 padding stands behind the sentence, and a character without a number is the first of the list, which flair calls <unk>.
 """

@@ -5,7 +5,7 @@
 # for the system bartner (without adaptation) ENCODER_DECODER, a name or folder such as facebook/bart-base (where there
 # is none, encoder_decoder.sh makes one, which has more to learn: SOURCE_EPOCHS=6); for flair
 # (likewise) EMBEDDINGS, a file of static vectors, and STRINGS, a folder with Flair's news models of characters
-# (README.md, Methods); without STRINGS smaller ones are trained on the run's raw text, or its training sentences.
+# (flair_strings.sh writes it); without STRINGS smaller ones are trained on the run's raw text, or its training sentences.
 # Differs: settings are crossner's defaults; the paper's are batches of 16, 5e-5 (mit-restaurant 1e-5), up to 100
 # epochs, patience 16. The published MIT scores were chosen on test, which is their dev; DEV_FROM_TRAIN keeps them
 # apart. Scored twice: decoded to legal tag sequences, crossner's default, and to any, as the paper does. Flair's tagger

@@ -16,17 +16,20 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import make_architecture, make_encoder
+from safetensors.torch import load_file
 
 from crossner_cli.data import Sentence
 from crossner_cli.encoder_decoder import load_encoder_decoder
 from crossner_cli.encoders import load_encoder
+from crossner_cli.string_encoder import load_string_encoder
 from crossner_cli.word_vectors import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.sh"))
 GLOVE = Path(__file__).parent.parent / "recipes" / "glove.sh"
 ENCODER_DECODER = GLOVE.with_name("encoder_decoder.sh")
-EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER)]
+FLAIR_STRINGS = GLOVE.with_name("flair_strings.sh")
+EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER, FLAIR_STRINGS)]
 SAMPLE = Path(__file__).parent.parent / "crossner_cli" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
 VARIABLES = {
@@ -51,7 +54,7 @@ SHORTER = {
 
 def test_all_recipes_are_found() -> None:
     assert {path.stem for path in RECIPES} == {
-        "quickstart", "crossner_table2", "glove", "encoder_decoder", *SHORTER
+        "quickstart", "crossner_table2", "glove", "encoder_decoder", "flair_strings", *SHORTER
     }  # fmt: skip
 
 
@@ -143,6 +146,50 @@ def test_what_no_encoder_decoder_can_be_made_of_is_told(kind: str, layers: str, 
     done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True)
     assert done.returncode == 1 and f"({kind}, 2 layers) is no encoder like BERT of {layers} layers" in done.stderr
     assert not (tmp_path / "made").exists() and not (tmp_path / "made.part").exists()
+
+
+# Stands in for the package, which cannot be in this environment: its models as they are in tests/flair_reference.
+FLAIR_PACKAGE = """
+import json, pathlib
+from types import SimpleNamespace
+import torch
+from safetensors.torch import load_file
+
+class FlairEmbeddings:
+    def __init__(self, name):
+        folder, side, *more = name.split(":")
+        tensors = load_file(pathlib.Path(folder) / "strings.safetensors")
+        state = {key.removeprefix(side + "."): value for key, value in tensors.items() if key.startswith(side)}
+        known = [item.encode() for item in json.loads((pathlib.Path(folder) / "strings.json").read_text()) + more]
+        self.lm = SimpleNamespace(is_forward_lm=side == "forward", dictionary=SimpleNamespace(idx2item=known),
+                                  state_dict=lambda: state | {"decoder.weight": torch.zeros(3, 3)})
+"""
+
+
+def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_path: Path) -> None:
+    (tmp_path / "flair").mkdir()
+    (tmp_path / "flair" / "embeddings.py").write_text(FLAIR_PACKAGE)
+    reference = Path(__file__).with_name("flair_reference")
+
+    def write(forward: str, backward: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tmp_path), "OUTPUT": "written",
+                       "FORWARD": f"{reference}:{forward}", "BACKWARD": f"{reference}:{backward}"}  # fmt: skip
+        return subprocess.run(
+            ["bash", str(FLAIR_STRINGS)], env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+
+    refused = write("backward", "forward")
+    assert refused.returncode == 1 and refused.stderr == f"{reference}:backward does not read forward.\n"
+    refused = write("forward", "backward:ß")
+    assert refused.returncode == 1 and refused.stderr.endswith("backward:ß know other characters.\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["flair"], "nothing half-written"
+    written = write("forward", "backward")
+    assert written.returncode == 0 and written.stdout == "--set strings=frozen --string-embeddings written\n"
+    again, expected = load_string_encoder(tmp_path / "written"), load_string_encoder(reference)
+    given = expected.number([["ann", "sees", "bonn"]])
+    assert torch.equal(again(*given), expected(*given)) and again.characters == expected.characters
+    assert not any("decoder" in name for name in load_file(tmp_path / "written" / "strings.safetensors"))
+    assert write("forward", "backward").returncode == 2
 
 
 def test_every_recipe_of_several_rows_scores_anew() -> None:

@@ -5,12 +5,13 @@ transformers below 5:
 
     python tests/flair_reference/make.py
 
-The language models are stored as flair stores them, and written as safetensors by the lines of README.md.
+The language models are stored as flair stores them, and written as safetensors by recipes/flair_strings.sh.
 """
 
 import json
 import os
-import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,26 +21,26 @@ from flair.embeddings import FlairEmbeddings
 from flair.models import LanguageModel
 
 HERE = Path(__file__).resolve().parent
-README = HERE.parent.parent / "README.md"
+RECIPE = HERE.parent.parent / "recipes" / "flair_strings.sh"
 CHARACTERS = "\n abcdehinorst.-"
 # Unknown characters, a word alone, one of many characters, and sentences of other lengths beside each other.
 SENTENCES = [["ann", "sees", "the", "Ärzte", "in", "bonn", "."], ["a"], ["ten-tonne", "bands", "broadcast-" * 4, "."]]
 
 
 def main() -> None:
-    """Make the models, run README's lines over them, and store flair's vectors."""
+    """Make the models, run the recipe over them, and store flair's vectors."""
     torch.manual_seed(1)
     dictionary = Dictionary(add_unk=True)
     for character in CHARACTERS:
         dictionary.add_item(character)
-    lines = next(code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "flair" in code)
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         for side, size in (("forward", 6), ("backward", 5)):
             LanguageModel(dictionary, side == "forward", hidden_size=size, nlayers=1, embedding_size=4).save(
                 f"random-{side}.pt"
             )
-        exec(lines.replace("news-{side}", "random-{side}.pt"), {})
+        given = {"PYTHON": sys.executable, "FORWARD": "random-forward.pt", "BACKWARD": "random-backward.pt"}
+        subprocess.run(["bash", str(RECIPE)], env=os.environ | given, check=True)
         vectors = {}
         for side in ("forward", "backward"):
             sentences = [Sentence(words) for words in SENTENCES]
