@@ -109,10 +109,12 @@ def more_memory(options: Command) -> str:
     """The flags that need less memory."""
     accumulate, batch_size = getattr(options, "accumulate", None), getattr(options, "batch_size", None)
     if accumulate is not None and batch_size is not None:
+        keys = (setting.partition("=")[0] for setting in getattr(options, "settings", ()))
+        sizes = dict.fromkeys(f"--set {key}" for key in keys if key.replace("-", "_").endswith("_size"))
         return (
             f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same gradient;"
             f" --batch-size {max(1, batch_size // 2)} makes batches smaller. Both begin the stage again, with --force."
-        )
+        ) + (f" Layers that are too large need smaller values of {', '.join(sizes)}." if sizes else "")
     if not hasattr(options, "batch_subwords"):
         return ""
     return f"--batch-subwords {max(64, (options.batch_subwords or CPU_SUBWORDS) // 4)} reads less at once."

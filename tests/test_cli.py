@@ -383,6 +383,19 @@ def test_full_memory_is_a_known_problem_with_the_flags_that_help(error: Exceptio
     assert "long story" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (["lstm_size=9999999", "dropout=0.1", "label-size=9"], " --set lstm_size, --set label-size."),
+        (["dropout=1"], ""),
+    ],
+)
+def test_full_memory_names_the_sizes_that_were_set(settings: list[str], named: str, capsys: Any) -> None:
+    with pytest.raises(typer.Exit), known_problems(Finetune(settings=settings)):
+        raise MemoryError
+    assert " ".join(capsys.readouterr().err.split()).partition("smaller values of")[2] == named
+
+
 def test_full_memory_while_tagging_names_the_flag_of_tagging() -> None:
     with pytest.raises(typer.Exit), known_problems(Predict(json=True)):
         raise MemoryError
