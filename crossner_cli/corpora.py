@@ -107,6 +107,7 @@ def write_levels(
         _refuse_empty_levels(found, job, len(files), selection.flag)
         yield Progress("write the levels", 0, len(levels), "levels")
         write_levels_of_parts(job, found, folder, levels, selection.task_upsample)
+        yield Progress("write the levels", len(levels), len(levels), "levels")
         weak = write_weak_labels(job, found, selection.weak_labels) if selection.weak_labels else None
     if "integrated" in levels:
         found.levels["integrated"] = found.levels["entity"].plus(found.levels["task"], times=selection.task_upsample)
@@ -209,6 +210,7 @@ def _run(job: Job, execution: Execution) -> Work[PartResult]:
         yield from run_pass(job, "fingerprint", execution)
         yield Progress("compare sentences", 0, 1, "corpora")
         repeated = write_duplicates(job)
+        yield Progress("compare sentences", 1, 1, "corpora")
     yield from run_pass(job, "select", execution)
     found = sum_parts(job)
     found.counts.update(repeated)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crossner_cli.console import is_finished
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.domains import SAMPLES, find_domain, known_domains
 from crossner_cli.errors import CrossNERError
@@ -191,10 +192,21 @@ def test_other_options_or_inputs_are_an_error_that_names_the_difference(run, fol
     assert words(run, "target", "test") == ["other"]
 
 
+def test_every_task_is_shown_to_its_end(run, folders, tmp_path):
+    (tmp_path / "raw.txt").write_text("They ate rice with beans .\nThey ate rice .\n")
+    options = PrepareData(run=run.path, **folders, corpus=[tmp_path / "raw.txt"], drop_duplicates="exact")
+    last = {event.task: event for event in prepare_data.run(run, options) if isinstance(event, Progress)}
+    assert {"compare sentences", "write the levels"} < set(last)
+    assert all(map(is_finished, last.values()))
+
+
 def test_progress_and_notices_tell_what_happens(run, folders):
     events = list(prepare_data.run(run, PrepareData(run=run.path, **folders)))
-    tasks = [event.task for event in events if isinstance(event, Progress)]
-    assert tasks == ["read the source news", "read the target food"]
+    tasks = [(event.task, event.done, event.total) for event in events if isinstance(event, Progress)]
+    assert tasks == [
+        ("read the source news", 0, None), ("read the source news", 3, 3),
+        ("read the target food", 0, None), ("read the target food", 11, 11),
+    ]  # fmt: skip
     assert all(isinstance(event, (Progress, Notice)) for event in events)
 
 

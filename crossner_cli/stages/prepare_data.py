@@ -135,12 +135,15 @@ def _prepare(
     """Fill the stage's folder; return the result for its manifest."""
     labelled: Labelled = {}
     for role, domain in domains.items():
-        yield Progress(f"read the {role} {domain.name}", len(labelled), len(domains), unit="domains")
+        task = f"read the {role} {domain.name}"
+        yield Progress(task, 0, None, "sentences")
         found = read_domain(domain.files, name=domain.name, scheme=options.scheme, keep_docstart=options.keep_docstart)
         if role == "source" and options.map_types:
             found = map_types(found, options.map_types)
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
         _write_splits(folder / role, labelled[role].splits)
+        count = sum(map(len, labelled[role].splits.values()))
+        yield Progress(task, count, count, "sentences")
         for kind, count in found.repairs.counts.items():
             yield Notice(f"{role} {domain.name}: {kind}: {count} (first: {found.repairs.examples[kind][0]})")
     levels: dict[str, Any] = {}
