@@ -15,20 +15,18 @@ python3 - "$ENCODER" "$LAYERS" "$SEED" "$OUTPUT.part" <<'PYTHON'
 import sys
 
 import torch
-from transformers import AutoModel, BartConfig, BartModel
+from transformers import BartConfig, BartModel
 from transformers.utils.logging import disable_progress_bar
 
-from crossner_cli.encoders import resolve_encoder
-from crossner_cli.tokenizer import read_tokenizer
+from crossner_cli.encoders import load_encoder
 
 disable_progress_bar()
 encoder, layers, seed, output = sys.argv[1:]
-folder = resolve_encoder(encoder)
-bert = AutoModel.from_pretrained(folder, use_safetensors=True).float()
+loaded, _ = load_encoder(encoder)
+bert, tokenizer = loaded.model, loaded.reader.tokenizer
 told = bert.config
 if told.model_type != "bert" or int(layers) > told.num_hidden_layers:
     sys.exit(f"{encoder} ({told.model_type}, {told.num_hidden_layers} layers) is no encoder like BERT of {layers} layers.")
-tokenizer = read_tokenizer(folder)
 torch.manual_seed(int(seed))
 halves = {
     f"{half}_{name}": value
@@ -45,15 +43,15 @@ model = BartModel(BartConfig(
 ))
 
 
-def copy(to, *parts):
-    to.load_state_dict({name: sum(part.state_dict()[name] for part in parts) for name in to.state_dict()})
+def copy(to, part):
+    to.load_state_dict(part.state_dict())
 
 
 with torch.no_grad():
-    model.shared.weight.copy_(bert.embeddings.word_embeddings.weight)
+    copy(model.shared, bert.embeddings.word_embeddings)
+    # BART has no types of tokens, and leaves the first rows of its positions empty.
+    places = bert.embeddings.position_embeddings.weight + bert.embeddings.token_type_embeddings.weight[0]
     for half in model.encoder, model.decoder:
-        # BART has no types of tokens, and leaves the first rows of its positions empty.
-        places = bert.embeddings.position_embeddings.weight + bert.embeddings.token_type_embeddings.weight[0]
         half.embed_positions.weight[-len(places):].copy_(places)
         copy(half.layernorm_embedding, bert.embeddings.LayerNorm)
         for ours, layer in zip(half.layers, bert.encoder.layer):

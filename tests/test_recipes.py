@@ -119,20 +119,19 @@ def test_a_recipe_that_is_called_with_other_rows_scores_these(short_crossner: Pa
 def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_crossner: Path, tmp_path: Path) -> None:
     folder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
     made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": "1"}
-    for _ in range(2):
-        done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True)
-        if done.returncode:
-            break
-        assert done.stdout.endswith("--method bartner --encoder " + made["OUTPUT"] + "\n")
-    assert done.returncode == 2 and done.stderr == f"{made['OUTPUT']} exists.\n"
+    done, again = (
+        subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True) for _ in range(2)
+    )
+    assert done.returncode == 0 and done.stdout.endswith(f"--method bartner --encoder {made['OUTPUT']}\n")
+    assert again.returncode == 2 and again.stderr == f"{made['OUTPUT']} exists.\n"
     encoder, halves = load_encoder(str(folder))[0].eval(), load_encoder_decoder(made["OUTPUT"])[0].eval()
     assert len(halves.model.decoder.layers) == 1 and len(halves.model.encoder.layers) == 2
     batch = encoder.reader.collate(encoder.reader.encode([Sentence(("Anna", "sang", "in", "Paris"), None, "songs")]))
     with torch.no_grad():
         assert torch.allclose(encoder(batch)[batch.word_mask], halves(batch)[batch.word_mask], atol=1e-4)
-    environment = environment_of(ENCODER_DECODER.with_name("laner_tables.sh"), short_crossner, tmp_path)
-    environment |= {"SYSTEMS": "bartner", "REGIMES": "direct", "ENCODER_DECODER": made["OUTPUT"]}
     recipe = ENCODER_DECODER.with_name("laner_tables.sh")
+    environment = environment_of(recipe, short_crossner, tmp_path)
+    environment |= {"SYSTEMS": "bartner", "REGIMES": "direct", "ENCODER_DECODER": made["OUTPUT"]}
     trained = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert trained.returncode == 0, trained.stderr
     scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())

@@ -142,8 +142,8 @@ def _prepare(
             found = map_types(found, options.map_types)
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
         _write_splits(folder / role, labelled[role].splits)
-        count = sum(map(len, labelled[role].splits.values()))
-        yield Progress(task, count, count, "sentences")
+        sentences = sum(map(len, labelled[role].splits.values()))
+        yield Progress(task, sentences, sentences, "sentences")
         for kind, count in found.repairs.counts.items():
             yield Notice(f"{role} {domain.name}: {kind}: {count} (first: {found.repairs.examples[kind][0]})")
     levels: dict[str, Any] = {}
