@@ -10,6 +10,7 @@ LAYERS=${LAYERS:-3} # of the decoder: the encoder's first ones
 SEED=${SEED:-1}
 
 if [ -e "$OUTPUT" ]; then echo "$OUTPUT exists." >&2 && exit 2; fi
+if ! [[ $LAYERS =~ ^[1-9][0-9]*$ ]]; then echo "LAYERS=$LAYERS is no number of layers, 1 or more." >&2 && exit 2; fi
 trap 'rm -rf "$OUTPUT.part"' EXIT
 python3 - "$ENCODER" "$LAYERS" "$SEED" "$OUTPUT.part" <<'PYTHON'
 import sys
@@ -19,10 +20,14 @@ from transformers import BartConfig, BartModel
 from transformers.utils.logging import disable_progress_bar
 
 from crossner_cli.encoders import load_encoder
+from crossner_cli.errors import CrossNERError
 
 disable_progress_bar()
 encoder, layers, seed, output = sys.argv[1:]
-loaded, _ = load_encoder(encoder)
+try:
+    loaded, _ = load_encoder(encoder)
+except CrossNERError as error:
+    sys.exit(str(error))
 bert, tokenizer = loaded.model, loaded.reader.tokenizer
 told = bert.config
 if told.model_type != "bert" or int(layers) > told.num_hidden_layers:

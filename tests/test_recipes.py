@@ -147,6 +147,19 @@ def test_what_no_encoder_decoder_can_be_made_of_is_told(kind: str, layers: str, 
     assert not (tmp_path / "made").exists() and not (tmp_path / "made.part").exists()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [({"ENCODER": "./nowhere"}, "There is no encoder folder"), ({"LAYERS": "0"}, "LAYERS=0 is no number of layers")],
+)
+def test_settings_that_no_encoder_decoder_comes_of_end_in_a_sentence(
+    wrong: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    made = {**os.environ, "OUTPUT": str(tmp_path / "made"), **wrong}
+    done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode and told in done.stderr and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 # Stands in for the package, which cannot be in this environment: its models as they are in tests/flair_reference.
 FLAIR_PACKAGE = """
 import json, pathlib
