@@ -17,6 +17,8 @@ ENCODER=${ENCODER:-minilm}
 METHOD=${METHOD:-linear}
 SEEDS=${SEEDS:-1,2,3}
 ADAPTATIONS=${ADAPTATIONS:-none token span}
+ADAPTATION_RATE=${ADAPTATION_RATE:-1e-4}
+ADAPTATION_EPOCHS=${ADAPTATION_EPOCHS:-5}
 REGIMES=${REGIMES:-direct transfer joint}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/table2-$TARGET}
 
@@ -31,7 +33,8 @@ for adaptation in $ADAPTATIONS; do
   start=base
   if [ "$adaptation" != none ]; then
     start=dapt-$adaptation
-    crossner dapt --name "$start" --encoder "$ENCODER" --masking "$adaptation" --corpus-level "$CORPUS_LEVEL"
+    crossner dapt --name "$start" --encoder "$ENCODER" --masking "$adaptation" --corpus-level "$CORPUS_LEVEL" \
+      --learning-rate "$ADAPTATION_RATE" --epochs "$ADAPTATION_EPOCHS"
   fi
   for regime in $REGIMES; do
     model=$regime-$adaptation

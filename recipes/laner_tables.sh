@@ -28,6 +28,8 @@ STRINGS=${STRINGS:-}
 STRINGS_SIZE=${STRINGS_SIZE:-256} # of those that are trained here; Flair's have 2048
 STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
 ADAPTATIONS=${ADAPTATIONS:-none}
+ADAPTATION_RATE=${ADAPTATION_RATE:-1e-4}
+ADAPTATION_EPOCHS=${ADAPTATION_EPOCHS:-5}
 REGIMES=${REGIMES:-transfer direct}
 SYSTEMS=${SYSTEMS:-linear crf laner laner-without-context laner-without-background}
 # Folder of a run that has the stages source-SYSTEM-ADAPTATION already, as that of another target.
@@ -64,7 +66,8 @@ for adaptation in $ADAPTATIONS; do
   start=base
   if [ "$adaptation" != none ]; then
     start=dapt-$adaptation
-    crossner dapt --name "$start" --encoder "$ENCODER" --masking "$adaptation" --corpus-level "$CORPUS_LEVEL"
+    crossner dapt --name "$start" --encoder "$ENCODER" --masking "$adaptation" --corpus-level "$CORPUS_LEVEL" \
+      --learning-rate "$ADAPTATION_RATE" --epochs "$ADAPTATION_EPOCHS"
   fi
   for system in $SYSTEMS; do
     choose "$system"
