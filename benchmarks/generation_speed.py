@@ -86,9 +86,10 @@ def measure(layer: Layer, name: str, step: Step | None, pairs: Pairs, seed: int)
     module, run = layer.run(name)
     values = torch.randn(layer.sentences, layer.words, layer.width, requires_grad=True)
     optimiser = make_optimiser(module, step)
+    sharing = isinstance(module, GeneratedBiLSTM) and name == GENERATED and len(pairs) > 1
 
     def train() -> None:
-        with module.generator.shared() if isinstance(module, GeneratedBiLSTM) and name == GENERATED else nullcontext():
+        with module.generator.shared() if sharing else nullcontext():
             for pair in pairs:
                 run(values, pair).sum().backward()
         if optimiser is not None:

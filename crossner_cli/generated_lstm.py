@@ -73,24 +73,26 @@ class ParameterGenerator(nn.Module):
     def forward(self, domain: int, task: int) -> list[Tensor]:
         """The generated tensors; without a gradient and in evaluation those of the last call, if nothing changed."""
         if self._shared is not None and torch.is_grad_enabled():
-            if (domain, task) not in self._shared:
+            if not self._shared:
+                pairs = [(d, t) for d in range(len(self.domain_vectors)) for t in range(len(self.task_vectors))]
                 with torch.no_grad():
-                    generated = self._generate(domain, task)
-                self._shared[domain, task] = [value.requires_grad_() for value in generated]
+                    every = self._generate(pairs)
+                for pair, values in zip(pairs, every, strict=True):
+                    self._shared[pair] = [value.requires_grad_() for value in values]
             return self._shared[domain, task]
         if self.training or torch.is_grad_enabled():
             self._generated.clear()
-            return self._generate(domain, task)
+            return self._generate([(domain, task)])[0]
         state = [(value.data_ptr(), value._version) for value in self.parameters()]
         known, generated = self._generated.get((domain, task), (None, []))
         if known != state:
-            generated = self._generate(domain, task)
+            (generated,) = self._generate([(domain, task)])
             self._generated[domain, task] = (state, generated)
         return generated
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Generate for each pair once, whatever forward and backward passes are made inside.
+        """Generate once, for all pairs together, whatever forward and backward passes are made inside.
 
         The gradients of W and of the vectors are there on leaving: those of all pairs in one product each, instead of
         one that is as large as W for every pass, which would then be added up.
@@ -108,7 +110,7 @@ class ParameterGenerator(nn.Module):
         read = {pair: values for pair, values in shared.items() if all(value.grad is not None for value in values)}
         if not read:
             return
-        both = torch.stack([self._both(*pair) for pair in read])  # (K, V U), of K pairs
+        both = self._both(list(read))
         d_both = torch.zeros_like(both)
         for place, weight in enumerate(self.weights):
             gradients = (values[place].grad for values in read.values())
@@ -119,14 +121,20 @@ class ParameterGenerator(nn.Module):
         if both.requires_grad:
             torch.autograd.backward(both, d_both)
 
-    def _both(self, domain: int, task: int) -> Tensor:
-        """All I^T[v] I^D[u], (V U,)."""
-        return torch.outer(self.task_vectors[task], self.domain_vectors[domain]).flatten()
+    def _both(self, pairs: Sequence[tuple[int, int]]) -> Tensor:
+        """All I^T[v] I^D[u] of K pairs of domain and task, (K, V U)."""
+        products = (torch.outer(self.task_vectors[task], self.domain_vectors[domain]) for domain, task in pairs)
+        return torch.stack([product.flatten() for product in products])
 
-    def _generate(self, domain: int, task: int) -> list[Tensor]:
-        """One product of W, (P, V U), with all I^T[v] I^D[u]: its gradient of W is one outer product."""
-        both = self._both(domain, task)
-        return [(weight.view(-1, len(both)) @ both).view(weight.shape[:-2]) for weight in self.weights]
+    def _generate(self, pairs: Sequence[tuple[int, int]]) -> list[list[Tensor]]:
+        """The generated tensors of each of K pairs.
+
+        One product of W, (P, V U), with all I^T[v] I^D[u], (V U, K): what it costs is to read W, once for all pairs.
+        """
+        both = self._both(pairs)
+        every = [(weight.view(-1, both.shape[1]) @ both.T).T.contiguous() for weight in self.weights]  # (K, P) each
+        shapes = [weight.shape[:-2] for weight in self.weights]
+        return [[value[k].view(shape) for value, shape in zip(every, shapes, strict=True)] for k in range(len(pairs))]
 
 
 def make_vectors(count: int, size: int) -> Tensor:

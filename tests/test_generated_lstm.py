@@ -252,19 +252,25 @@ def test_gradients_of_shared_passes_are_those_of_separate_ones(without):
         torch.testing.assert_close(shared, separate, atol=1e-5, rtol=1e-4)
 
 
-def test_inside_an_update_a_pair_is_generated_once_and_what_is_read_without_gradients_anew(monkeypatch):
-    calls: list[tuple[int, int]] = []
+@pytest.fixture
+def calls(monkeypatch) -> list[list[tuple[int, int]]]:
+    """The pairs of each generation."""
+    found: list[list[tuple[int, int]]] = []
     generate = ParameterGenerator._generate
     monkeypatch.setattr(
-        ParameterGenerator, "_generate", lambda self, *pair: calls.append(pair) or generate(self, *pair)
+        ParameterGenerator, "_generate", lambda self, pairs: found.append(pairs) or generate(self, pairs)
     )
+    return found
+
+
+def test_inside_an_update_all_pairs_are_generated_once_and_what_is_read_without_gradients_anew(calls):
     layer, (values, mask) = make_layer(), some_words()
     with layer.generator.shared():
         for pair in ((0, 1), (1, 1), (0, 1)):
             layer(values, mask, *pair).sum().backward()
         with torch.no_grad():
             layer(values, mask, 0, 1)
-    assert calls == [(0, 1), (1, 1), (0, 1)]
+    assert calls == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 1)]]
     layer.zero_grad()
     with pytest.raises(ZeroDivisionError), layer.generator.shared():
         layer(values, mask, 0, 0).sum().backward()
@@ -326,16 +332,11 @@ def test_the_layer_runs_in_full_precision_under_autocast():
     assert torch.equal(plain, mixed)
 
 
-def test_without_gradients_in_evaluation_parameters_are_generated_once(monkeypatch):
-    calls: list[tuple[int, int]] = []
-    generate = ParameterGenerator._generate
-    monkeypatch.setattr(
-        ParameterGenerator, "_generate", lambda self, *pair: calls.append(pair) or generate(self, *pair)
-    )
+def test_without_gradients_in_evaluation_parameters_are_generated_once(calls):
     layer, (values, mask) = make_layer().eval(), some_words()
     with torch.no_grad():
         first = [layer(values, mask, domain, 1) for domain in (0, 1, 0, 1)]
-    assert calls == [(0, 1), (1, 1)] and torch.equal(first[0], first[2])
+    assert calls == [[(0, 1)], [(1, 1)]] and torch.equal(first[0], first[2])
     layer(values, mask, 0, 1)  # a gradient may be wanted
     layer.train()
     with torch.no_grad():
