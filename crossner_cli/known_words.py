@@ -270,7 +270,7 @@ def _static_vectors(
     wanted = sorted(of_data | described)
     if options.embeddings != CORPUS:
         vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words", of_data)
-        return vectors, [vectors.describe()]
+        return vectors.with_written_forms(), [vectors.describe()]
     vectors = train_vectors(
         CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
         epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=wanted,

@@ -19,7 +19,7 @@ from crossner_cli.layers import check_range, check_rate
 from crossner_cli.string_encoder import StringEncoder
 from crossner_cli.subwords import MOST_WORDS, Batch, EncodedSentence, Ids, SubwordReader, number_tags, pad_words
 from crossner_cli.tags import TagSet
-from crossner_cli.word_vectors import WordVectors, digits_as_zeros, ngram_keys
+from crossner_cli.word_vectors import WordVectors, digits_as_zeros, ngram_keys, other_forms
 
 UNKNOWN = 0
 LONGEST_WORD = 50  # characters that are read of a word
@@ -191,7 +191,7 @@ class WordReader:
 
     @property
     def unknown_words(self) -> int:
-        """Distinct words read so far that have no vector of their own, nor their lower-cased form."""
+        """Distinct words read so far that have no vector, in no form of theirs."""
         return self._forgotten + len(self._unknown)
 
     def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
@@ -240,9 +240,11 @@ class WordReader:
         return batch
 
     def number(self, word: str) -> int:
-        """Number of a word or of its lower-cased form; 0 where there is neither."""
+        """Number of a word, else of the first of the forms under which files of vectors are searched; 0 without one."""
         word = self.inputs.spelled(word)
-        number = self._words.get(word) or self._words.get(word.lower(), UNKNOWN)
+        if number := self._words.get(word):
+            return number
+        number = next(filter(None, map(self._words.get, other_forms(word))), UNKNOWN)
         if number == UNKNOWN:
             self._unknown.add(word)
         return number

@@ -10,7 +10,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from gzip import GzipFile
 from itertools import chain, takewhile
@@ -63,6 +63,7 @@ class WordVectors:
         announced: Vectors in the file by its own header; None without a header.
         repeated: Entries of kept words that came again; the first counts.
         undecodable: Entries whose word is not UTF-8; skipped.
+        written: How the source writes each, N; empty where it writes all of them as they were asked for.
     """
 
     source: str
@@ -74,6 +75,7 @@ class WordVectors:
     announced: int | None = None
     repeated: int = 0
     undecodable: int = 0
+    written: tuple[str, ...] = ()
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -95,11 +97,22 @@ class WordVectors:
         """Share of the distinct words asked for that have a vector; 0 where none was asked for."""
         return len(self.words) / max(self.asked, 1)
 
+    def with_written_forms(self) -> WordVectors:
+        """These, and as words too what the source writes in their place: text to come may spell them in a third way."""
+        others = {form: row for row, form in enumerate(self.written) if form not in self.index}
+        exact: Form = "exact"
+        rows = self.rows[[*range(len(self.words)), *others.values()]]
+        return replace(
+            self, words=(*self.words, *others), rows=rows, forms=(*self.forms, *[exact] * len(others)),
+            asked=self.asked + len(others), written=(),
+        )  # fmt: skip
+
     def describe(self, what: str = "words") -> str:
         """One line: how many words, or what they are called, were found, and how, and what was odd about the source."""
         found = f"{self.source}: {self.size:,} values, {len(self.words):,} of {self.asked:,} {what} found"
         parts = [f"{self.forms.count(form):,} {label}" for form, label in LABELS.items() if form in self.forms]
-        notes = [f"{found} ({100 * self.share:.1f} %)" + (": " if parts else "") + ", ".join(parts)]
+        share = 100 * self.share if len(self.words) == self.asked else min(100 * self.share, 99.9)  # 100 % is all
+        notes = [f"{found} ({share:.1f} %)" + (": " if parts else "") + ", ".join(parts)]
         if self.announced not in (None, self.entries):
             notes.append(f"{self.announced:,} vectors announced, {self.entries:,} there")
         odd = [(self.repeated, "repeated (the first counts)"), (self.undecodable, "not UTF-8 (skipped)")]
@@ -138,7 +151,7 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
     rows = np.array([scan.found[form] for form in found.values()], dtype=np.float32).reshape(-1, scan.size)
     return WordVectors(
         path.name, tuple(found), rows, forms, len(wanted), scan.entries, layout.announced, scan.repeated,
-        scan.undecodable,
+        scan.undecodable, tuple(form.decode() for form in found.values()),
     )  # fmt: skip
 
 
@@ -157,17 +170,22 @@ def digits_as_zeros(word: str) -> str:
     return _DIGIT.sub("0", word)
 
 
+def other_forms(word: str) -> tuple[str, str, str]:
+    """In what forms a word is looked up that is not there as it is, best first."""
+    zeros = digits_as_zeros(word)
+    return word.lower(), zeros, zeros.lower()
+
+
 def _forms(word: str, exact_only: bool) -> dict[bytes, Form]:
     """The forms to look up, best first. What cannot be written as UTF-8, or is empty, is in no file."""
-    zeros = digits_as_zeros(word)
     forms: dict[bytes, Form] = {}
-    candidates: list[tuple[str, Form]] = [
-        (word, "exact"), (word.lower(), "lower_cased"), (zeros, "digits"), (zeros.lower(), "digits")
-    ]  # fmt: skip
-    for text, form in candidates[: 1 if exact_only else None]:
+    labels: tuple[Form, ...] = ("exact", "lower_cased", "digits", "digits")
+    for text, form in zip((word, *other_forms(word)), labels, strict=True):
         written = text.encode("utf-8", "surrogatepass")
         if written and _is_utf8(written):
             forms.setdefault(written, form)
+        if exact_only:
+            break
     return forms
 
 
@@ -267,8 +285,9 @@ class _Scan:
             self.repeated += 1
             return
         if len(values) != self.size:
+            first = f"The first line of the file tells of {self.size:,} values a vector. If that is wrong, mend it. "
             raise CrossNERError(f"{place}: {form.decode()!r} has {len(values):,} values, expected {self.size:,}.",
-                                hint=_MEND)  # fmt: skip
+                                hint=_MEND if self.found else first + _MEND)  # fmt: skip
         try:
             numbers = list(map(float, values))
         except ValueError as problem:

@@ -384,8 +384,13 @@ def test_frozen_vectors_are_kept_for_words_of_the_raw_text_and_words_without_one
     counts = Counter(word.text for line in corpus.read_text().splitlines() for words in segment(line) for word in words)
     raw = [word for word, count in counts.items() if count >= 3 and word.lower() not in labelled | {"the"}]
     known = next(word for word in raw if word not in labelled)
+    title = next(
+        word
+        for word in sorted(labelled)
+        if word.isalpha() and word.istitle() and not {word.lower(), word.upper()} & labelled
+    )
     vectors = tmp_path / "vectors.txt"
-    vectors.write_text(f"the 1 0 -1\n{known} 0 1 2\nzebulon 2 2 2\n")
+    vectors.write_text(f"the 1 0 -1\n{known} 0 1 2\nzebulon 2 2 2\n{title.lower()} 1 1 1\n")
     shutil.copytree(chain / "prepare-data", run / "prepare-data")
     quick = (*QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--max-steps", "2", "--embeddings", vectors)
     vocabulary = {}
@@ -394,7 +399,7 @@ def test_frozen_vectors_are_kept_for_words_of_the_raw_text_and_words_without_one
         vocabulary[words] = json.loads((run / words / "tagger" / "words.json").read_text())["words"]
     assert known in vocabulary["frozen"] and "zebulon" not in vocabulary["frozen"]
     assert known not in vocabulary["trained"]
-    (tmp_path / "new.txt").write_text(f"The {known} saw Zebulon\n")
+    (tmp_path / "new.txt").write_text(f"The {known} saw Zebulon {title.upper()}\n")
     said = crossner(
         "predict", tmp_path / "new.txt", "--run", run, *QUICK, "--model", "frozen", "--output", tmp_path / "o"
     )

@@ -76,6 +76,14 @@ def test_a_word_has_its_row_or_that_of_its_lower_cased_form_or_the_unknown_one()
     assert encoder.reader.unknown_words == 2
 
 
+def test_text_that_spells_a_word_as_neither_the_data_nor_the_file_does_has_its_vector(tmp_path):
+    (tmp_path / "vectors.txt").write_text("paris 1 2\n0000 3 4\n")
+    vectors = read_vectors(tmp_path / "vectors.txt", ["Paris", "1998"]).with_written_forms()
+    encoder = make(WordInputs(words="frozen", characters="none", input_dropout=0.0), vectors=vectors)
+    (found,), _ = read(encoder, ("Paris", "paris", "PARIS", "1998", "2024", "0000"))
+    assert found.tolist() == [[1, 2]] * 3 + [[3, 4]] * 3 and encoder.reader.unknown_words == 0
+
+
 def test_words_met_once_are_read_as_unknown_half_of_the_time_in_training_only():
     encoder = make(WordInputs(**WORDS_ONLY))
     (vectors,), _ = read(encoder.train(), ("anna", "the") * 500)

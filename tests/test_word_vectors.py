@@ -185,6 +185,29 @@ def test_words_that_share_a_form_all_get_its_vector(read) -> None:
     assert vectors.rows.tolist() == [[1, 2]] * 3 and vectors.repeated == 0
 
 
+def test_what_the_file_writes_in_the_place_of_words_becomes_words_of_the_same_vectors(read) -> None:
+    content = glove({"paris": [1.0, 2.0], "0000": [3.0, 4.0], "Anna": [5.0, 6.0], "anna": [7.0, 8.0]})
+    vectors = read(content, "Paris", "PARIS", "1998", "Anna", "nowhere")
+    wider = vectors.with_written_forms()
+    assert as_table(wider) == as_table(vectors) | {"paris": [1, 2], "0000": [3, 4]}
+    assert wider.words[: len(vectors.words)] == vectors.words and len(wider.forms) == len(wider.words)
+    assert wider.counts == vectors.counts | {"exact": 3} and as_table(wider.with_written_forms()) == as_table(wider)
+
+
+def test_nothing_is_called_complete_that_is_not(read) -> None:
+    words = [f"w{number}" for number in range(5000)]
+    content = b"".join(word.encode() + b" 1 1\n" for word in words)
+    assert "5,000 of 5,001 words found (99.9 %)" in read(content, *words, "nowhere").describe()
+    assert "5,000 of 5,000 words found (100.0 %)" in read(content, *words).describe()
+
+
+@pytest.mark.parametrize("content", [b"2 9\nthe 1 1\na 2 2\n", b"2 2 9\nthe 1.0 1 1\na 2.0 2 2\n"])
+def test_a_first_line_of_another_width_than_all_others_is_named(content, read) -> None:
+    with pytest.raises(CrossNERError, match="'the' has") as caught:
+        read(content, "the")
+    assert caught.value.hint is not None and "The first line of the file tells of" in caught.value.hint
+
+
 def test_the_description_tells_what_was_found_and_what_was_odd(read) -> None:
     content = b"9 2\nthe 1 1\nthe 2 2\np\xff 3 3\nparis 4 4\n00 5 5\n"
     vectors = read(content, "the", "Paris", "47", "nowhere")
