@@ -75,14 +75,22 @@ class PreparedDomain:
         """Whether the domain has this split."""
         return (self.folder / f"{split}.jsonl").is_file()
 
+    def check_has(self, split: str) -> None:
+        """Refuse a domain without this split.
+
+        Raises:
+            CrossNERError: As above.
+        """
+        if not self.has(split):
+            raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
+
     def sentences(self, split: str) -> list[Sentence]:
         """Read a split.
 
         Raises:
             CrossNERError: The domain does not have it, or its file is not the one that the manifest tells of.
         """
-        if not self.has(split):
-            raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
+        self.check_has(split)
         path = self.folder / f"{split}.jsonl"
         check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
         return list(read_sentences(path, self.name))

@@ -67,7 +67,11 @@ class RawInputs:
         return counts + ends
 
     def describe_unknown(self, counts: Tensor) -> str:
-        """How many of the words language models read as the unknown word, given the counts that ``count`` makes."""
+        """How many of the words language models read as the unknown word, given the counts that ``count`` makes; empty
+        where none is.
+        """
+        if not counts[0]:
+            return ""
         share = figures.percent(int(counts[0]), int(counts.sum()))
         told = f"{share} of the words of raw text are the unknown word to language models:"
         seldom = f"fewer than {self.fewest} times in raw text"
@@ -169,9 +173,14 @@ def check_raw(prepared: PreparedData, tasks: Sequence[str]) -> None:
 
 
 def read_raw(
-    prepared: PreparedData, options: Optimisation, tasks: Sequence[str], sentences: Mapping[str, Sequence[Sentence]]
-) -> RawInputs | None:
-    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none."""
+    prepared: PreparedData, options: Optimisation, tasks: Sequence[str], sentences: Mapping[str, Sequence[Sentence]],
+    names: Names | None,
+) -> RawInputs | None:  # fmt: skip
+    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none.
+
+    Raises:
+        CrossNERError: No name of the dictionary, as ``read_dictionary`` gives it, is in the target's raw text.
+    """
     texts: dict[str, RawText] = {}
     for role in [task.partition("-")[0] for task in tasks if task.endswith("-lm")]:
         path = prepared.raw_text(role)
@@ -180,38 +189,45 @@ def read_raw(
         )
     if not texts:
         return None
-    domains = {role: prepared.domains[role].name for role in texts}
-    names, named = (None, "")
-    if options.dictionary:
-        names, named = read_dictionary(options, prepared.domains["target"].types, texts["target"].counts)
+    domains, named = {role: prepared.domains[role].name for role in texts}, ""
+    if names is not None:
+        types = prepared.domains["target"].types
+        named = describe_met(names, types, options.dictionary_phrases, texts["target"].counts)
     inputs = read_settings(find_method(options.method), options.settings)
     frozen = inputs.words == "frozen"
     fewest = min(options.raw_minimum, RAW_MINIMUM) if frozen else options.raw_minimum
     return RawInputs(texts, domains, names, fewest, named, inputs.spelled, by_vector=frozen)
 
 
-def read_dictionary(options: Optimisation, types: Sequence[str], counts: Mapping[str, int]) -> tuple[Names, str]:
-    """The dictionary, and what there is to tell of it.
+def read_dictionary(options: Optimisation, types: Sequence[str]) -> Names:
+    """The dictionary of a target of these types.
+
+    Raises:
+        CrossNERError: It is broken, or none of its names can label a word.
+    """
+    names = read_names(options.dictionary)
+    if not labelling_names(names, types, options.dictionary_phrases):
+        raise CrossNERError(
+            f"--dictionary labels nothing. {describe_names(names, types, options.dictionary_phrases)}.",
+            hint=f"Give each name one type, written as the target does: {', '.join(types)}."
+            + (" --dictionary-phrases reads names of several words." if usable_names(names, types) else ""),
+        )
+    return names
+
+
+def describe_met(names: Names, types: Sequence[str], phrases: bool, counts: Mapping[str, int]) -> str:
+    """What there is to tell of a dictionary.
 
     Args:
-        options: The files, and how they are read.
+        names: Its names.
         types: Those of the target.
+        phrases: Whether names of several words label, too.
         counts: How often each word of the target's raw text occurs in it.
 
     Raises:
-        CrossNERError: It is broken, none of its names can label a word of a target of these types, or none is in the
-            raw text.
+        CrossNERError: None of the names is in the raw text.
     """
-    names = read_names(options.dictionary)
-    described = describe_names(names, types, options.dictionary_phrases)
-    usable = usable_names(names, types)
-    labelling = [name for name in usable if options.dictionary_phrases or len(name) == 1]
-    if not labelling:
-        raise CrossNERError(
-            f"--dictionary labels nothing. {described}.",
-            hint=f"Give each name one type, written as the target does: {', '.join(types)}."
-            + (" --dictionary-phrases reads names of several words." if usable else ""),
-        )
+    described, labelling = describe_names(names, types, phrases), labelling_names(names, types, phrases)
     met = sum(all(word in counts for word in name) for name in labelling)
     if not met:
         raise CrossNERError(
@@ -220,7 +236,12 @@ def read_dictionary(options: Optimisation, types: Sequence[str], counts: Mapping
             hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has "
             "them.",
         )
-    return names, f"{described}; the words of {met:,} are in it"
+    return f"{described}; the words of {met:,} are in it"
+
+
+def labelling_names(names: Names, types: Sequence[str], phrases: bool) -> list[Name]:
+    """The usable names that label words: those of one word, or all."""
+    return [name for name in usable_names(names, types) if phrases or len(name) == 1]
 
 
 def usable_names(names: Names, types: Sequence[str]) -> list[Name]:

@@ -99,12 +99,13 @@ class EncoderDecoder(TransformerEncoder):
         return read.ids or [self.reader.pad_id if tokenizer.unk_token_id is None else tokenizer.unk_token_id]
 
 
-def check_encoder_decoder(encoder: str, config: Any = None) -> None:
+def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None = None) -> None:
     """Refuse what is no encoder-decoder of the BART family; its configuration tells.
 
     Args:
         encoder: A Hugging Face name, a folder or ``minilm``.
         config: Its configuration, if it was read already.
+        start: The start that it is of, as the user calls it; None where it is ``--encoder``.
 
     Raises:
         CrossNERError: It is none, or its configuration cannot be read.
@@ -112,9 +113,11 @@ def check_encoder_decoder(encoder: str, config: Any = None) -> None:
     config = read_config(resolve_encoder(encoder)) if config is None else config
     if config.model_type in BART_FAMILY and config.is_encoder_decoder:
         return
+    given = repr(encoder) if start is None else f"The start {start!r}"
     raise CrossNERError(
-        f"{encoder!r} ({config.model_type}) is no encoder-decoder of the BART family, which this method needs.",
-        hint="Give one, as --encoder facebook/bart-base.",
+        f"{given} ({config.model_type}) is no encoder-decoder of the BART family, which this method needs.",
+        hint="Give one, as --encoder facebook/bart-base"
+        + ("." if start is None else ", in place of --start-from; or start from a tagger that has one."),
     )
 
 

@@ -46,7 +46,7 @@ class ParameterGenerator(nn.Module):
         shapes: Of the tensors to generate.
         bound: W starts uniform between minus this and this; so do, all in all, the generated parameters.
         domains: How many there are.
-        domain_size: Of their vectors I^D, U; 0 makes them all the number 1.
+        domain_size: Of their vectors I^D, U; 0 makes one of them all, whose vector is the number 1.
         tasks: How many there are.
         task_size: Of their vectors I^T, V; 0 likewise.
 
@@ -72,6 +72,7 @@ class ParameterGenerator(nn.Module):
 
     def forward(self, domain: int, task: int) -> list[Tensor]:
         """The generated tensors; without a gradient and in evaluation those of the last call, if nothing changed."""
+        domain, task = domain if len(self.domain_vectors) > 1 else 0, task if len(self.task_vectors) > 1 else 0
         if self._shared is not None and torch.is_grad_enabled():
             if not self._shared:
                 pairs = [(d, t) for d in range(len(self.domain_vectors)) for t in range(len(self.task_vectors))]
@@ -138,9 +139,9 @@ class ParameterGenerator(nn.Module):
 
 
 def make_vectors(count: int, size: int) -> Tensor:
-    """Vectors to learn, (count, size), whose squared length is 1 in the mean; without a size, ones that stay so."""
+    """Vectors to learn, (count, size), whose squared length is 1 in the mean; without a size, a one that stays so."""
     if not size:
-        return nn.Buffer(torch.ones(count, 1), persistent=False)
+        return nn.Buffer(torch.ones(1, 1), persistent=False)
     bound = math.sqrt(3 / size)
     return nn.Parameter(torch.empty(count, size).uniform_(-bound, bound))
 

@@ -80,6 +80,7 @@ def _check_files(options: Optimisation) -> None:
     if options.ngram_embeddings is not None:
         hint = "Give a file of vectors of character n-grams, as charNgram.txt."
         check_file("--ngram-embeddings", Path(options.ngram_embeddings), hint)
+        width_of_vectors(Path(options.ngram_embeddings))  # refuses what holds none
 
 
 def find_strings(run: RunDirectory, options: Optimisation) -> Path | None:

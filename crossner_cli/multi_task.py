@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -108,6 +108,7 @@ class MultiTaskTagger(Tagger):
     }  # fmt: skip
 
     word_rows = ("language_model.weight", "language_model.bias")
+    by_domain: ClassVar[tuple[str, ...]] = ()  # settings that tell how what one domain has differs from the other's
 
     @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:
@@ -117,8 +118,11 @@ class MultiTaskTagger(Tagger):
 
     @classmethod
     def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Weights of tags that are not learnt."""
-        return {f"{role}_weight": f"tasks={hyper.tasks}" for role in ROLES if f"{role}-ner" not in hyper.task_names}
+        """Weights of tags that are not learnt, and what tells two domains apart where one is read."""
+        unread = {f"{role}_weight": f"tasks={hyper.tasks}" for role in ROLES if f"{role}-ner" not in hyper.task_names}
+        if len({task.partition("-")[0] for task in hyper.task_names}) == 1:
+            unread |= dict.fromkeys(cls.by_domain, f"tasks={hyper.tasks} reads one domain")
+        return unread
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: MultiTaskInputs) -> None:
         super().__init__(encoder, tag_set, hyper)
@@ -126,7 +130,9 @@ class MultiTaskTagger(Tagger):
         self.tag_layers = nn.ModuleList(TagLayer(2 * hyper.lstm_size, len(tag_set), "crf") for _ in range(layers))
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """What the start learnt in one domain alone begins both: of the other it holds what was drawn at random."""
+        """What the start learnt in one domain alone begins both: of the other it holds what was drawn at random. What
+        it has once begins as many as there are here, and what is here once begins as the target's.
+        """
         tasks = settings.get("tasks")
         if not isinstance(tasks, str):  # of a method that has no tasks
             return old
@@ -142,11 +148,13 @@ class MultiTaskTagger(Tagger):
             begin = {name.removeprefix(first): value for name, value in old.items() if name.startswith(first)}
             for layer in range(len(self.tag_layers)):
                 adopted |= {f"tag_layers.{layer}.{name}": value for name, value in begin.items()}
-        roles = learnt["ner"] + learnt["lm"]
-        if len(set(roles)) == 1:
-            for name in PER_DOMAIN & old.keys():
-                if len(old[name]) == len(ROLES):
-                    adopted[name] = old[name][number(roles)].expand_as(old[name])
+        roles, own = learnt["ner"] + learnt["lm"], self.above_encoder()
+        of_one = len(set(roles)) == 1
+        for name in PER_DOMAIN & old.keys() & own.keys():
+            rows, wanted = old[name], len(own[name])
+            if of_one or len(rows) != wanted:
+                row = rows[number(roles) if of_one and len(rows) > 1 else TARGET]
+                adopted[name] = row.expand(wanted, *row.shape)
         return adopted
 
     def taught_types(self, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:

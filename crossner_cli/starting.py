@@ -11,8 +11,8 @@ import torch
 from safetensors import safe_open
 
 from crossner_cli import figures
-from crossner_cli.encoder_decoder import load_transformer
-from crossner_cli.encoders import Encoder, TransformerEncoder, read_tensors
+from crossner_cli.encoder_decoder import check_encoder_decoder, load_transformer
+from crossner_cli.encoders import Encoder, TransformerEncoder, read_config, read_tensors
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
@@ -140,6 +140,30 @@ def start_tagger(
             hint="Give it the method and the sizes (--set) of the start, or start from base.",
         )
     return tagger, carried
+
+
+def check_encoder(options: Optimisation, start: Start | None = None) -> None:
+    """Refuse an encoder, or that of a start, of another kind than the method reads, where its configuration tells.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    reads_both = find_method(options.method).reads == "encoder-decoder"
+    if start is None:
+        if reads_both and options.start_from == "base":
+            check_encoder_decoder(options.encoder)
+        return
+    folder = next(iter(start.seeds.values()), start.folder)
+    if folder is None or not start.has_transformer:
+        return
+    if reads_both:
+        check_encoder_decoder(str(folder), start=start.name)
+    elif (config := read_config(str(folder))).is_encoder_decoder:
+        raise CrossNERError(
+            f"The start {start.name!r} holds an encoder-decoder ({config.model_type}), and the method "
+            f"{options.method!r} reads an encoder.",
+            hint="Start from base, from a dapt stage, or from a tagger that has one.",
+        )
 
 
 def _start_transformer(name: str, reads: str, engine: Engine, carried: Carried) -> TransformerEncoder:

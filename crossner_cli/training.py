@@ -387,11 +387,11 @@ class _Loop:
         score = next(iter(scores.values()), None)
         state = self.state
         if score is not None:
-            if state.best is None or score > state.best:
-                state.best, state.best_epoch, state.waited = score, state.epoch + 1, 0
+            is_better = state.best is None or score > state.best
+            state.waited = 0 if is_better else state.waited + 1
+            if is_better or score == state.best == 0:  # of epochs that got nothing right the last has learnt most
+                state.best, state.best_epoch = score, state.epoch + 1
                 self.best = trained_weights(self.plain_model) if self.plan.keep == "best" else None
-            else:
-                state.waited += 1
         rate = state.words / max(state.seconds, 1e-9)
         state.history.append({
             "epoch": state.epoch + 1, "step": state.step, "losses": losses, "score": score, "scores": scores,

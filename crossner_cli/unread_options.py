@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,25 +41,32 @@ def _unread_flags(
             found.append(("--train-embeddings", reason))
         if options.attention_dropout:
             found.append(("--attention-dropout", reason))
-    if uses == "none" and (flag := options.given("encoder")):
+    if uses == "none" and (flag := _given(options, "encoder")):
         found.append((flag, "transformer=none (--set transformer=frozen lets it read along)"))
     if not any(task.endswith("-lm") for task in tasks):
         for name in ("raw_batch_size", "raw_minimum"):
-            if flag := options.given(name):
+            if flag := _given(options, name):
                 found.append((flag, f"{options.method} as set reads no raw text here"))
     elif getattr(inputs, "words", "") == "frozen" and options.raw_minimum > RAW_MINIMUM:
         known = f"with words=frozen a word of raw text that has a vector is known from {RAW_MINIMUM} occurrences on"
-        found += [(flag, known)] if (flag := options.given("raw_minimum")) else []
-    if tasks and isinstance(options, JointTrain) and (flag := options.given("upsample")):
+        found += [(flag, known)] if (flag := _given(options, "raw_minimum")) else []
+    if tasks and isinstance(options, JointTrain) and (flag := _given(options, "upsample")):
         if "target-ner" not in tasks:
             found.append((flag, f"tasks={','.join(tasks)} learns no labels of the target"))
         elif sentences["target"] >= max(sentences.values()):
             found.append((flag, "no labelled sentences of the source outnumber the target's"))
-    if options.patience is not None and options.patience >= options.epochs and (flag := options.given("patience")):
+    if options.patience is not None and options.patience >= options.epochs and (flag := _given(options, "patience")):
         found.append((flag, f"--epochs {options.epochs} are over before"))
-    if options.seeds is not None and options.embeddings != "corpus" and (flag := options.given("seed")):
+    if options.seeds is not None and options.embeddings != "corpus" and (flag := _given(options, "seed")):
         found.append((flag, f"--seeds {options.seeds} is"))
     return found
+
+
+def _given(options: Optimisation, name: str) -> str | None:
+    """An option as it is written on a command line; None where it has its default, or what ``--paper`` makes of it."""
+    fields = {field.name: field for field in dataclasses.fields(options)}
+    of_paper = find_method(options.method).paper_options.get(name, fields[name].metadata["paper"])
+    return None if options.paper and getattr(options, name) == of_paper else options.given(name)
 
 
 def _unread_settings(options: Optimisation, inputs: Any, start: Start) -> list[tuple[str, str]]:
@@ -71,6 +79,8 @@ def _unread_settings(options: Optimisation, inputs: Any, start: Start) -> list[t
             reasons["word_size"] = "vectors are as wide as those of the start"
         if options.ngram_embeddings is not None:
             reasons["character_size"] = "vectors are as wide as those of --ngram-embeddings"
+        elif inputs.characters == "ngrams" and "character_size" in start.vector_sizes(inputs):
+            reasons["character_size"] = "vectors are as wide as those of the start"
     given = [split_setting(setting) for setting in options.settings]
     last = dict(given)
     found = [(f"--set {key}={value}", reasons[key]) for key, value in last.items() if key in reasons]

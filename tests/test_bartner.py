@@ -27,7 +27,7 @@ from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.finetune import run as finetune
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.stages.tagger_training import check_encoder
+from crossner_cli.starting import check_encoder
 from crossner_cli.tagger_folder import load_tagger, save_tagger
 from crossner_cli.tags import TagSet, to_spans, to_tags
 from crossner_cli.training_plan import parameter_groups
@@ -401,8 +401,14 @@ def test_a_start_that_is_no_encoder_decoder_is_refused_before_a_stage_is_opened(
     with run.open_stage("prepare-data", PrepareData(), {}) as stage:
         stage.finish({"domains": {}})
     options = Finetune(method="bartner", encoder=str(folder), start_from=str(tiny_encoder_folder))
-    with pytest.raises(CrossNERError, match=r"\(bert\) is no encoder-decoder of the BART family"):
+    with pytest.raises(
+        CrossNERError, match=r"The start .* \(bert\) is no encoder-decoder of the BART family"
+    ) as caught:
         exhaust(finetune(run, options, engine))
+    assert "in place of --start-from" in caught.value.hint
+    other = Finetune(method="laner", encoder=str(tiny_encoder_folder), start_from=str(folder))
+    with pytest.raises(CrossNERError, match=r"holds an encoder-decoder \(bart\), and the method 'laner' reads an"):
+        exhaust(finetune(run, other, engine))
     assert not list(run.path.glob("*finetune*"))
 
 

@@ -155,6 +155,11 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
             ["tasks=source-ner,target-lm", "entity_weight=1"],
             ["digits=zeros", "character_dropout=0.5", "legal=false", "attention_weight=0.5"],
         ),
+        (
+            "multi-cell-lstm",
+            ["tasks=source-ner,target-lm", "digits=kept", "character_dropout=0", "legal=true"],
+            ["entity_weight=0.1", "attention_weight=0.5"],
+        ),
         ("cross-domain-lm", [], ["digits=zeros", "character_dropout=0.5", "legal=false"]),
         ("nomethod", [], []),
     ):
@@ -166,12 +171,15 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
     [
         ("joint-train", "bilstm-crf", {"head_learning_rate": 1e-3, "batch_size": 32, "upsample": 10, "patience": 8},
          ("encoder", "learning_rate", "train_embeddings")),
+        ("joint-train", "coach", {"head_learning_rate": 1e-4, "batch_size": 32, "upsample": 10},
+         ("encoder", "learning_rate", "train_embeddings")),
         ("pretrain-source", "concept-tagger", {"head_learning_rate": 1e-4, "patience": 5, "epochs": 300},
          ("encoder", "keep")),
         ("pretrain-source", "moee", {"head_learning_rate": 1e-3, "batch_size": 32}, ("epochs", "patience", "keep")),
         ("joint-train", "cross-domain-lm", {"batch_size": 30, "epochs": 100},
          ("head_learning_rate", "schedule", "raw_minimum")),
-        ("joint-train", "multi-cell-lstm", {"batch_size": 10, "epochs": 100, "raw_minimum": 1}, ("schedule",)),
+        ("joint-train", "multi-cell-lstm", {"batch_size": 10, "epochs": 100, "raw_minimum": 1, "upsample": 1,
+                                            "weight_decay": 1e-8}, ("schedule",)),
         ("finetune", "bartner", {"encoder": "facebook/bart-base", "learning_rate": 1e-5, "weight_decay": 0.01,
                                  "epochs": 30, "warmup": 0.01, "schedule": "linear"}, ("clip_norm", "patience")),
         ("finetune", "laner", {"learning_rate": 5e-5, "patience": 16, "epochs": 100}, ("seeds",)),

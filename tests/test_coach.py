@@ -486,6 +486,45 @@ def test_the_template_loss_trains_sentences_and_templates_and_vanishes_with_its_
     assert list(plain.loss(batch)) == ["boundaries", "types"] and plain.templates is None
 
 
+def test_templates_teach_the_vectors_of_the_words_they_are_made_of():
+    """Not only by way of the sentence that they are compared with: the slope is that of differences."""
+    tagger, batch = given("templates=true", "template_margin=5")
+    direction = torch.randn_like(tagger.encoder.vectors)
+
+    def loss() -> Tensor:
+        torch.manual_seed(8)
+        found: Tensor = tagger.loss(batch)["templates"]
+        return found
+
+    loss().backward()
+    slope = float((tagger.encoder.vectors.grad * direction).sum())
+    with torch.no_grad():
+        values = []
+        for sign in (1, -1):
+            tagger.encoder.vectors.add_(direction, alpha=sign * 1e-2)
+            values.append(float(loss()))
+            tagger.encoder.vectors.add_(direction, alpha=-sign * 1e-2)
+    assert slope == pytest.approx((values[0] - values[1]) / 2e-2, rel=1e-2)
+
+
+def test_entities_are_typed_by_the_states_that_their_boundaries_are_told_from(monkeypatch):
+    tagger, batch = given("dropout=0.5")
+    read: list[Tensor] = []
+    type_entities, tell = tagger.entity_reader.forward, tagger.boundary_layer.loss
+    monkeypatch.setattr(
+        tagger.entity_reader, "forward", lambda states, *_: read.append(states) or type_entities(states, *_)
+    )
+    monkeypatch.setattr(tagger.boundary_layer, "loss", lambda states, *_: read.append(states) or tell(states, *_))
+    tagger.train().loss(batch)
+    assert torch.equal(*read) and 0.2 < float((read[0] == 0).float().mean()) < 0.8, "dropout and all"
+
+
+def test_sizes_are_those_of_the_paper():
+    encoder: Any = GivenVectors(torch.zeros(1, 1, 300), description_size=512)
+    lstm = CoachTagger(encoder, TAG_SET, CoachTagger.Hyperparameters()).lstm.lstm
+    assert (lstm.num_layers, lstm.hidden_size, lstm.dropout) == (2, 256, 0.5)
+
+
 def test_every_layer_of_the_templates_is_reached():
     tagger, batch = given("templates=true", "template_margin=5")
     tagger.loss(batch)["templates"].backward()

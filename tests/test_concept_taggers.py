@@ -411,7 +411,7 @@ def test_sizes_are_those_of_the_papers():
         assert tagger.type_classifier.weight.shape == (3, 2 * size)
         assert tagger.hyper.input_dropout == first.dropout == 0.3 and tagger.descriptions.shape == (5, 300)
     assert robust.examples.shape == (5, 2, 300) and robust.is_example[1:].all()
-    assert robust.example_weight.shape == (300,) and robust.example_weight.abs().max() <= 0.01
+    assert robust.example_weight.shape == (300,) and 0.009 < robust.example_weight.abs().max() <= 0.01
 
 
 @both

@@ -423,7 +423,7 @@ def test_without_a_language_model_and_with_one_hot_tasks_it_is_co_ner():
 
 def learns(gradient: Tensor | None) -> list[bool]:
     assert gradient is not None
-    return gradient.any(dim=1).tolist()
+    return gradient.flatten(1).any(dim=1).tolist()
 
 
 def test_vectors_learn_from_batches_of_their_domain_and_task_only():
@@ -508,6 +508,23 @@ def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_draw
     gradients = step(alone, taught)
     per_domain = [gradients[name] for name in PER_DOMAIN & gradients.keys()]
     assert per_domain and all(learns(gradient)[ROLES.index(role)] for gradient in per_domain)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [
+        ("cross-domain-lm", "generator=full"),
+        ("multi-task-lstm", "generator=domain"),
+        ("multi-cell-lstm", "attention=domain"),
+    ],
+)
+@pytest.mark.parametrize("tasks", ["source-ner", "target-ner"])
+def test_the_only_domain_of_a_run_is_the_first_whatever_it_is_to_the_tasks(method, setting, tasks):
+    """What starts from it finds there what was learnt."""
+    tagger = given(setting, f"tasks={tasks}", method=method, tag_set=TagSet({"songs": ("person", "place")}))
+    gradients = step(tagger, SOURCE_NER)
+    per_domain = [gradients[name] for name in PER_DOMAIN & gradients.keys()]
+    assert per_domain and all(learns(gradient) == [True, False] for gradient in per_domain)
 
 
 def test_a_batch_of_both_domains_is_decoded_as_its_sentences_alone():

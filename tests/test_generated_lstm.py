@@ -271,6 +271,11 @@ def test_inside_an_update_all_pairs_are_generated_once_and_what_is_read_without_
         with torch.no_grad():
             layer(values, mask, 0, 1)
     assert calls == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 1)]]
+    alike = make_layer(task_size=0)
+    with alike.generator.shared():
+        for task in (0, 1):
+            alike(values, mask, 1, task).sum().backward()
+    assert calls[2:] == [[(0, 0), (1, 0)]], "without vectors of tasks both tasks have the same parameters"
     layer.zero_grad()
     with pytest.raises(ZeroDivisionError), layer.generator.shared():
         layer(values, mask, 0, 0).sum().backward()
@@ -387,4 +392,4 @@ def test_the_layer_takes_the_place_of_an_ordinary_one():
     layer: nn.Module = GeneratedBiLSTM(WIDTH, HIDDEN)
     values, mask = some_words()
     assert layer(values, mask).shape == (*mask.shape, layer.output_dim) == (*mask.shape, BiLSTM(5, HIDDEN).output_dim)
-    assert generated_lstm.make_vectors(3, 0).tolist() == [[1], [1], [1]]
+    assert generated_lstm.make_vectors(3, 0).tolist() == [[1]]

@@ -102,6 +102,7 @@ def test_sizes_are_those_of_the_paper():
         "lstm.generator.domain_vectors"
     ]
     assert not any(name.startswith("discriminator") for name in plain.state_dict())
+    assert plain.hyper.adversary_warmup == 1, "DANN's effect grows over the whole training"
 
 
 # Sharing

@@ -21,6 +21,7 @@ from crossner_cli.data import Sentence
 from crossner_cli.domain_streams import (
     RawInputs,
     check_dictionary,
+    describe_met,
     describe_names,
     domain_streams,
     read_dictionary,
@@ -152,6 +153,12 @@ def test_a_dictionary_of_a_run_in_bioes_ends_its_phrases(tmp_path):
     assert bioes.from_ids(list(found.values())) == ["S-artist", "B-song", "E-song"]
 
 
+def test_the_longest_of_the_names_that_begin_at_a_word_labels_it(tmp_path):
+    names = dictionary(tmp_path, "Dancing Queen\tsong", "Dancing Queen Band\tartist", "Dancing\tsong")
+    found = label(("the", "Dancing", "Queen", "Band", "sang"), names, TAG_SET, "songs", phrases=True)
+    assert TAG_SET.from_ids(list(found.values())) == ["B-artist", "I-artist", "I-artist"] and list(found) == [1, 2, 3]
+
+
 def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path):
     path = tmp_path / "names.tsv"
     for line, phrases, hint in (
@@ -162,19 +169,20 @@ def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path):
         path.write_text(f"{line}\n")
         options = JointTrain(dictionary=[path], dictionary_phrases=phrases)
         with pytest.raises(CrossNERError, match="labels nothing") as caught:
-            read_dictionary(options, ("artist", "song"), {"Paris": 1, "Dancing": 1, "Queen": 1})
+            read_dictionary(options, ("artist", "song"))
         assert hint in caught.value.hint
     path.write_text("Dancing Queen\tsong\n")
     phrases = JointTrain(dictionary=[path], dictionary_phrases=True)
-    names, told = read_dictionary(phrases, ("artist", "song"), {"Dancing": 2, "Queen": 1})
+    names = read_dictionary(phrases, ("artist", "song"))
+    told = describe_met(names, ("artist", "song"), True, {"Dancing": 2, "Queen": 1})
     assert names.types and told == "dictionary: 1 of 1 names can label words of raw text; the words of 1 are in it"
     for counts in ({}, {"Dancing": 2}, {"dancing": 2, "queen": 1}):
         with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
-            read_dictionary(phrases, ("artist", "song"), counts)
+            describe_met(names, ("artist", "song"), True, counts)
         assert "in the same case" in caught.value.hint
     path.write_text("Dancing Queen\tsong\nParis\tsong\nParis\tartist\n")
     with pytest.raises(CrossNERError, match="none of its 1 names .* 1 of 2 names can label .*; 1 have several types"):
-        read_dictionary(phrases, ("artist", "song"), {"Paris": 1})
+        describe_met(read_dictionary(phrases, ("artist", "song")), ("artist", "song"), True, {"Paris": 1})
     with pytest.raises(CrossNERError, match="--dictionary-phrases tells how names are read"):
         check_dictionary(JointTrain(dictionary_phrases=True), [])
 
@@ -340,8 +348,9 @@ def test_a_tagger_is_told_that_every_sentence_ends():
     told: list[torch.Tensor] = []
     tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), set_word_counts=told.append)
     sentences = [Sentence(words, None, "songs") for words in (("Anna", "sang"), ("Anna",))]
-    tagger.hyper = SimpleNamespace(task_names=("target-ner", "target-lm"))
-    data: Any = SimpleNamespace(raw=None, labelled={"target": sentences})
+    tagger.hyper = SimpleNamespace(task_names=("target-ner", "source-ner", "target-lm"), lm_text="labelled")
+    unread = [Sentence(("wept", "Anna"), None, "news")]  # no language model reads the source
+    data: Any = SimpleNamespace(raw=None, labelled={"target": sentences, "source": unread})
     assert tagger_training._count_words(tagger, data) == []
     raw = RawInputs({"": RawSentences([sentence.words for sentence in sentences])}, {}, None, 1)
     assert torch.equal(told[0], raw.count(READER) + torch.tensor([2, 0, 0, 0]))
@@ -379,6 +388,7 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
     assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]
     unknown = "28.6 % of the words of raw text are the unknown word to language models: in no labelled sentence, and"
     assert raw.describe_unknown(raw.count(READER)) == f"{unknown} fewer than 2 times in raw text (--raw-minimum)"
+    assert raw.describe_unknown(torch.tensor([0, 3, 2, 0])) == "", "where every word is known there is nothing to tell"
 
 
 def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told_to_be_that(tmp_path):

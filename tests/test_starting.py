@@ -452,15 +452,15 @@ BOTH = TagSet({**NEW.domains, **OLD.domains})  # the target first
 
 
 def begun_from(
-    run: RunDirectory, folder: Path, engine: Engine, method: str, old: tuple[TagSet, str], new: tuple[TagSet, str],
+    run: RunDirectory, folder: Path, engine: Engine, method: str, old: tuple[Any, ...], new: tuple[Any, ...],
     *settings: str,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """A tagger of tasks, and another that a stage begins from it, each with its tag set and tasks."""
+    """A tagger of tasks, and another that a stage begins from it, each with its tag set, tasks and own settings."""
     sizes = small_sizes(find_method(method))
-    first: Any = make_tagger(folder, method, old[0], *sizes, *settings, f"tasks={old[1]}")
+    first: Any = make_tagger(folder, method, old[0], *sizes, *settings, f"tasks={old[1]}", *old[2:])
     save_stage(run, "pretrain-source", {1: first}, [50.0])
     options = options_for(
-        folder, method=method, start_from="pretrain-source", settings=[*sizes, *settings, f"tasks={new[1]}"]
+        folder, method=method, start_from="pretrain-source", settings=[*sizes, *settings, f"tasks={new[1]}", *new[2:]]
     )
     start = find_start(run, options, wanted_by="joint-train")
     return first, start_tagger(start, options, new[0], 1, engine, known_to(first))[0]
@@ -525,3 +525,19 @@ def test_what_is_of_one_domain_and_learnt_in_the_source_alone_begins_the_target(
     )
     for before, after in zip(of_domains(old), of_domains(new), strict=True):
         assert torch.equal(after[0], before[learnt]) and torch.equal(after[1], before[learnt])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [("shared", "domain", [0, 0]), ("domain", "shared", [0]), ("domain", "domain", [0, 1])],
+)
+def test_attention_of_both_domains_begins_that_of_each_and_that_of_the_target_one_of_both(
+    before, after, expected, tiny_encoder_folder, run, engine
+):
+    tasks = "target-ner,source-ner"
+    old, new = begun_from(
+        run, tiny_encoder_folder, engine, "multi-cell-lstm",
+        (BOTH, tasks, f"attention={before}"), (BOTH, tasks, f"attention={after}"),
+    )  # fmt: skip
+    for name in ("query", "key", "score"):
+        assert torch.equal(getattr(new.lstm, name), getattr(old.lstm, name)[expected]), name

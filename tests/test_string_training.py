@@ -234,6 +234,35 @@ def test_language_models_read_no_sentence_of_dev_or_test(run: RunDirectory, tmp_
     assert not (by_split["dev"] | by_split["test"]) - by_split["train"] & read
 
 
+@pytest.mark.parametrize("role", ["target", "source"])
+def test_what_stands_in_for_raw_text_is_the_training_sentences_and_nothing_else(role: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    crossner("prepare-data", "--run", str(folder), "--source", "sample-source", "--target", "sample-target")
+    prepared = PreparedData.load(RunDirectory(folder), wanted_by="test")
+    domain = prepared.domains[role]
+    assert domain.has("dev") and domain.has("train")
+    texts, _ = find_texts(prepared, role)
+    assert list(texts) == [role]
+    assert list(texts[role]) == [sentence.words for sentence in domain.sentences("train")]
+
+
+def test_perplexity_is_that_of_held_out_text(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[tuple[int, list[float]]] = []
+
+    def losses(models: Any, text: CharacterStream, device: torch.device) -> list[float]:
+        measured.append((text.length, held_out_losses(models, text, device)))
+        return measured[-1][1]
+
+    monkeypatch.setattr("crossner_cli.stages.dapt_strings.held_out_losses", losses)
+    train(run, name="strings", max_steps=2, held_out=0.2)
+    record = run.manifest("strings", wanted_by="test")["result"]
+    assert [length for length, _ in measured] == 2 * [record["strings"]["held_out_length"]]
+    for side, (_, (forward, backward)) in zip(("before", "after"), measured, strict=True):
+        found = record["perplexities"][side]
+        assert found["forward"] == pytest.approx(math.exp(forward))
+        assert found["both"] == record[f"perplexity_{side}"] == pytest.approx(math.exp((forward + backward) / 2))
+
+
 def test_a_killed_stage_resumes_to_the_bit_identical_language_models(run: RunDirectory) -> None:
     changes = {"max_steps": 9, "checkpoint_every": 2}
     train(run, name="whole", **changes)

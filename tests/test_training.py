@@ -231,6 +231,21 @@ def test_the_best_epoch_is_kept_and_patience_stops(engine: Engine) -> None:
     assert (result.best, result.best_epoch) == (30.0, 2)
 
 
+def test_of_epochs_that_get_nothing_right_the_last_is_kept_and_none_counts_as_a_gain(engine: Engine) -> None:
+    values, seen = iter([0.0, 0.0, 0.0, 9.0]), []
+    model = Regression()
+
+    def score() -> dict[str, float]:
+        seen.append(weights(model))
+        return {"dev_f1": next(values)}
+
+    work = fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [NumberStream(10, 4)],
+               Plan(epochs=9, patience=2), engine, score=score)  # fmt: skip
+    result = exhaust(work)
+    assert len(seen) == 3 and weights(model) == seen[2] != seen[0]
+    assert (result.best, result.best_epoch) == (0.0, 3)
+
+
 def test_the_last_epoch_is_kept_on_request(engine: Engine) -> None:
     values = iter([30.0, 10.0])
     best, _ = train(engine, epochs=2, score=lambda: {"dev_f1": next(values)}, keep="last")

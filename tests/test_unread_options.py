@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
@@ -15,6 +17,7 @@ from crossner_cli.methods import find_method, method_names, read_settings
 from crossner_cli.options import Finetune, JointTrain, Optimisation
 from crossner_cli.start_from import Start
 from crossner_cli.unread_options import unread_options
+from crossner_cli.word_encoder import TENSORS
 
 BASE = Start("base", None, "digest")
 WORDS = "Anna\tB-PER\nmet\tO\nParis\tB-LOC\n\nAnna\tB-PER\n"
@@ -53,6 +56,8 @@ def told(
         ("cross-domain-lm", ("lm_text=raw", "tasks=target-ner,source-ner"), ("lm_text=raw",)),
         ("cross-domain-lm", ("source_weight=2", "tasks=target-ner,target-lm"), ("source_weight=2",)),
         ("multi-cell-lstm", ("lm_weight=2",), ("lm_weight=2", "tasks=source-ner,target-lm")),
+        ("multi-cell-lstm", ("attention=domain", "tasks=target-ner,target-lm"), ("attention=domain",)),
+        ("cross-domain-lm", ("domain_vectors=alike", "tasks=source-ner"), ("domain_vectors=alike",)),
     ],
 )  # fmt: skip
 def test_a_setting_that_another_makes_meaningless_is_told(method, unread, read):
@@ -83,6 +88,10 @@ def test_widths_that_come_with_vectors_are_told(tmp_path):
     (tmp_path / "words.json").write_text(json.dumps({"words": ["Anna"], "characters": "", "ngrams": []}))
     (note,) = told("word_size=50", start=Start("earlier", tmp_path, "digest"))
     assert "as wide as those of the start" in note
+    save_file({"characters.table.weight": torch.zeros(2, 4)}, tmp_path / TENSORS)
+    (note,) = told("character_size=50", "characters=ngrams", start=Start("earlier", tmp_path, "digest"))
+    assert note == "--set character_size=50 is not read: vectors are as wide as those of the start."
+    assert told("character_size=50", start=Start("earlier", tmp_path, "digest")) == [], "of a convolution"
 
 
 def test_options_of_a_transformer_are_told_where_none_is_trained():
@@ -124,6 +133,9 @@ def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_n
     assert note == "--upsample 5 is not read: tasks=source-ner,target-lm learns no labels of the target."
     (note,) = told(tasks=streams, upsample=5, **{**given, "sentences": {"target": 100, "source": 10}})
     assert note.startswith("--upsample 5 is not read: ")
+    published: dict[str, Any] = {"tasks": ("source-ner", "target-lm"), "paper": True, **given}
+    assert told(upsample=1, **published) == [], "what --paper has set and nobody has given"
+    assert len(told(upsample=5, **published)) == 1
     assert told(kind=JointTrain, upsample=5, sentences={"target": 100, "source": 10}) == []
 
 

@@ -93,6 +93,16 @@ def test_words_met_once_are_read_as_unknown_half_of_the_time_in_training_only():
     assert not torch.equal(vectors[0], encoder.unknown)
 
 
+def test_words_and_ngrams_are_known_by_what_is_met_more_than_once_or_has_a_vector(vector_file):
+    sentences = [Sentence(("Paris", "met", "Anna")), Sentence(("the", "Anna", "hat"))]
+    inputs = WordInputs(characters="ngrams")
+    vectors = read_vectors(vector_file, ["Paris", "met"])
+    assert collect_vocabulary(sentences, inputs).rare == {"Paris", "met", "the", "hat"}
+    assert collect_vocabulary(sentences, inputs, vectors).rare == {"the", "hat"}, "a vector is learnt from elsewhere"
+    ngrams = collect_vocabulary([Sentence(("hat", "that", "sin")), Sentence(("hat",))], inputs).ngrams
+    assert {"2gram-ha", "3gram-hat"} <= set(ngrams) and not any("sin" in key or "si" in key for key in ngrams)
+
+
 def test_given_vectors_are_looked_up_by_case_and_counted(vector_file):
     vectors = read_vectors(vector_file, ["Paris", "met", "anna", "the"])
     assert vectors.describe().startswith("vectors.txt: 3 values, 2 of 4 words found")
@@ -257,6 +267,20 @@ def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
     assert carry_over_words(wider, read_own_tensors(tmp_path)) == ["characters.table.weight"]
     changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
     assert changed == ["characters.table.weight"]
+
+
+def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_width():
+    """Uniform to sqrt(3 / width), as the code of the recurrent papers."""
+    sentences = [Sentence(tuple(f"word{number}" for number in range(2000)))]
+    inputs = WordInputs(word_size=75)
+    encoder = WordEncoder(collect_vocabulary(sentences, inputs), inputs)
+    assert encoder.words is not None and isinstance(encoder.characters, CharacterCNN)
+    for values, bound in (
+        (encoder.words.weight, 0.2),
+        (encoder.unknown, 0.2),
+        (encoder.characters.table.weight, 0.1**0.5),
+    ):
+        assert 0.9 * bound < values.abs().max() <= bound
 
 
 def test_words_are_looked_up_lower_cased_where_told_so():

@@ -331,6 +331,14 @@ def test_sizes_are_those_of_the_paper():
     assert tagger.tag_layer.classifier.weight.shape == (9, 200)
     assert tagger.entity_layer.classifier.weight.shape == (3, 400)
     assert tagger.hyper.input_dropout == tagger.context.bilstm.lstm.dropout == 0.3
+    spread = tagger.experts.weight.abs().amax(dim=(1, 2))
+    assert ((spread > 400**-0.5 * 0.9) & (spread <= 400**-0.5)).all(), "each begins as a linear map of its own"
+
+
+def test_the_sizes_of_bilstm_crf_are_those_of_the_paper():
+    kind = find_method("bilstm-crf")
+    tagger: Any = kind(GivenVectors(torch.zeros(1, 1, 300)), TAG_SET, read_settings(kind, ()))
+    assert (tagger.lstm.lstm.num_layers, tagger.lstm.lstm.hidden_size, tagger.lstm.lstm.dropout) == (2, 256, 0.5)
 
 
 @both

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
 
 from crossner_cli.cli import app
+from crossner_cli.errors import CrossNERError
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32", "--max-steps", "2")
 SMALL = ("--set", "lstm_size=4", "--set", "word_size=6", "--set", "characters=none")
@@ -98,7 +99,7 @@ def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing
     train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
     said = " ".join(crossner(*train, "--select-on", "target", "--name", "target").stderr.split())
     assert "No type of the target's dev sentences (artist, city) is one of this tagger's (" in said
-    assert "every epoch scores 0 there, and the first one is kept" in said and "--map-types" in said
+    assert "every epoch scores 0 there, and the last one is kept" in said and "--map-types" in said
     for name, more in (("source", ()), ("last", ("--select-on", "target", "--keep", "last"))):
         assert "every epoch scores 0" not in crossner(*train, *more, "--name", name).stderr
 
@@ -108,8 +109,24 @@ def test_dev_sentences_without_an_entity_are_told_to_choose_nothing(run):
     rewrite_prepared(run, dev, re.sub('"B-[A-Za-z]+"', '"O"', dev.read_text()))
     train = ("finetune", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
     said = " ".join(crossner(*train).stderr.split())
-    assert "The target's dev sentences hold no entity: every epoch scores 0 there, and the first one is kept" in said
+    assert "The target's dev sentences hold no entity: every epoch scores 0 there, and the last one is kept" in said
     assert "hold no entity" not in crossner(*train, "--keep", "last", "--name", "last").stderr
+
+
+def test_vectors_of_the_corpus_are_trained_for_ten_passes_with_the_seed_that_is_given(run, monkeypatch):
+    asked: list[dict[str, Any]] = []
+
+    def catch(sentences: Any, **settings: Any) -> Any:
+        asked.append(settings)
+        raise CrossNERError("far enough", hint="")
+
+    monkeypatch.setattr("crossner_cli.known_words.train_vectors", catch)
+    train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf", "--embeddings", "corpus")
+    for seed in ("7", "8"):
+        assert "far enough" in refused(*train, "--seed", seed)
+    assert [(each["seed"], each["epochs"], each["minimum_count"], each["size"]) for each in asked] == [
+        (7, 10, 3, 6), (8, 10, 3, 6)
+    ]  # fmt: skip
 
 
 def test_vectors_that_are_to_stay_as_they_are_must_be_there(run):

@@ -50,6 +50,7 @@ class CrossDomainLM(MultiTaskTagger):
     """theta = W (x) I^D (x) I^T is the BiLSTM's of domain d and task t; a CRF and two language models read it."""
 
     paper_options = {**MultiTaskTagger.paper_options, "batch_size": 30}
+    by_domain = ("domain_vectors",)
     type_dimensions = dict.fromkeys(("entity_score.weight", "entity_score.bias"), (0,))
     type_of_tag: Tensor
 

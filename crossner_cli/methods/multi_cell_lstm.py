@@ -83,6 +83,7 @@ class MultiCellTagger(MultiTaskTagger):
         )  # fmt: skip
 
     paper_options = {**MultiTaskTagger.paper_options, "raw_minimum": 1}
+    by_domain = ("attention",)
 
     @classmethod
     def published(cls, given: Mapping[str, str]) -> Mapping[str, str]:

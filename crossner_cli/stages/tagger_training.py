@@ -22,12 +22,12 @@ from crossner_cli.domain_streams import (
     check_raw,
     dictionary_paths,
     domain_streams,
+    read_dictionary,
     read_raw,
     tasks_of,
     times_read,
     with_tasks,
 )
-from crossner_cli.encoder_decoder import check_encoder_decoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
@@ -43,12 +43,13 @@ from crossner_cli.known_words import (
 )
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.model_card import CARD, Making, Training, tagger_card
+from crossner_cli.names import Names
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
 from crossner_cli.raw_text import RawSentences, RawText
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.start_from import Start, check_start, check_unchanged, find_start
-from crossner_cli.starting import KnownWords, start_tagger
+from crossner_cli.starting import KnownWords, check_encoder, start_tagger
 from crossner_cli.storage import digest_path, write_atomically, write_json
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
@@ -94,6 +95,7 @@ class Ready:
         prepared: The data of the run.
         start: The weights.
         strings: Language models of characters, where words have vectors of them.
+        names: The dictionary that labels raw text, if there is one.
         tasks: What an update reads a batch of each.
         trained: The options with the tasks that these domains have.
         narrowed: What became of tasks that they have not, if there are any.
@@ -104,6 +106,7 @@ class Ready:
     prepared: PreparedData
     start: Start
     strings: Path | None
+    names: Names | None
     tasks: Sequence[str]
     trained: Optimisation
     narrowed: str | None
@@ -167,7 +170,7 @@ def train_stage(
         options = ready.trained  # the stage keeps those that were given
         if ready.narrowed:
             yield Notice(f"{stage.name}: {ready.narrowed}")
-        data = read_data(prepared, options, command, roles, tasks)
+        data = read_data(prepared, options, command, roles, tasks, ready.names)
         raw_words = data.raw.words() if data.raw else []
         known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, ready.strings)
         notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
@@ -206,16 +209,21 @@ def _make_ready(run: RunDirectory, options: Optimisation, engine: Engine, comman
     check_encoder(options, start)
     check_corpus(options, prepared)
     for role in roles:
-        prepared.domain(role, wanted_by=command)
+        domain = prepared.domain(role, wanted_by=command)
+        if not tasks or f"{role}-ner" in tasks:
+            domain.check_has("train")
+    prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
     check_raw(prepared, tasks)
+    names = read_dictionary(options, prepared.domains["target"].types) if options.dictionary else None
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
     inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options, strings), **files}
-    return Ready(seeds, prepared, start, strings, tasks, trained, narrowed, inputs)
+    return Ready(seeds, prepared, start, strings, names, tasks, trained, narrowed, inputs)
 
 
 def read_data(
-    prepared: PreparedData, options: Optimisation, command: str, roles: Sequence[str], tasks: Sequence[str]
-) -> TaggerData:
+    prepared: PreparedData, options: Optimisation, command: str, roles: Sequence[str], tasks: Sequence[str],
+    names: Names | None,
+) -> TaggerData:  # fmt: skip
     """Read what a stage trains on: labelled sentences of its domains, as far as its tasks read them, and raw text.
 
     Raises:
@@ -226,7 +234,7 @@ def read_data(
         role: domain.sentences("train") for role, domain in domains.items() if not tasks or f"{role}-ner" in tasks
     }
     chooser = prepared.domain(options.select_on, wanted_by=f"{command} --select-on")
-    raw = read_raw(prepared, options, tasks, labelled)
+    raw = read_raw(prepared, options, tasks, labelled, names)
     # Methods of several tasks tell target from source by their order, also before the target is trained on.
     first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
     tag_set, manifest = prepared.tag_set(*first, *roles), read_manifest(prepared.folder)
@@ -260,23 +268,9 @@ def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
     if not gold:
         found = f"The {options.select_on}'s dev sentences hold no entity"
     return [
-        f"{found}: every epoch scores 0 there, and the first one is kept. "
-        "--select-on the other domain, call types alike with prepare-data --map-types, or give --keep last."
+        f"{found}: every epoch scores 0 there, and the last one is kept. "
+        "--select-on the other domain, or call types alike with prepare-data --map-types."
     ]
-
-
-def check_encoder(options: Optimisation, start: Start | None = None) -> None:
-    """Refuse an encoder, or that of a start, of another kind than the method reads, where its configuration tells.
-
-    Raises:
-        CrossNERError: It is no encoder-decoder, and the method needs one.
-    """
-    if find_method(options.method).reads != "encoder-decoder":
-        return
-    if start is None and options.start_from == "base":
-        check_encoder_decoder(options.encoder)
-    elif start is not None and (folder := next(iter(start.seeds.values()), start.folder)) is not None:
-        check_encoder_decoder(str(folder))
 
 
 def _train_seed(
@@ -310,6 +304,11 @@ def _train_seed(
         tagger, parameter_groups(tagger, options), streams, plan_of(options), engine,
         score=dev_f1, checkpoints=checkpoints, task=task,
     )  # fmt: skip
+    if result.best == 0 and not _chooser_note(data, options):
+        yield Notice(
+            f"{task}: after none of {len(result.history)} epochs is one dev entity right, and the last is kept: more "
+            "--epochs, or a higher --head-learning-rate."
+        )
     record = {
         "folder": folder.name,
         "learning_rate": learning_rate_of(encoder, options),
@@ -362,13 +361,14 @@ def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
     texts: dict[str, RawText] = {
         role: RawSentences([sentence.words for sentence in sentences])
         for role, sentences in data.labelled.items()
-        if data.raw is None or (f"{role}-lm" in hyper.task_names and getattr(hyper, "lm_text", "raw") != "raw")
+        if f"{role}-lm" in hyper.task_names and getattr(hyper, "lm_text", "raw") != "raw"
     }
     counted = RawInputs(texts | dict(data.raw.texts if data.raw else {}), {}, None, 1)
     reader = tagger.encoder.reader
     tagger.set_word_counts(counted.predicted(counted.count(reader)))
     has_models = getattr(tagger, "language_model", None) is not None
-    return [data.raw.describe_unknown(data.raw.count(reader))] if data.raw and has_models else []
+    unknown = data.raw.describe_unknown(data.raw.count(reader)) if data.raw and has_models else ""
+    return [unknown] if unknown else []
 
 
 def streams_of(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
