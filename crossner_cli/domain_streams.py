@@ -66,6 +66,12 @@ class RawInputs:
         ends[END] = sum(len(text) for text in self.texts.values())
         return counts + ends
 
+    def reread(self, sentences: Mapping[str, Sequence[Sentence]], options: Optimisation) -> list[RawText]:
+        """The files of which a training beside these labelled sentences, by role, reads each line twice or more."""
+        updates = options.epochs * math.ceil(max(map(len, sentences.values())) / options.batch_size)
+        read = options.raw_batch_size * min(updates, options.max_steps or updates)
+        return [text for text in self.texts.values() if isinstance(text, RawFile) and read >= 2 * len(text)]
+
     def describe_unknown(self, counts: Tensor) -> str:
         """How many of the words language models read as the unknown word, given the counts that ``count`` makes; empty
         where none is.

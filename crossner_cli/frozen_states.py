@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from crossner_cli import figures
 from crossner_cli.data import Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.methods import Tagger
 from crossner_cli.progress import Notice, Progress, Work
+from crossner_cli.raw_text import RawSentences, RawText
 from crossner_cli.subwords import batches_by_length
 from crossner_cli.tagging import reading
 from crossner_cli.word_encoder import WordEncoder
@@ -16,30 +17,38 @@ from crossner_cli.word_encoder import WordEncoder
 MOST_BYTES = 4 * 10**9
 
 
-def keep_frozen_states(tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, task: str) -> Work[None]:
+def keep_frozen_states(
+    tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, task: str, raw: Iterable[RawText] = ()
+) -> Work[None]:
     """Let the tagger's reader know what frozen models make of sentences; nothing for a tagger without such models.
 
     In batches of its own, so that an interrupted command that begins again reads the very same numbers.
 
     Args:
         tagger: Its encoder reads words, a frozen transformer or frozen language models of characters, or neither.
-        sentences: Those that will be read again and again. Where all of it were more than
-            ``MOST_BYTES``, nothing is kept.
+        sentences: Those that will be read again and again.
         engine: Where.
         task: Name for the progress.
+        raw: Texts that will be, too. Of the sentences and of each text nothing is kept where it would not fit into
+            ``MOST_BYTES`` with what is kept before it.
     """
     encoder = tagger.encoder
     if not isinstance(encoder, WordEncoder) or not encoder.frozen_size:
         return
-    distinct = dict.fromkeys(sentence.words for sentence in sentences)
-    size = 4 * encoder.frozen_size * sum(map(len, distinct))
-    if size > MOST_BYTES:
-        told = [figures.amount(number, None, "bytes") for number in (size, MOST_BYTES)]
-        yield Notice(
-            f"{task}: frozen models read {figures.count(len(distinct))} sentences anew in each epoch: what they make of"
-            f" them, {told[0]}, is more than is kept ({told[1]})"
-        )
-        return
+    distinct: dict[tuple[str, ...], None] = {}
+    free = MOST_BYTES
+    labelled = dict.fromkeys(sentence.words for sentence in sentences)
+    for text in (RawSentences(tuple(labelled)), *raw):
+        size = 4 * encoder.frozen_size * sum(text.counts.values())
+        if size > free:
+            told = [figures.amount(number, None, "bytes") for number in (size, free)]
+            yield Notice(
+                f"{task}: frozen models read {figures.count(len(text))} sentences anew in each epoch: what they make of"
+                f" them, {told[0]}, is more than is kept ({told[1]})"
+            )
+            continue
+        free -= size
+        distinct |= dict.fromkeys(text.sentences(range(len(text))))
     encoder.to(engine.device)  # the training loop comes later
     reader = encoder.reader
     encoded = reader.encode([Sentence(words) for words in distinct])

@@ -12,12 +12,14 @@ from test_string_encoder import make_encoder as make_strings
 
 from crossner_cli import frozen_states
 from crossner_cli.data import Sentence
+from crossner_cli.domain_streams import RawInputs
 from crossner_cli.encoders import load_encoder
 from crossner_cli.engine import Engine, start_engine
 from crossner_cli.frozen_states import keep_frozen_states
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Finetune
 from crossner_cli.progress import Notice, exhaust
+from crossner_cli.raw_text import RawFile, RawStream
 from crossner_cli.tagging import tag
 from crossner_cli.training import SentenceStream, fit
 from crossner_cli.training_plan import parameter_groups, plan_of
@@ -103,6 +105,46 @@ def test_a_command_that_begins_again_keeps_the_same_numbers(make, engine):
     kept = first.encoder.reader.frozen_states
     again = second.encoder.reader.frozen_states
     assert kept.keys() == again.keys() and all(torch.equal(kept[words], again[words]) for words in kept)
+
+
+@pytest.fixture
+def raw_text(tmp_path: Path) -> RawFile:
+    """Twenty lines, the first of them also a labelled sentence."""
+    lines = [" ".join(SENTENCES[0].words), *(f"line {number} of the text" for number in range(19))]
+    (tmp_path / "raw.txt").write_text("\n".join(lines) + "\n")
+    return RawFile.read(tmp_path / "raw.txt")
+
+
+def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_labelled_sentences(
+    make, engine, raw_text, monkeypatch
+):
+    tagger = make(transformer="frozen")
+    read: list[int] = []
+    tagger.encoder.transformer.register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
+    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
+    assert sum(read) == 12 + 19
+    stream = RawStream(raw_text, "news", tagger.encoder.reader, 8, 1, TAG_SET)
+    with torch.no_grad():
+        for batch in (stream.batch(items, 0) for items in stream.epoch(0)):
+            assert batch.frozen_states is not None and tagger.encoder(batch).shape[:2] == batch.word_mask.shape
+    assert sum(read) == 12 + 19
+    other = make(transformer="frozen")
+    labelled = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
+    monkeypatch.setattr(frozen_states, "MOST_BYTES", labelled + 8)
+    notices = [
+        each for each in keep_frozen_states(other, SENTENCES, engine, "test", [raw_text]) if isinstance(each, Notice)
+    ]
+    assert ["20 sentences anew in each epoch" in each.text for each in notices] == [True]
+    assert len(other.encoder.reader.frozen_states) == 12, "what does fit is kept"
+
+
+@pytest.mark.parametrize(("epochs", "max_steps", "is_reread"), [(3, None, False), (4, None, True), (9, 7, False)])
+def test_raw_text_that_a_training_hardly_reads_is_not_read_before(raw_text, epochs, max_steps, is_reread):
+    """Five updates an epoch read two lines each, of twenty."""
+    raw = RawInputs({"target": raw_text}, {"target": "news"}, None, 1)
+    options = Finetune(epochs=epochs, max_steps=max_steps, batch_size=3, raw_batch_size=2)
+    labelled = {"source": SENTENCES[:13], "target": SENTENCES[:4]}
+    assert raw.reread(labelled, options) == ([raw_text] if is_reread else [])
 
 
 def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, monkeypatch):

@@ -289,10 +289,10 @@ def _train_seed(
     tagger, carried = start_tagger(start, options, data.tag_set, seed, engine, known)
     check_unchanged(start, stage.run, options, wanted_by=stage.command)
     yield Notice(f"{task}: {carried.describe()}")
-    encoder = tagger.encoder
     if data.tasks:
         yield from (Notice(f"{task}: {note}") for note in _count_words(tagger, data))
-    yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task)
+    raw = data.raw.reread(data.labelled, options) if data.raw else ()
+    yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
     streams = streams_of(tagger, data, options, seed)
     gold = [sentence.tags or () for sentence in data.dev]
 
@@ -311,16 +311,16 @@ def _train_seed(
         )
     record = {
         "folder": folder.name,
-        "learning_rate": learning_rate_of(encoder, options),
-        "head_learning_rate": head_learning_rate_of(encoder, options),
+        "learning_rate": learning_rate_of(tagger.encoder, options),
+        "head_learning_rate": head_learning_rate_of(tagger.encoder, options),
         "dev_f1": result.best,
         "epoch": result.best_epoch,
         "epochs": len(result.history),
         "updates": result.steps,
         "words_per_second": round(result.words_per_second),
         "start": carried.to_json(),
-        "unreadable_words": encoder.reader.unreadable_words,
-        "shortened_words": encoder.reader.shortened_words,
+        "unreadable_words": tagger.encoder.reader.unreadable_words,
+        "shortened_words": tagger.encoder.reader.shortened_words,
         "history": result.history,
     }
     measured = fit_calibration(scored_entities(gold, tag(tagger, data.dev, engine)))
