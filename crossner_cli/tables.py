@@ -270,7 +270,8 @@ def method_details(facts: MethodFacts) -> list[Block]:
         )
         for name, value in facts.settings.items()
     ]
-    reads = {"words": "words: static vectors, characters and, if set, a transformer"}.get(facts.reads, facts.reads)
+    of_words = "words: static vectors, characters and, if set, language models of characters and a transformer"
+    reads = of_words if facts.reads == "words" else facts.reads
     return [
         Line(f"{facts.name}: {facts.title}", True),
         Line(f"Paper: {facts.paper}"),

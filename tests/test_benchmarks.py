@@ -43,13 +43,14 @@ def benchmarks() -> Iterator[SimpleNamespace]:
         import scoring
         import speed
         import text_tagging
+        import vector_reading
         import wikitext
 
         yield SimpleNamespace(
             adaptation=adaptation, comparison_speed=comparison_speed, corpus_selection=corpus_selection,
             fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time, measuring=measuring,
             memory=memory, method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging,
-            wikitext=wikitext,
+            vector_reading=vector_reading, wikitext=wikitext,
         )  # fmt: skip
     reset_accelerate()
 
@@ -221,6 +222,12 @@ def test_memory_is_measured_after_every_stage(
     assert len(lines) == 5
     assert all("MB peak" in line for line in lines[1:])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [(), ("--binary",)])
+def test_vectors_that_are_looked_up_are_those_that_were_written(benchmarks: Any, capsys: Any, kind: Any) -> None:
+    benchmarks.vector_reading.main(["--megabytes", "1", "--values", "20", "--words", "100", *kind])
+    assert "50 of 100 words kept, 0 MB; memory beyond them at most" in capsys.readouterr().out
 
 
 def test_the_text_for_memory_follows_from_its_seed(benchmarks: Any, tmp_path: Path) -> None:
