@@ -15,6 +15,7 @@ MAP_TYPES=${MAP_TYPES-person=PER,organisation=ORG,location=LOC,misc=MISC}
 CORPUS=${CORPUS:?names no raw text of the target}
 SOURCE_CORPUS=${SOURCE_CORPUS:-}
 DICTIONARY=${DICTIONARY:-}
+PHRASES=${PHRASES:-} # yes: names of several words label, too, which the paper's do not
 EMBEDDINGS=${EMBEDDINGS:-}
 INPUTS=${INPUTS:-words} # or transformer
 ENCODER=${ENCODER:-minilm}
@@ -55,6 +56,7 @@ lm=(joint-train --method cross-domain-lm --set generator=none --set tasks=source
 lm+=("${raw[@]}" --raw-minimum 1)
 names=()
 if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
+if [ -n "$PHRASES" ]; then names+=(--dictionary-phrases); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
 
 # The first tagger (of its seeds the best on dev, for all seeds) labels the target's raw text; what it is sure of is then

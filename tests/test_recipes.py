@@ -47,7 +47,7 @@ SHORTER = {
                       "READINGS": "frozen transformer"},
     "multi_task_tables": {"SYSTEMS": "target-elmo fine-tune co-lm full"},
     "unsupervised_tables": {"SYSTEMS": "source self-train dann multi-cell-dictionary stacked", "MAP_TYPES": "",
-                            "SELF_TRAIN_SCORE": ""},
+                            "SELF_TRAIN_SCORE": "", "PHRASES": "yes"},
     "crossner_baselines": {"METHODS": "coach multi-cell-lstm", "READINGS": "word", "WORD_SIZE": "6"},
 }  # fmt: skip
 
