@@ -50,8 +50,9 @@ def read_tasks(text: str) -> tuple[str, ...]:
 class MultiTaskInputs(WordInputs):
     """What is read, as in ``WordInputs``. lstm_size: units of one direction of the BiLSTM.
     dropout: share of its outputs dropped. crf: domain gives each domain a linear map and a CRF of its own, shared gives
-    all one, auto shares where all domains have the same types or tags are learnt in one domain only. source_weight,
-    target_weight: weight of the loss of a domain's tags. legal: give only sequences that the tag scheme allows.
+    all one, auto shares where all domains have the same types or tags are learnt in one domain only. source_weight:
+    weight of the loss of the source's tags. target_weight: weight of the loss of the target's tags. legal: give only
+    sequences that the tag scheme allows.
     """
 
     input_dropout: float = 0.5

@@ -71,7 +71,7 @@ class PrepareData(Command):
     )
     entities: list[Path] = option(
         [], "Entity lists, a line each: name<TAB>type; DBpedia's types, labels and ontology as .ttl, .nt or .owl;"
-        " train: the target's training sentences; repeat the flag.",
+        " train: the target's training sentences; or the name of a bundled sample; repeat the flag.",
     )  # fmt: skip
     language: str = option("en", "Language of the labels in RDF entity lists.")
     specialised_types: str | None = option(
@@ -271,7 +271,11 @@ class JointTrain(Optimisation):
 class Evaluate(Compute):
     """Score taggers on the target's dev or test sentences, or a file of predictions against a gold file."""
 
-    model: list[str] = option([], "Stage or tagger folder to score; repeat the flag to compare. Default: the only one.")
+    model: list[str] = option(
+        [],
+        "Stage or tagger folder to score; repeat the flag to compare. Default: the end of the "
+        "run's one chain of taggers.",
+    )
     split: Literal["dev", "test"] = option("test", "Which target sentences.")
     mode: Literal["conll", "strict"] = option(
         "conll", "conll: an I- that continues nothing opens an entity; strict: it is dropped."
@@ -299,7 +303,7 @@ class Predict(Compute):
     """Tag new text: plain text, CoNLL, JSONL or Parquet in, also brat, spaCy or HTML out, in the order of the input."""
 
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
-    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
+    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
     output: Path | None = option(None, "Where to write, a folder for brat; default, and -: stdout.")
     decoding: Decoding = option("trained", DECODING_HELP)
     format: Literal["auto", "jsonl", "conll", "brat", "spacy", "html", "parquet"] = option(
@@ -334,7 +338,7 @@ class LooksInside(Compute):
 class Inspect(LooksInside):
     """Look inside a tagger: the weights it computes for a sentence, and the states of words on a plane."""
 
-    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
+    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
     split: Literal["train", "dev", "test"] = option("dev", "With --states: which sentences of the run's domains.")
     output: Path | None = option(None, "Folder to make, for figures and numbers; default: a table only.")
     format: Literal["svg", "png"] = option("svg", "Format of the figures.")
@@ -345,7 +349,7 @@ class Export(Compute):
     """Write a linear tagger as ONNX, and measure F1 and speed of tagger and graphs side by side."""
 
     device: str = option("cpu", "cpu: where graphs are written and measured.", panel=DEVICE, counts=False)
-    model: str | None = option(None, "Stage or tagger folder; default: the only one of this run.")
+    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
     quantise: Literal["int8", "none"] = option("int8", "Write the weights in int8 too, beside fp32.")
     split: Literal["dev", "test", "none"] = option("dev", "Which target sentences of the run to measure on.")
     rounds: int = option(3, "Times the sentences are tagged; the median speed counts.", minimum=1)

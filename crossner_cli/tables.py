@@ -272,11 +272,12 @@ def method_details(facts: MethodFacts) -> list[Block]:
     ]
     of_words = "words: static vectors, characters and, if set, language models of characters and a transformer"
     reads = of_words if facts.reads == "words" else facts.reads
+    sized_for = "words of width 150" if facts.reads == "words" else "an encoder of width 384"
     return [
         Line(f"{facts.name}: {facts.title}", True),
         Line(f"Paper: {facts.paper}"),
         Line(f"Reads {reads}"),
-        Line(f"{figures.count(facts.parameters)} parameters {SIZED_FOR}"),
+        Line(f"{figures.count(facts.parameters)} parameters above {sized_for}, for 14 types"),
         Line(f"Differs: {facts.differs}"),
         Table(
             f"Settings of {facts.name}, for --set", ("setting", "default", "values", "meaning"), rows,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole chain on the bundled sample: news with four entity types -> astronomy with seven. No hub, no downloads.
 # Compares a tagger fine-tuned directly with one adapted to the domain's text and pre-trained on news. Ten minutes on
-# two cores, four where they have bf16. Measured test F1: recipes/README.md
+# two cores, five where they have bf16. Measured test F1: recipes/README.md
 set -euo pipefail
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/quickstart}
 ENCODER=${ENCODER:-minilm}

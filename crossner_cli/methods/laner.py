@@ -6,9 +6,9 @@ Differs: words instead of subwords; padding masked in both attentions; before th
 label, where the paper has no rule and the code an untrained layer; the label of O is learned, which the code holds at
 zero; dropout of the word vectors that the output layer reads (0 gives the paper's); greedy decoding gives legal
 sequences (legal=false: any); behind more than ``memory`` labels the context is made of the last ``memory``
-only, and the backward half of the label LSTM ends with them (its forward half still reads all). The source is learnt
-with the source's labels; those that only the target has begin when it is trained on, where the code's table holds them
-from the first, and only labels of a sentence's domain are given (the code's may give any).
+only, and the backward half of the label LSTM ends with them (its forward half still reads all). While it learns the
+source it knows the source's labels alone; those of the target are added when that is trained on (the code's table holds
+all from the first), and a sentence gets only labels of its own domain (the code's may get any).
 """
 
 from __future__ import annotations
@@ -233,8 +233,9 @@ class LANER(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters:
-        """label_size: values of a label and of each half of the label LSTM, d2. background: look at the whole sentence,
-        LB. context: look at the previous labels, LC; without both, a linear tagger. memory: most previous labels that
+        """label_size: values of a label and of each half of the label LSTM (the paper's d2). background: look at the
+        whole sentence (label background, LB). context: look at the previous labels (label context, LC); without both, a
+        linear tagger. memory: most previous labels that
         the context is made of; no sentence of CrossNER, CoNLL-2003 or MIT has more than the default. dropout: share of
         each word vector's values dropped where the output layer reads it. legal: give only sequences that the tag
         scheme allows; without, each word gets its likeliest tag, as in the paper.
