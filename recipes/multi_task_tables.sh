@@ -7,8 +7,9 @@
 # first paper's source is CoNLL-2003 (SOURCE=conll2003), that of the second and here BioNLP13PC. One weight of the target's labels in all
 # systems of several tasks, that of the second paper (BioNLP; 1 for Broad Twitter); the first one's is 2. CORPUS and
 # SOURCE_CORPUS give the language models raw text beside the labelled sentences, which are all that table 3 reads.
-# target-elmo (STM+ELMo) reads language models of characters, as Flair's, trained on that text of STRINGS_TEXT; the
-# paper's are of words, their sizes not told.
+# target-elmo (STM+ELMo) and multi-cell-elmo read language models of characters, as Flair's, trained on that text of
+# STRINGS_TEXT; the first paper's are of words, their sizes not told, the second's are published ones (ELMo, BioELMo).
+# encoder (BERT-BASE) is ENCODER with method linear, fine-tuned on the target alone.
 set -euo pipefail
 SOURCE=${SOURCE:-bionlp13pc}
 TARGET=${TARGET:-bionlp13cg}
@@ -35,8 +36,9 @@ STRINGS_EPOCHS=${STRINGS_EPOCHS:-10}
 # cells of Broad Twitter that is STACKED=3 EXPANDED=236.
 STACKED=${STACKED:-8}
 EXPANDED=${EXPANDED:-420}
-SYSTEMS=${SYSTEMS:-target target-elmo fine-tune multi-task multi-task-lm co-lm co-ner mix-data full pgn grad multi-cell-target multi-cell \
-  multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses stacked expanded}
+ENCODER_EPOCHS=${ENCODER_EPOCHS:-5}
+SYSTEMS=${SYSTEMS:-target target-elmo encoder fine-tune multi-task multi-task-lm co-lm co-ner mix-data full pgn grad multi-cell-target \
+  multi-cell multi-cell-elmo multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses stacked expanded}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/multi-task-$TARGET}
 
 data=(--source "$SOURCE" --target "$TARGET" --scheme "$SCHEME")
@@ -47,10 +49,10 @@ if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level domain); fi
 if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data "${data[@]}"
 
-all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
-all+=(--set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
-if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
-if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
+of_words=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
+of_words+=(--set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
+if [ -n "$EMBEDDINGS" ]; then of_words+=(--embeddings "$EMBEDDINGS"); fi
+if [ "$INPUTS" = transformer ]; then of_words+=(--set transformer=frozen); fi
 weight=(--set target_weight="$TARGET_WEIGHT")
 both=(joint-train --upsample 1 "${weight[@]}")
 stm=(--method cross-domain-lm --set generator=none)
@@ -58,18 +60,28 @@ lm=(--method cross-domain-lm)
 if [ -z "$CORPUS$SOURCE_CORPUS" ]; then # without raw text, as the paper: what is read for its tags is read for its words
   lm+=(--set lm_text=labelled)
 fi
+# Language models of characters, trained once for all systems.
+strings() {
+  crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
+    --name strings
+}
+of_strings=(--set strings=frozen --string-embeddings strings)
 models=()
 for system in $SYSTEMS; do
   train=("${both[@]}")
+  all=("${of_words[@]}")
   case $system in
     target) train=(finetune "${stm[@]}" --set tasks=target-ner) ;;
     target-elmo)
-      crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
-        --name strings
-      train=(finetune "${stm[@]}" --set tasks=target-ner --set strings=frozen --string-embeddings strings)
+      strings
+      train=(finetune "${stm[@]}" --set tasks=target-ner "${of_strings[@]}")
+      ;;
+    encoder)
+      train=(finetune --method linear)
+      all=(--encoder "$ENCODER" --epochs "$ENCODER_EPOCHS" --seeds "$SEEDS")
       ;;
     fine-tune)
-      crossner pretrain-source "${stm[@]}" --set tasks=source-ner "${all[@]}" --name source
+      crossner pretrain-source "${stm[@]}" --set tasks=source-ner "${of_words[@]}" --name source
       train=(finetune "${stm[@]}" --set tasks=target-ner --start-from source)
       ;;
     multi-task) train+=(--method multi-task-lstm) ;;
@@ -82,6 +94,10 @@ for system in $SYSTEMS; do
     grad) train+=(--method multi-task-lstm --set adversary=grad) ;;
     multi-cell-target) train=(finetune --method multi-cell-lstm --set tasks=target-ner) ;;
     multi-cell) train+=(--method multi-cell-lstm) ;;
+    multi-cell-elmo)
+      strings
+      train+=(--method multi-cell-lstm "${of_strings[@]}")
+      ;;
     multi-cell-no-entity) train+=(--method multi-cell-lstm --set entity_weight=0) ;;
     multi-cell-no-attention) train+=(--method multi-cell-lstm --set attention_weight=0) ;;
     multi-cell-no-losses) train+=(--method multi-cell-lstm --set entity_weight=0 --set attention_weight=0) ;;

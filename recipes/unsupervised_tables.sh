@@ -7,7 +7,8 @@
 # papers read all of it once an epoch). The papers' target text is CBS SciTech News: 398,990 sentences, of which the
 # second paper's rows but one read 1.9 million words; of it self-training and DANN read a selection, and the first
 # paper's code lets the language model read the test sentences too, which here nothing does. source-elmo
-# (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told.
+# (STM+ELMo) reads language models of characters, as Flair's; the paper's are of words, their sizes not told. encoder
+# (BERT-BASE) is ENCODER with method linear, fine-tuned on the source alone.
 set -euo pipefail
 SOURCE=${SOURCE:-conll2003}
 TARGET=${TARGET:-cbs-scitech-2019} # or cbs-scitech-2020, the same sentences labelled anew: not to be compared
@@ -34,7 +35,8 @@ STRINGS_EPOCHS=${STRINGS_EPOCHS:-1}
 STACKED=${STACKED:-3}
 EXPANDED=${EXPANDED:-236}
 SELF_TRAIN_SCORE=${SELF_TRAIN_SCORE-0.9} # self-training reads sentences whose entities all score this; empty: all sentences
-SYSTEMS=${SYSTEMS:-source source-elmo self-train dann full full-alike lm lm-dictionary multi-cell-source multi-cell \
+ENCODER_EPOCHS=${ENCODER_EPOCHS:-2}
+SYSTEMS=${SYSTEMS:-source source-elmo encoder self-train dann full full-alike lm lm-dictionary multi-cell-source multi-cell \
   multi-cell-dictionary multi-cell-no-entity multi-cell-no-attention multi-cell-no-losses stacked expanded}
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/unsupervised-$TARGET}
 
@@ -43,10 +45,10 @@ if [ -n "$MAP_TYPES" ]; then data+=(--map-types "$MAP_TYPES"); fi
 if [ -n "$SOURCE_CORPUS" ]; then data+=(--source-corpus "$SOURCE_CORPUS"); fi
 crossner prepare-data --source "$SOURCE" "${data[@]}"
 
-all=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS" --select-on source)
-all+=(--set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
-if [ -n "$EMBEDDINGS" ]; then all+=(--embeddings "$EMBEDDINGS"); fi
-if [ "$INPUTS" = transformer ]; then all+=(--set transformer=frozen); fi
+of_words=(--encoder "$ENCODER" --epochs "$EPOCHS" --batch-size "$BATCH_SIZE" --head-learning-rate "$RATE" --seeds "$SEEDS")
+of_words+=(--select-on source --set digits="$DIGITS" --set character_dropout="$CHARACTER_DROPOUT")
+if [ -n "$EMBEDDINGS" ]; then of_words+=(--embeddings "$EMBEDDINGS"); fi
+if [ "$INPUTS" = transformer ]; then of_words+=(--set transformer=frozen); fi
 stm=(--method cross-domain-lm --set generator=none --set tasks=source-ner)
 raw=(--raw-batch-size "$RAW_BATCH_SIZE")
 cells=(joint-train --method multi-cell-lstm --set tasks=source-ner,target-lm "${raw[@]}" --raw-minimum 1) # every raw word is known
@@ -77,15 +79,20 @@ self_train() {
     echo "$of" >"$run/made-of"
   fi
   crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET" --scheme "$SCHEME"
-  crossner pretrain-source --run "$run" "${stm[@]}" "${all[@]}" --name self-train
+  crossner pretrain-source --run "$run" "${stm[@]}" "${of_words[@]}" --name self-train
   models+=(--model "$run/self-train")
 }
 
 models=()
 for system in $SYSTEMS; do
   train=(joint-train)
+  all=("${of_words[@]}")
   case $system in
     source) train=(pretrain-source "${stm[@]}") ;;
+    encoder)
+      train=(pretrain-source --method linear)
+      all=(--encoder "$ENCODER" --epochs "$ENCODER_EPOCHS" --seeds "$SEEDS" --select-on source)
+      ;;
     source-elmo)
       crossner dapt --encoder strings --text "$STRINGS_TEXT" --hidden-size "$STRINGS_SIZE" --epochs "$STRINGS_EPOCHS" \
         --name strings
