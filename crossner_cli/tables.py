@@ -248,15 +248,28 @@ def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
     """Paper, inputs, size and settings of the tagging methods."""
     facts = [(one.name, one.reads, figures.count(one.parameters), one.title) for one in methods]
     papers = [(one.name, one.paper) for one in methods]
-    settings = [(one.name, ", ".join(f"{key}={value}" for key, value in one.settings.items())) for one in methods]
     return [
         Line(f"{len(methods)} methods for --method", True),
         Table(f"Methods, with their parameters {SIZED_FOR}",
               ("method", "reads", "parameters", "what it is"), facts, texts=(0, 1, 3)),
         Table("Papers", ("method", "paper"), papers, texts=(0, 1)),
-        Table("Settings and their defaults, for --set", ("method", "settings"), settings, texts=(0, 1)),
+        Table("Settings and their defaults, for --set", ("method", "settings"), settings_of(methods), texts=(0, 1)),
         Line("crossner methods NAME tells what the settings of a method mean and what differs from its paper."),
     ]  # fmt: skip
+
+
+def settings_of(methods: Sequence[MethodFacts]) -> list[tuple[str, str]]:
+    """Methods with their defaults; those that all methods of words have alike stand once, in a row before them."""
+    of_words = [one.settings.items() for one in methods if one.reads == "words"]
+    shared = [pair for pair in of_words[0] if all(pair in settings for settings in of_words)] if of_words[1:] else []
+    written = [
+        (one.name, [pair for pair in one.settings.items() if one.reads != "words" or pair not in shared])
+        for one in methods
+    ]
+    return [
+        (name, ", ".join(f"{key}={figures.setting(value)}" for key, value in pairs))
+        for name, pairs in [("all that read words", shared)] * bool(shared) + written
+    ]
 
 
 def method_details(facts: MethodFacts) -> list[Block]:

@@ -18,14 +18,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from crossner_cli import __version__, options
+from crossner_cli import __version__, figures, options
 from crossner_cli.cli import app, settings_of_the_paper, takes
 from crossner_cli.errors import CrossNERError
+from crossner_cli.method_facts import describe_methods
 from crossner_cli.methods import method_names
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, option
 from crossner_cli.options import Finetune, Predict
 from crossner_cli.output_place import output_place
 from crossner_cli.problems import known_problems
+from crossner_cli.tables import settings_of
 
 COMMANDS = {
     "prepare-data": options.PrepareData,
@@ -238,6 +240,18 @@ def test_the_list_of_methods_tells_paper_inputs_size_and_settings_of_each() -> N
     assert methods["linear"]["reads"] == "subwords" and methods["bilstm-crf"]["reads"] == "words"
     shown = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
     assert all(name in shown.stdout for name in methods)
+
+
+def test_settings_that_all_methods_of_words_share_stand_once_and_no_setting_is_lost() -> None:
+    facts = describe_methods()
+    rows = dict(settings_of(facts))
+    shared = rows.pop("all that read words").split(", ")
+    assert "words=trained" in shared and "input_dropout=0.3" not in shared, "multi-cell-lstm's is another"
+    for one in facts:
+        own = rows[one.name].split(", ")
+        told = own + shared if one.reads == "words" else own
+        assert sorted(told) == sorted(f"{name}={figures.setting(value)}" for name, value in one.settings.items())
+    assert dict(settings_of([facts[0]])).keys() == {facts[0].name}
 
 
 def test_methods_named_are_explained_with_every_setting_its_values_and_what_it_means() -> None:
