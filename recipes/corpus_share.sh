@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Domain-adaptive pre-training on shares of the raw corpus, each part of the next larger one.
-# Source: Liu et al. (2021), the figure of corpus shares: music, integrated corpus. Measured: recipes/README.md
+# Source: Liu et al. (2021), the figure of corpus shares: music, integrated corpus.
 # Needs: CORPUS, raw text of the target domain; CROSSNER_MIRROR or a network for the data sets;
 # pip install 'crossner[plots]' for the figure. CORPUS_LEVEL=integrated needs ENTITIES, a list of names.
 # Differs: crossner's defaults, as in crossner_table2.sh.

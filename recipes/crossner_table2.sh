@@ -16,6 +16,9 @@ ENTITIES=${ENTITIES:-}
 ENCODER=${ENCODER:-minilm}
 METHOD=${METHOD:-linear}
 SEEDS=${SEEDS:-1,2,3}
+SOURCE_SEEDS=${SOURCE_SEEDS:-$SEEDS}
+# Folder of a run that has the stages source-ADAPTATION already, as that of another target (without adaptation).
+SOURCES=${SOURCES:-}
 ADAPTATIONS=${ADAPTATIONS:-none token span}
 ADAPTATION_RATE=${ADAPTATION_RATE:-1e-4}
 ADAPTATION_EPOCHS=${ADAPTATION_EPOCHS:-5}
@@ -25,7 +28,8 @@ export CROSSNER_RUN=${CROSSNER_RUN:-runs/table2-$TARGET}
 data=(--source "$SOURCE" --target "$TARGET")
 if [ -n "$CORPUS" ]; then data+=(--corpus "$CORPUS" --corpus-level "$CORPUS_LEVEL"); fi
 if [ -n "$ENTITIES" ]; then data+=(--entities "$ENTITIES"); fi
-train=(--method "$METHOD" --encoder "$ENCODER" --seeds "$SEEDS")
+all=(--method "$METHOD" --encoder "$ENCODER")
+train=("${all[@]}" --seeds "$SEEDS")
 
 crossner prepare-data "${data[@]}"
 models=()
@@ -41,8 +45,13 @@ for adaptation in $ADAPTATIONS; do
     case $regime in
       direct) crossner finetune "${train[@]}" --name "$model" --start-from "$start" ;;
       transfer)
-        crossner pretrain-source "${train[@]}" --name "source-$adaptation" --start-from "$start"
-        crossner finetune "${train[@]}" --name "$model" --start-from "source-$adaptation"
+        source=source-$adaptation
+        if [ -n "$SOURCES" ]; then
+          source=$SOURCES/$source
+        else
+          crossner pretrain-source "${all[@]}" --seeds "$SOURCE_SEEDS" --name "$source" --start-from "$start"
+        fi
+        crossner finetune "${train[@]}" --name "$model" --start-from "$source"
         ;;
       joint) crossner joint-train "${train[@]}" --name "$model" --start-from "$start" ;;
     esac

@@ -34,6 +34,7 @@ for count in $COUNTS; do
     models+=(--model "$method")
   done
   crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
-  runs+=("$CROSSNER_RUN")
+  crossner evaluate "${models[@]}" --force --decoding any --name evaluate-any # as the papers decode
+  runs+=("$CROSSNER_RUN/evaluate")
 done
 crossner report "${runs[@]}" --x train-sentences --output "$RUNS/report" --force

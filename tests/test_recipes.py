@@ -116,6 +116,20 @@ def test_a_recipe_that_is_called_with_other_rows_scores_these(short_crossner: Pa
         assert list(scored["models"]) == [f"direct-{size}"]
 
 
+def test_a_second_target_can_start_from_the_source_of_the_first(short_crossner: Path, tmp_path: Path) -> None:
+    recipe = GLOVE.with_name("crossner_table2.sh")
+    given = environment_of(recipe, short_crossner, tmp_path) | {"REGIMES": "transfer", "ADAPTATIONS": "none"}
+    first, second = tmp_path / "first", tmp_path / "second"
+    for run, more in (first, {"SOURCE_SEEDS": "2"}), (second, {"SOURCES": str(first), "SEEDS": "1,2"}):
+        more = given | more | {"CROSSNER_RUN": str(run)}
+        done = subprocess.run(["bash", str(recipe)], env=more, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((first / "source-none" / "manifest.json").read_text())["options"]["seeds"] == "2"
+    assert not (second / "source-none").exists()
+    manifest = json.loads((second / "transfer-none" / "manifest.json").read_text())
+    assert manifest["options"]["start_from"] == str(first / "source-none")
+
+
 def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_crossner: Path, tmp_path: Path) -> None:
     folder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
     made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": "1"}
