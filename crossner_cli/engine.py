@@ -127,7 +127,14 @@ class Engine:
         return prepared[0], prepared[1]
 
     def release(self) -> None:
-        """Forget what was prepared, which is kept in memory otherwise while the next seed is trained."""
+        """Forget what was prepared, which is kept in memory otherwise while the next seed is trained.
+
+        Afterwards the model computes in a precision below fp32 inside ``autocast`` only.
+        """
+        for model in self.accelerator._models:
+            bare = getattr(model, "module", model)  # of several processes
+            for name in ("forward", "_original_forward"):  # methods bound to the model itself, put there for autocast
+                bare.__dict__.pop(name, None)
         if self.on_cpu:  # what follows needs no garbage collection, which takes as long as a small training
             self.accelerator._models.clear()
             self.accelerator._optimizers.clear()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,13 +85,25 @@ def test_an_engine_remembers_no_device_of_an_earlier_one(monkeypatch: pytest.Mon
     assert start_engine(Finetune(device="cpu")).device.type == "cpu"
 
 
-def test_what_was_trained_is_not_kept_when_the_next_seed_begins() -> None:
-    engine = start_engine(Finetune(device="cpu"))
-    for _ in range(2):
-        model = torch.nn.Linear(2, 2)
-        engine.prepare(model, torch.optim.AdamW(model.parameters()))
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_what_was_trained_is_not_kept_when_the_next_seed_begins(precision: Any) -> None:
+    engine = start_engine(Finetune(device="cpu", precision=precision))
+    collects = gc.isenabled()
+    gc.disable()  # what goes must go without it: it may not run before the memory is full
+    try:
+        model: torch.nn.Module | None = torch.nn.Linear(2, 2)
+        assert model is not None
+        before, trained = model(torch.ones(1, 2)), weakref.ref(model)
+        prepared = engine.prepare(model, torch.optim.AdamW(model.parameters()))
         engine.release()
-    assert not engine.accelerator._models and not engine.accelerator._optimizers
+        assert not engine.accelerator._models and not engine.accelerator._optimizers
+        assert torch.equal(model(torch.ones(1, 2)), before), "it computes as it did"
+        del prepared
+        model = None
+        assert trained() is None
+    finally:
+        if collects:
+            gc.enable()
 
 
 def told_by_the_main_process(monkeypatch: pytest.MonkeyPatch, rank: int, told: list[Any]) -> Engine:
