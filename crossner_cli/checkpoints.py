@@ -66,10 +66,16 @@ def stored_buffers(model: nn.Module) -> Weights:
 
 
 def load_weights(model: nn.Module, weights: Weights) -> None:
-    """Put ``trained_weights`` back."""
+    """Put ``trained_weights`` back.
+
+    Raises:
+        ValueError: They are of another size, as those of an older version may be.
+    """
     with torch.no_grad():
         for name, value in model.named_parameters():
             if value.requires_grad:
+                if weights[name].shape != value.shape:
+                    raise ValueError(f"{name} is {tuple(weights[name].shape)} there and {tuple(value.shape)} here")
                 value.copy_(weights[name])
 
 

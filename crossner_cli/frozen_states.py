@@ -41,10 +41,10 @@ def keep_frozen_states(
     for text in (RawSentences(tuple(labelled)), *raw):
         size = 4 * encoder.frozen_size * sum(text.counts.values())
         if size > free:
-            told = [figures.amount(number, None, "bytes") for number in (size, free)]
+            told = [figures.amount(number, None, "bytes") for number in (size, free, MOST_BYTES)]
             yield Notice(
-                f"{task}: frozen models read {figures.count(len(text))} sentences anew in each epoch: what they make of"
-                f" them, {told[0]}, is more than is kept ({told[1]})"
+                f"{task}: frozen models read {figures.count(len(text))} sentences anew each time they are met: what "
+                f"they make of them, {told[0]}, is more than what is left ({told[1]}) of the {told[2]} that are kept"
             )
             continue
         free -= size

@@ -170,7 +170,9 @@ def _settings_note(start: Start, options: Optimisation | Dapt) -> list[str]:
         return [f"The start {start.name!r} is a tagger of {before['method']}, this one of {options.method} (--method)."]
     now, given = asdict(read_settings(method, options.settings)), {split_setting(text)[0] for text in options.settings}
     others = [
-        key for key, value in before["hyperparameters"].items() if key in now.keys() - given and value != now[key]
+        key
+        for key, value in before["hyperparameters"].items()
+        if key in now.keys() - given - {"tasks"} and value != now[key]  # what it learnt may be another domain's
     ]
     if not others:
         return []

@@ -82,8 +82,12 @@ def _unread_settings(options: Optimisation, inputs: Any, start: Start) -> list[t
         elif inputs.characters == "ngrams" and "character_size" in start.vector_sizes(inputs):
             reasons["character_size"] = "vectors are as wide as those of the start"
     given = [split_setting(setting) for setting in options.settings]
-    last = dict(given)
-    found = [(f"--set {key}={value}", reasons[key]) for key, value in last.items() if key in reasons]
+    last, of_paper = dict(given), find_method(options.method).published(dict(given)) if options.paper else {}
+    found = [
+        (f"--set {key}={value}", reasons[key])
+        for key, value in last.items()
+        if key in reasons and value != str(of_paper.get(key))
+    ]
     for place, (key, value) in enumerate(given):
         if any(key == later for later, _ in given[place + 1 :]) and value != last[key]:
             found.append((f"--set {key}={value}", f"--set {key}={last[key]} stands behind it"))

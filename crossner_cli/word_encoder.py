@@ -2,8 +2,9 @@
 
 Paper: Lample et al. (2016), section 4, and Ma and Hovy (2016) for the characters; the inputs of Liu et al. (2021)'s
 BiLSTM-CRF and Coach. Character n-grams as in Hashimoto et al. (2017), section 2.1.
-Differs: a word that the vocabulary lacks is read as its lower-cased form if there is one, else as unknown; n-gram
-vectors are learnt with the tagger; padding takes no part in the largest value over characters.
+Differs: a word that the vocabulary lacks is read as its lower-cased form if there is one, else as the form with its
+digits as zeros, else as unknown; n-gram vectors are learnt with the tagger; padding takes no part in the largest value
+over characters.
 """
 
 from __future__ import annotations

@@ -28,13 +28,16 @@ for count in $COUNTS; do
   export CROSSNER_RUN=$RUNS/$count
   crossner prepare-data --target "$TARGET" --train-limit "$count"
   models=()
+  sequences=() # of bartner, which writes entities instead of tags, there is nothing to decode otherwise
   for method in $METHODS; do
     crossner finetune --method "$method" --encoder "$ENCODER" --seeds "$SEEDS" --name "$method" \
       --start-from "$sources/source-$method-none"
     models+=(--model "$method")
+    if [ "$method" != bartner ]; then sequences+=(--model "$method"); fi
   done
   crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
-  crossner evaluate "${models[@]}" --force --decoding any --name evaluate-any # as the papers decode
+  # As the papers decode: any sequence of tags.
+  if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any --force; fi
   runs+=("$CROSSNER_RUN/evaluate")
 done
 crossner report "${runs[@]}" --x train-sentences --output "$RUNS/report" --force

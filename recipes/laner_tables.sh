@@ -88,5 +88,5 @@ for adaptation in $ADAPTATIONS; do
   done
 done
 crossner evaluate "${models[@]}" --force # again where SYSTEMS are other ones than last time
-# As the papers decode: each word's likeliest tag, whether or not it may follow the one before.
+# As the papers decode: any sequence of tags.
 if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any --force; fi

@@ -134,7 +134,7 @@ def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_lab
     notices = [
         each for each in keep_frozen_states(other, SENTENCES, engine, "test", [raw_text]) if isinstance(each, Notice)
     ]
-    assert ["20 sentences anew in each epoch" in each.text for each in notices] == [True]
+    assert ["20 sentences anew each time" in each.text for each in notices] == [True]
     assert len(other.encoder.reader.frozen_states) == 12, "what does fit is kept"
 
 
@@ -152,7 +152,7 @@ def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, monkeypat
     size = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
     monkeypatch.setattr(frozen_states, "MOST_BYTES", size - 1)
     (told,) = keep_frozen_states(tagger, SENTENCES, engine, "test")
-    assert isinstance(told, Notice) and "12 sentences anew in each epoch" in told.text
+    assert isinstance(told, Notice) and "12 sentences anew each time" in told.text
     assert not tagger.encoder.reader.frozen_states
     monkeypatch.setattr(frozen_states, "MOST_BYTES", size)
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))

@@ -150,6 +150,11 @@ def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_cro
     assert trained.returncode == 0, trained.stderr
     scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
     assert list(scored["models"]) == ["direct-bartner-none"]
+    few = environment | {"METHODS": "bartner", "COUNTS": "3", "ENCODER": made["OUTPUT"], "RUNS": str(tmp_path / "few")}
+    recipe = ENCODER_DECODER.with_name("laner_few_shot.sh")
+    trained = subprocess.run(["bash", str(recipe)], env=few, cwd=tmp_path, capture_output=True, text=True)
+    assert trained.returncode == 0, trained.stderr
+    assert (tmp_path / "few" / "3" / "evaluate").exists() and not (tmp_path / "few" / "3" / "evaluate-any").exists()
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("distilbert", "1"), ("bert", "9")])

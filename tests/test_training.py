@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import make_encoder
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from test_methods import make_tagger, some_sentences
 from torch import Tensor, nn
 
@@ -307,6 +307,15 @@ def test_a_damaged_checkpoint_is_a_known_problem(engine: Engine, tmp_path: Path,
     path = tmp_path / "c" / "step-2" / name
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(CrossNERError, match="step-2 cannot be read") as problem:
+        train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)
+    assert "--force" in problem.value.hint
+
+
+def test_a_checkpoint_of_weights_of_another_size_is_a_known_problem(engine: Engine, tmp_path: Path) -> None:
+    train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2, stop_after=4)
+    path = tmp_path / "c" / "step-2" / "model.safetensors"
+    save_file({name: torch.cat([value, value]) for name, value in load_file(path).items()}, path)
+    with pytest.raises(CrossNERError, match=r"step-2 cannot be read.*there and .* here") as problem:
         train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)
     assert "--force" in problem.value.hint
 

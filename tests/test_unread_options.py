@@ -117,6 +117,15 @@ def test_what_the_paper_stands_for_is_no_option_that_a_method_of_words_does_not_
     ]
 
 
+def test_settings_that_the_paper_gives_are_not_told_to_be_unread(tmp_path):
+    vectors = tmp_path / "v.txt"
+    paper = [f"{name}={value}" for name, value in find_method("bilstm-crf").published({}).items()]
+    assert "word_size=300" in paper
+    assert not told(*paper, paper=True, embeddings=str(vectors))
+    assert [line.partition(" is")[0] for line in told(*paper, embeddings=str(vectors))] == ["--set word_size=300"]
+    assert len(told(*paper, "word_size=200", paper=True, embeddings=str(vectors))) == 2, "given beside it"
+
+
 def test_options_of_raw_text_and_of_the_smaller_domain_are_told_where_there_is_none():
     both = {"target": 10, "source": 100}
     streams = ("target-ner", "source-ner")

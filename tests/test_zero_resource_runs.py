@@ -113,6 +113,31 @@ def test_dev_sentences_without_an_entity_are_told_to_choose_nothing(run):
     assert "hold no entity" not in crossner(*train, "--keep", "last", "--name", "last").stderr
 
 
+def test_what_could_help_a_tagger_that_finds_nothing_is_told_only_where_it_could(run):
+    small = ("--set", "lstm_size=4", "--set", "word_size=6", "--set", "characters=none", "--run", run, *QUICK[:-2])
+
+    def said(*more: str) -> str:
+        return " ".join(crossner(*more, *small, "--epochs", "3", "--head-learning-rate", "1e-9").stderr.split())
+
+    words = ("finetune", "--method", "bilstm-crf")
+    assert "is one dev entity right, and the last is kept: more --epochs, or" in said(*words)
+    assert "and the last is kept: more --patience, or" in said(*words, "--patience", "1", "--name", "patient")
+    dev = run / "prepare-data" / "target" / "dev.jsonl"
+    rewrite_prepared(run, dev, dev.read_text().replace("B-LOC", "O"))
+    for method, more in (("bilstm-crf", ()), ("multi-task-lstm", ("--set", "tasks=source-ner"))):
+        train = ("pretrain-source", "--method", method, *more, "--select-on", "target", "--name", method)
+        told = said(*train)
+        assert "No type of the target's dev sentences (artist) is one of this tagger's (" in told, method
+        assert "one dev entity right" not in told + said(*train[:-1], f"{method}-last", "--keep", "last")
+
+
+def test_a_start_of_other_tasks_is_not_told_to_be_given_its_tasks(run):
+    method = ("--run", run, *QUICK, *SMALL, "--method", "multi-task-lstm")
+    crossner("pretrain-source", *method)
+    said = crossner("finetune", *method, "--start-from", "pretrain-source").stderr
+    assert "start from pretrain-source" in said and "was trained with" not in said
+
+
 def test_vectors_of_the_corpus_are_trained_for_ten_passes_with_the_seed_that_is_given(run, monkeypatch):
     asked: list[dict[str, Any]] = []
 

@@ -258,15 +258,29 @@ def seeds_note(start: Start, seeds: Sequence[int]) -> str | None:
     )
 
 
-def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
-    """Tell of dev sentences without an entity, or without one that the tagger can find: they choose nothing."""
-    gold = {split_tag(tag)[1] for sentence in data.dev for tag in sentence.tags or ()} - {""}
-    if gold & set(data.tag_set.types) or options.keep == "last":
-        return []
-    found = f"No type of the {options.select_on}'s dev sentences ({', '.join(sorted(gold))}) is one of this tagger's " \
-            f"({', '.join(data.tag_set.types) or 'it has none'})"  # fmt: skip
+def _types_of(sentences: Sequence[Sentence]) -> list[str]:
+    """Entity types that are labelled, sorted."""
+    tags = {tag for sentence in sentences for tag in sentence.tags or ()}
+    return sorted({split_tag(tag)[1] for tag in tags} - {""})
+
+
+def _why_nothing_scores(data: TaggerData, options: Optimisation) -> str:
+    """That dev sentences hold no entity, or none that the tagger can find; nothing where they do."""
+    gold = _types_of(data.dev)
+    # The tag set of several tasks may hold types of a domain whose labels none of them learns.
+    types = [kind for kind in data.tag_set.types if not data.tasks or kind in _types_of(data.sentences)]
     if not gold:
-        found = f"The {options.select_on}'s dev sentences hold no entity"
+        return f"The {options.select_on}'s dev sentences hold no entity"
+    if set(gold) & set(types):
+        return ""
+    return f"No type of the {options.select_on}'s dev sentences ({', '.join(gold)}) is one of this tagger's " \
+           f"({', '.join(types) or 'it has none'})"  # fmt: skip
+
+
+def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
+    """Tell of dev sentences that choose nothing, where they are to choose."""
+    if options.keep == "last" or not (found := _why_nothing_scores(data, options)):
+        return []
     return [
         f"{found}: every epoch scores 0 there, and the last one is kept. "
         "--select-on the other domain, or call types alike with prepare-data --map-types."
@@ -304,10 +318,11 @@ def _train_seed(
         tagger, parameter_groups(tagger, options), streams, plan_of(options), engine,
         score=dev_f1, checkpoints=checkpoints, task=task,
     )  # fmt: skip
-    if result.best == 0 and not _chooser_note(data, options):
+    if not any(epoch["score"] for epoch in result.history) and not _why_nothing_scores(data, options):
+        ended = "--patience" if len(result.history) < options.epochs and options.patience is not None else "--epochs"
         yield Notice(
             f"{task}: after none of {len(result.history)} epochs is one dev entity right, and the last is kept: more "
-            "--epochs, or a higher --head-learning-rate."
+            f"{ended}, or a higher --head-learning-rate."
         )
     record = {
         "folder": folder.name,
