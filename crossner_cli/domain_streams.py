@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ class RawInputs:
 
     def reread(self, sentences: Mapping[str, Sequence[Sentence]], options: Optimisation) -> list[RawText]:
         """The files of which a training beside these labelled sentences, by role, reads each line twice or more."""
-        updates = options.epochs * math.ceil(max(map(len, sentences.values())) / options.batch_size)
+        updates = options.epochs * updates_an_epoch(map(len, sentences.values()), options)
         read = options.raw_batch_size * min(updates, options.max_steps or updates)
         return [text for text in self.texts.values() if isinstance(text, RawFile) and read >= 2 * len(text)]
 
@@ -321,7 +321,7 @@ class Pace:
 def paces_of(counts: Mapping[str, int], tasks: Sequence[str], options: Optimisation) -> dict[str, Pace]:
     """The pace of each domain whose labels are learnt, given its number of sentences; the largest comes first."""
     labelled = sorted((role for role in counts if f"{role}-ner" in tasks), key=lambda role: -counts[role])
-    updates = max(1, math.ceil(counts[labelled[0]] / options.batch_size))
+    updates = updates_an_epoch([counts[labelled[0]]], options)
     found = {}
     for role in labelled:
         often = times_read(options, role) if role != labelled[0] else 1
@@ -330,6 +330,11 @@ def paces_of(counts: Mapping[str, int], tasks: Sequence[str], options: Optimisat
         # Sentences shuffled in more often than an epoch reads them would be read by chance, some often, some never.
         found[role] = Pace(size, max(1, min(often, math.floor(readings))), readings)
     return found
+
+
+def updates_an_epoch(counts: Iterable[int], options: Optimisation) -> int:
+    """Updates after which the largest of the domains has been read, given how many labelled sentences each has."""
+    return max(1, math.ceil(max(counts) / options.batch_size))
 
 
 def times_read(options: Optimisation, role: str) -> int:

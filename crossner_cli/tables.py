@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crossner_cli.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")
-SIZED_FOR = "above an encoder of width 384, or words of width 150, for 14 types"
+OF_WORDS, OF_ENCODER, FOR_TYPES = "words of width 150", "an encoder of width 384", "for 14 types"
 
 
 def manifest_tables(manifest: Manifest) -> list[Block]:
@@ -250,7 +250,7 @@ def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
     papers = [(one.name, one.paper) for one in methods]
     return [
         Line(f"{len(methods)} methods for --method", True),
-        Table(f"Methods, with their parameters {SIZED_FOR}",
+        Table(f"Methods, with their parameters above {OF_ENCODER}, or {OF_WORDS}, {FOR_TYPES}",
               ("method", "reads", "parameters", "what it is"), facts, texts=(0, 1, 3)),
         Table("Papers", ("method", "paper"), papers, texts=(0, 1)),
         Table("Settings and their defaults, for --set", ("method", "settings"), settings_of(methods), texts=(0, 1)),
@@ -261,14 +261,12 @@ def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
 def settings_of(methods: Sequence[MethodFacts]) -> list[tuple[str, str]]:
     """Methods with their defaults; those that all methods of words have alike stand once, in a row before them."""
     of_words = [one.settings.items() for one in methods if one.reads == "words"]
-    shared = [pair for pair in of_words[0] if all(pair in settings for settings in of_words)] if of_words[1:] else []
-    written = [
-        (one.name, [pair for pair in one.settings.items() if one.reads != "words" or pair not in shared])
-        for one in methods
-    ]
+    shared = [pair for pair in of_words[0] if all(pair in each for each in of_words)] if len(of_words) > 1 else []
+    rows = {"all that read words": shared} if shared else {}
+    for one in methods:
+        rows[one.name] = [pair for pair in one.settings.items() if one.reads != "words" or pair not in shared]
     return [
-        (name, ", ".join(f"{key}={figures.setting(value)}" for key, value in pairs))
-        for name, pairs in [("all that read words", shared)] * bool(shared) + written
+        (name, ", ".join(f"{key}={figures.setting(value)}" for key, value in pairs)) for name, pairs in rows.items()
     ]
 
 
@@ -285,12 +283,12 @@ def method_details(facts: MethodFacts) -> list[Block]:
     ]
     of_words = "words: static vectors, characters and, if set, language models of characters and a transformer"
     reads = of_words if facts.reads == "words" else facts.reads
-    sized_for = "words of width 150" if facts.reads == "words" else "an encoder of width 384"
+    sized_for = OF_WORDS if facts.reads == "words" else OF_ENCODER
     return [
         Line(f"{facts.name}: {facts.title}", True),
         Line(f"Paper: {facts.paper}"),
         Line(f"Reads {reads}"),
-        Line(f"{figures.count(facts.parameters)} parameters above {sized_for}, for 14 types"),
+        Line(f"{figures.count(facts.parameters)} parameters above {sized_for}, {FOR_TYPES}"),
         Line(f"Differs: {facts.differs}"),
         Table(
             f"Settings of {facts.name}, for --set", ("setting", "default", "values", "meaning"), rows,

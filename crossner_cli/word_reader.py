@@ -244,8 +244,7 @@ class WordReader:
         word = self.inputs.spelled(word)
         if number := self._words.get(word):
             return number
-        # The first of the other forms, without making the rest where it is there.
-        number = self._words.get(word.lower()) or next(filter(None, map(self._words.get, other_forms(word))), UNKNOWN)
+        number = next(filter(None, map(self._words.get, other_forms(word))), UNKNOWN)
         if number == UNKNOWN:
             self._unknown.add(word)
         return number

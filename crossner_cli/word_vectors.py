@@ -170,10 +170,12 @@ def digits_as_zeros(word: str) -> str:
     return _DIGIT.sub("0", word)
 
 
-def other_forms(word: str) -> tuple[str, str, str]:
-    """In what forms a word is looked up that is not there as it is, best first."""
+def other_forms(word: str) -> Iterator[str]:
+    """In what forms a word is looked up that is not there as it is, best first; made as far as they are wanted."""
+    yield word.lower()
     zeros = digits_as_zeros(word)
-    return word.lower(), zeros, zeros.lower()
+    yield zeros
+    yield zeros.lower()
 
 
 def _forms(word: str, exact_only: bool) -> dict[bytes, Form]:

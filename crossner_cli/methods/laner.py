@@ -235,10 +235,10 @@ class LANER(Tagger):
     class Hyperparameters:
         """label_size: values of a label and of each half of the label LSTM (the paper's d2). background: look at the
         whole sentence (label background, LB). context: look at the previous labels (label context, LC); without both, a
-        linear tagger. memory: most previous labels that
-        the context is made of; no sentence of CrossNER, CoNLL-2003 or MIT has more than the default. dropout: share of
-        each word vector's values dropped where the output layer reads it. legal: give only sequences that the tag
-        scheme allows; without, each word gets its likeliest tag, as in the paper.
+        linear tagger. memory: most previous labels that the context is made of; no sentence of CrossNER, CoNLL-2003 or
+        MIT has more than the default. dropout: share of each word vector's values dropped where the output layer reads
+        it. legal: give only sequences that the tag scheme allows; without, each word gets its likeliest tag, as in the
+        paper.
         """
 
         label_size: int = 100

@@ -23,12 +23,13 @@ from crossner_cli.model_scores import Scored, summarise
 from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, Stage
+from crossner_cli.spans import types_of
 from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
 from crossner_cli.storage import digest_file
 from crossner_cli.surroundings import Surroundings
 from crossner_cli.tagger_folder import check_decoding, load_tagger, read_description
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
-from crossner_cli.tags import TagSet, split_tag, to_spans, to_tags
+from crossner_cli.tags import TagSet, to_spans, to_tags
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.type_parents import read_parents
 
@@ -134,7 +135,7 @@ def _parents(
     """What ``--type-parents`` says of the types that the run, its taggers or the sentences have."""
     if not options.fine_grained:
         return refuse_parents(options)
-    types = {split_tag(tag)[1] for sentence in sentences for tag in sentence.tags or ()} - {""}
+    types = set(types_of([sentence.tags or () for sentence in sentences]))
     types.update(*(domain.types for domain in prepared.domains.values()))
     types.update(*(TagSet.from_json(read_description(tagger.folder)["tag_set"]).types for tagger in taggers))
     return read_parents(options.type_parents, types)
@@ -213,7 +214,7 @@ def _compare_types(
     folder = next(tagger.folder for tagger in taggers if tagger.label == label)
     tag_set = TagSet.from_json(read_description(folder)["tag_set"])
     known = tag_set.domains.get(target.name, tag_set.types)
-    gold = {split_tag(tag)[1] for sentence in sentences for tag in sentence.tags or ()} - {""}
+    gold = set(types_of([sentence.tags or () for sentence in sentences]))
     unknown, extra = sorted(gold - set(known)), sorted(set(known) - gold)
     if unknown:
         yield Notice(f"{label}: types it does not know, so their entities are missed: {', '.join(unknown)}.")

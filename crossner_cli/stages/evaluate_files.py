@@ -17,9 +17,10 @@ from crossner_cli.options import Evaluate
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage
 from crossner_cli.scored_files import ScoredFiles, score_files
+from crossner_cli.spans import types_of
 from crossner_cli.storage import digest_file, write_json
 from crossner_cli.surroundings import Surroundings
-from crossner_cli.tags import AnyScheme, Scheme, split_tag, to_spans, to_tags
+from crossner_cli.tags import AnyScheme, Scheme, to_spans, to_tags
 from crossner_cli.type_parents import read_parents
 from crossner_cli.versions import versions
 
@@ -119,7 +120,7 @@ def _warnings(options: Evaluate, found: ScoredFiles) -> list[str]:
 
 
 def _types(sentences: Sequence[Sentence]) -> set[str]:
-    return {split_tag(tag)[1] for sentence in sentences for tag in sentence.tags or ()} - {""}
+    return set(types_of([sentence.tags or () for sentence in sentences]))
 
 
 def _file_inputs(options: Evaluate) -> dict[str, str]:

@@ -15,6 +15,7 @@ from crossner_cli.allocator import keep_freed_memory
 from crossner_cli.calibration import ENTRY as CALIBRATION
 from crossner_cli.calibration import fit_calibration, scored_entities
 from crossner_cli.checkpoints import Checkpoints
+from crossner_cli.chooser_notes import note_on_chooser, note_on_epochs
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.domain_streams import (
     RawInputs,
@@ -48,12 +49,13 @@ from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.progress import Notice, Work
 from crossner_cli.raw_text import RawSentences, RawText
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.spans import types_of
 from crossner_cli.start_from import Start, check_start, check_unchanged, find_start
 from crossner_cli.starting import KnownWords, check_encoder, start_tagger
 from crossner_cli.storage import digest_path, write_atomically, write_json
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tagging import tag
-from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.tags import TagSet
 from crossner_cli.task_notes import note_on_pace, notes_on_tasks
 from crossner_cli.training import FitResult, SentenceStream, Stream, fit
 from crossner_cli.training_plan import head_learning_rate_of, learning_rate_of, parameter_groups, plan_of
@@ -84,6 +86,12 @@ class TaggerData:
     def sentences(self) -> list[Sentence]:
         """The labelled sentences of all roles."""
         return [sentence for sentences in self.labelled.values() for sentence in sentences]
+
+    @property
+    def types(self) -> Sequence[str]:
+        """Those that labels teach; the tag set of several tasks may hold a domain whose labels none of them learns."""
+        taught = types_of([sentence.tags or () for sentence in self.sentences]) if self.tasks else self.tag_set.types
+        return [kind for kind in self.tag_set.types if kind in taught]
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,7 @@ def train_stage(
         notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
         counts = {role: len(found) for role, found in data.labelled.items()}
         notes += [*note_on_pace(counts, tasks, options), *unread_options(options, tasks, start, counts)]
-        for note in [*notes, *_chooser_note(data, options)]:
+        for note in [*notes, *note_on_chooser(data.dev, data.types, options)]:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
         for seed in seeds:
@@ -258,35 +266,6 @@ def seeds_note(start: Start, seeds: Sequence[int]) -> str | None:
     )
 
 
-def _types_of(sentences: Sequence[Sentence]) -> list[str]:
-    """Entity types that are labelled, sorted."""
-    tags = {tag for sentence in sentences for tag in sentence.tags or ()}
-    return sorted({split_tag(tag)[1] for tag in tags} - {""})
-
-
-def _why_nothing_scores(data: TaggerData, options: Optimisation) -> str:
-    """That dev sentences hold no entity, or none that the tagger can find; nothing where they do."""
-    gold = _types_of(data.dev)
-    # The tag set of several tasks may hold types of a domain whose labels none of them learns.
-    types = [kind for kind in data.tag_set.types if not data.tasks or kind in _types_of(data.sentences)]
-    if not gold:
-        return f"The {options.select_on}'s dev sentences hold no entity"
-    if set(gold) & set(types):
-        return ""
-    return f"No type of the {options.select_on}'s dev sentences ({', '.join(gold)}) is one of this tagger's " \
-           f"({', '.join(types) or 'it has none'})"  # fmt: skip
-
-
-def _chooser_note(data: TaggerData, options: Optimisation) -> list[str]:
-    """Tell of dev sentences that choose nothing, where they are to choose."""
-    if options.keep == "last" or not (found := _why_nothing_scores(data, options)):
-        return []
-    return [
-        f"{found}: every epoch scores 0 there, and the last one is kept. "
-        "--select-on the other domain, or call types alike with prepare-data --map-types."
-    ]
-
-
 def _train_seed(
     stage: Stage, options: Optimisation, engine: Engine, data: TaggerData, start: Start, known: KnownWords | None,
     seed: int, folder: Path,
@@ -318,12 +297,7 @@ def _train_seed(
         tagger, parameter_groups(tagger, options), streams, plan_of(options), engine,
         score=dev_f1, checkpoints=checkpoints, task=task,
     )  # fmt: skip
-    if not any(epoch["score"] for epoch in result.history) and not _why_nothing_scores(data, options):
-        ended = "--patience" if len(result.history) < options.epochs and options.patience is not None else "--epochs"
-        yield Notice(
-            f"{task}: after none of {len(result.history)} epochs is one dev entity right, and the last is kept: more "
-            f"{ended}, or a higher --head-learning-rate."
-        )
+    yield from (Notice(f"{task}: {note}") for note in note_on_epochs(result.history, data.dev, data.types, options))
     record = {
         "folder": folder.name,
         "learning_rate": learning_rate_of(tagger.encoder, options),
