@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from crossner_cli.errors import CrossNERError
@@ -53,6 +53,11 @@ def read_sentences(path: Path, domain: str = "") -> Iterator[Sentence]:
             yield Sentence(tuple(record["words"]), tags, domain)
 
 
+def as_known(sentences: Sequence[Sentence], domain: str) -> list[Sentence]:
+    """The sentences as those of a domain."""
+    return [sentence if sentence.domain == domain else replace(sentence, domain=domain) for sentence in sentences]
+
+
 @dataclass(frozen=True)
 class PreparedDomain:
     """One domain of a run after ``prepare-data``.
@@ -94,6 +99,15 @@ class PreparedDomain:
         path = self.folder / f"{split}.jsonl"
         check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
         return list(read_sentences(path, self.name))
+
+    def sentences_for(self, split: str, tag_set: TagSet) -> list[Sentence]:
+        """Read a split for a tagger, which may be another run's: each sentence with the domain as which its tag set
+        knows this one.
+
+        Raises:
+            CrossNERError: As ``sentences``.
+        """
+        return as_known(self.sentences(split), tag_set.known_as(self.name, self.types))
 
     def _way_out(self, split: str) -> str:
         """What helps where a split is missing: only what is there can stand in for it."""

@@ -153,6 +153,16 @@ class TagSet:
         types = self.domains.get(domain, self.types)
         return [tag == OUTSIDE or split_tag(tag)[1] in types for tag in self.tags]
 
+    def known_as(self, name: str, types: Iterable[str]) -> str:
+        """The domain as which a data set is tagged: the one of its name, if the set has one, but not where it has types
+        that the set knows from other domains alone, since two folders may be called alike. Then the first domain that
+        has all of them that the set has, or none, an empty name, for which every tag may be given.
+        """
+        known = set(types).intersection(self.types)
+        if known <= set(self.domains.get(name, known)):
+            return name
+        return next((domain for domain, its_types in self.domains.items() if known <= set(its_types)), "")
+
     def legal_moves(self) -> tuple[list[bool], list[list[bool]], list[bool]]:
         """Which tags may begin a sentence, (K,), which may follow which, (K, K): from, to, and which may end it."""
         start = [0 not in illegal_positions([tag], self.scheme) for tag in self.tags]

@@ -464,7 +464,19 @@ def test_two_folders_of_one_name_stay_two_domains(run, folders, tmp_path):
     (tmp_path / "other").mkdir()
     other = Path(folders["target"]).rename(tmp_path / "other" / "news")
     result = prepare(run, source=folders["source"], target=str(other))["result"]
-    assert [domain["name"] for domain in result["domains"].values()] == ["news", "news-target"]
+    assert [domain["name"] for domain in result["domains"].values()] == ["news-source", "news"]
+
+
+def test_a_target_is_called_the_same_whatever_the_source_is(run, folders, tmp_path):
+    """Else a tagger of one run would take it for the source in another."""
+    (tmp_path / "other").mkdir()
+    other = str(Path(folders["target"]).rename(tmp_path / "other" / "news"))
+    alone = RunDirectory(tmp_path / "alone")
+    names = [
+        prepare(where, target=other, **source)["result"]["domains"]["target"]["name"]
+        for where, source in ((run, {"source": folders["source"]}), (alone, {}))
+    ]
+    assert names == ["news", "news"]
 
 
 def test_the_same_data_twice_is_a_warning(run, folders):

@@ -179,6 +179,16 @@ def test_tags_become_numbers_and_come_back(tags):
     assert TAG_SET.from_ids(ids) == tags
 
 
+def test_a_data_set_is_known_by_its_name_but_not_where_its_types_are_those_of_another_domain():
+    tag_set = TagSet({"songs": ("person", "song"), "news": ("person", "place")})
+    assert tag_set.known_as("songs", ["song", "person"]) == "songs"
+    assert tag_set.known_as("news", ["place", "unheard"]) == "news"
+    assert tag_set.known_as("elsewhere", ["song"]) == "elsewhere"
+    assert tag_set.known_as("news", ["song"]) == "songs"
+    assert tag_set.known_as("news", ["song", "place"]) == ""
+    assert tag_set.of("") == [True] * len(tag_set)
+
+
 def test_an_unknown_tag_is_named_with_the_types_there_are():
     with pytest.raises(CrossNERError) as caught:
         TAG_SET.to_ids(["O", "B-person", "B-planet", "B-moon"])

@@ -13,7 +13,7 @@ from crossner_cli.calibration import (
     scored_entities,
 )
 from crossner_cli.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.data import PreparedData, PreparedDomain, Sentence
+from crossner_cli.data import PreparedData, PreparedDomain, Sentence, as_known
 from crossner_cli.engine import Engine
 from crossner_cli.evaluation import Mode, Scores, describe_mode, score
 from crossner_cli.evaluations import ONE_SEED, find_evaluation, models_of, prediction_file_names, write_predictions
@@ -99,7 +99,7 @@ def _score_models(
         for number, trained in enumerate(taggers):
             if trained.label == label:
                 path = stage.draft / names[number] if engine.is_main else None
-                scored[_seed_of(trained)] = yield from _score_tagger(trained, sentences, options, engine, path)
+                scored[_seed_of(trained)] = yield from _score_tagger(trained, target, sentences, options, engine, path)
         types = yield from _compare_types(taggers, label, target, sentences)
         models[label] = {**summarise(scored), **types}
         if options.fine_grained:
@@ -161,11 +161,13 @@ def _surroundings(prepared: PreparedData) -> Surroundings:
 
 
 def _score_tagger(
-    trained: TrainedTagger, sentences: Sequence[Sentence], options: Evaluate, engine: Engine, path: Path | None
-) -> Work[Scored]:
+    trained: TrainedTagger, target: PreparedDomain, sentences: Sequence[Sentence], options: Evaluate, engine: Engine,
+    path: Path | None,
+) -> Work[Scored]:  # fmt: skip
     """Tag, score in both modes, and write the predictions where this process is the one to write."""
     tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
     trained.check_unchanged()
+    sentences = as_known(sentences, tagger.tag_set.known_as(target.name, target.types))
     task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
     began = time.perf_counter()
     tagged: list[Tagged] = yield from tag_with_progress(
@@ -213,7 +215,13 @@ def _compare_types(
     """Tell which gold types the model cannot predict, and which of its types the gold tags do not show."""
     folder = next(tagger.folder for tagger in taggers if tagger.label == label)
     tag_set = TagSet.from_json(read_description(folder)["tag_set"])
-    known = tag_set.domains.get(target.name, tag_set.types)
+    domain = tag_set.known_as(target.name, target.types)
+    if domain != target.name:
+        yield Notice(
+            f"{label} was trained on another {target.name!r}, of other types: these sentences are tagged"
+            f" {f'as its {domain!r}' if domain else 'with all of its types'}."
+        )
+    known = tag_set.domains.get(domain, tag_set.types)
     gold = set(types_of([sentence.tags or () for sentence in sentences]))
     unknown, extra = sorted(gold - set(known)), sorted(set(known) - gold)
     if unknown:

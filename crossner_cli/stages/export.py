@@ -14,7 +14,7 @@ import torch
 
 from crossner_cli import figures
 from crossner_cli.calibration import read_calibration
-from crossner_cli.data import PreparedData, Sentence
+from crossner_cli.data import PreparedData, PreparedDomain, Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import describe_mode, score
@@ -107,9 +107,10 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     check_output(output, RECORD, force=options.force)
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     calibration = read_calibration(trained.folder)
-    sentences = _sentences(run, options)
+    target = _target(run, options)
     exact = dataclasses.replace(engine, precision="fp32")
     tagger = check_exportable(load_tagger(trained.folder, exact), trained.folder)
+    sentences = [] if target is None else target.sentences_for(options.split, tagger.tag_set)
     with output_folder(output, RECORD, force=options.force) as folder:
         yield Notice(f"{COMMAND}: writing {trained.label} as ONNX in fp32")
         write_onnx(check_exportable(load_tagger(trained.folder, exact), trained.folder), folder / MODEL)
@@ -135,7 +136,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
             "result": {
                 "model": trained.label, "seed": trained.seed, "output": str(output),
                 **describe_mode("conll"), "sentences": len(sentences), "words": _words(sentences),
-                "domain": sentences[0].domain if sentences else None, "split": options.split, "rounds": options.rounds,
+                "domain": None if target is None else target.name, "split": options.split, "rounds": options.rounds,
                 "threads": threads, "calibration": None if calibration is None else calibration.to_json(),
                 "models": _compare(sides, sentences),
             },
@@ -154,12 +155,13 @@ def versions_of_onnx() -> dict[str, str]:
     return {name: version(name) for name in ("onnx", "onnxruntime", "onnxscript")}
 
 
-def _sentences(run: RunDirectory, options: Export) -> list[Sentence]:
-    """The labelled sentences to measure on."""
+def _target(run: RunDirectory, options: Export) -> PreparedDomain | None:
+    """The domain whose sentences are measured on, if any are."""
     if options.split == "none":
-        return []
-    prepared = PreparedData.load(run, wanted_by=f"{COMMAND} (without --split none)")
-    return prepared.domain("target", wanted_by=COMMAND).sentences(options.split)
+        return None
+    target = PreparedData.load(run, wanted_by=f"{COMMAND} (without --split none)").domain("target", wanted_by=COMMAND)
+    target.check_has(options.split)
+    return target
 
 
 def _copy_configuration(source: Path, folder: Path) -> None:

@@ -94,7 +94,8 @@ def _find_domains(options: PrepareData) -> Domains:
     domains = {role: find_domain(name) for role, name in wanted.items() if name}
     source, target = domains.get("source"), domains.get("target")
     if source and target and source.name == target.name and (source.files != target.files or options.map_types):
-        domains["target"] = dataclasses.replace(target, name=f"{target.name}-target")
+        # Not the target, which other runs have without this source: its taggers and scores keep its name.
+        domains["source"] = dataclasses.replace(source, name=f"{source.name}-source")
     return domains
 
 
