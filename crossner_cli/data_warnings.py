@@ -16,6 +16,11 @@ from crossner_cli.text import find_words
 CUT_OTHERWISE = 0.02
 LISTED_TYPES = 8  # in a warning
 LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
+WITHOUT_ENTITIES = {
+    "train": "nothing can be learnt from it",
+    "dev": "no epoch can be chosen on it",
+    "test": "no score of it means anything",
+}
 FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
 
 
@@ -97,6 +102,12 @@ def _domain_warnings(
         found.append(f"The {who}: dev equals test, so scores on test are of sentences that chose the epoch.")
     if not labelled.types:
         found.append(f"The {who} has no entity: every tag is O, and nothing can be learnt from it.")
+    else:
+        found += [
+            f"The {who}: {split} has no entity: every tag is O, so {WITHOUT_ENTITIES[split]}."
+            for split in splits
+            if not statistics["splits"][split]["entities"]
+        ]
     folded = Counter(name.casefold() for name in labelled.types)
     for alike in (
         [name for name in labelled.types if name.casefold() == key] for key, count in folded.items() if count > 1

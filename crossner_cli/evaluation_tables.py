@@ -76,7 +76,7 @@ def _scores(models: Mapping[str, Any], title: str) -> Table:
         (f"F1 if {other}", *(_spread(model["other_mode"]["f1"]) for model in models.values())),
         ("seeds", *(figures.count(len(model["seeds"])) for model in models.values())),
         *((words, *(figures.count(model.get(name, 0)) for model in models.values()))
-          for words, name in counts if any(model.get(name) for model in models.values())),
+          for words, name in counts if name == "support" or any(model.get(name) for model in models.values())),
     ]  # fmt: skip
     return Table(title, ("score", *map(heading, models)), rows)
 

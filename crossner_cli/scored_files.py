@@ -9,6 +9,7 @@ from pathlib import Path
 from crossner_cli.data import Sentence
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import Mode, Scores, score, whole_entities
+from crossner_cli.jsonl_files import JOINED_SENTENCE
 from crossner_cli.labelled_domain import read_labelled
 from crossner_cli.readers import Located, Repairs
 from crossner_cli.tags import OUTSIDE, AnyScheme, detect_scheme, illegal_positions, to_spans, to_tags
@@ -46,6 +47,8 @@ def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
     """
     reading = (Repairs(), Repairs())
     golds, others = (_read(path, repairs) for path, repairs in zip((gold, predictions), reading, strict=True))
+    if reading[0].counts[JOINED_SENTENCE]:
+        others = _joined_as(golds, others)
     _check_same_words(golds, others, gold, predictions)
     gold_tags, predicted_tags = ([list(located.sentence.tags or ()) for located in side] for side in (golds, others))
     gold_scheme = _find_scheme(gold_tags)
@@ -82,6 +85,32 @@ def _read(path: Path, repairs: Repairs) -> list[Located]:
     return found
 
 
+def _joined_as(golds: list[Located], others: list[Located]) -> list[Located]:
+    """Predictions with those sentences of a line joined that reading gold has joined: of labelled text, where an entity
+    goes on behind a sentence's end, which a tagger of sentences cannot know.
+    """
+    joined, rest = [], list(reversed(others))
+    for one in golds:
+        pieces = [rest.pop()] if rest else []
+        while rest and pieces and sum(len(each.lines) for each in pieces) < len(one.lines):
+            if rest[-1].lines[0] != pieces[0].lines[0]:
+                break
+            pieces.append(rest.pop())
+        joined += [_join(pieces)] if pieces else []
+    return [*joined, *reversed(rest)]
+
+
+def _join(pieces: list[Located]) -> Located:
+    """Sentences as one, in which no entity goes on where one of them ended."""
+    tags: list[str] = []
+    for each in pieces:
+        for place, tag in enumerate(each.sentence.tags or ()):
+            begins = place == 0 and tags and tag.startswith("I-") and tags[-1].partition("-")[2] == tag[2:]
+            tags.append(f"B-{tag[2:]}" if begins else tag)
+    words = tuple(word for each in pieces for word in each.sentence.words)
+    return Located(Sentence(words, tuple(tags)), [line for each in pieces for line in each.lines])
+
+
 def _find_scheme(sentences: list[list[str]]) -> AnyScheme:
     return detect_scheme(tags for tags in sentences if set(tags) != {OUTSIDE})
 
@@ -95,6 +124,7 @@ def _as_bio(tags: list[str], scheme: AnyScheme, mode: Mode) -> list[str]:
 
 def _check_same_words(golds: list[Located], others: list[Located], gold: Path, predictions: Path) -> None:
     """Refuse files that are not of the same words, with the first place where they differ."""
+    is_jsonl = predictions.suffix.lower() == ".jsonl"
     for number, (one, other) in enumerate(zip(golds, others, strict=False), start=1):
         pairs = zip(one.sentence.words, other.sentence.words, one.lines, other.lines, strict=False)
         for word, word_there, line, line_there in pairs:
@@ -108,7 +138,8 @@ def _check_same_words(golds: list[Located], others: list[Located], gold: Path, p
             raise CrossNERError(
                 f"{predictions}:{other.lines[0]}: sentence {number} has {lengths[1]} words, and {lengths[0]} in "
                 f"{gold}:{one.lines[0]}.",
-                hint="Check the empty lines that end sentences; nothing may have been cut.",
+                hint="Nothing may have been cut, and sentences must end where those of the other file do"
+                f"{'' if is_jsonl else ': check the empty lines'}.",
             )
     if len(golds) != len(others):
         shorter, longer = (golds, others) if len(golds) < len(others) else (others, golds)

@@ -161,7 +161,9 @@ def test_sentences_of_a_data_set_that_is_called_as_the_source_of_a_tagger_get_th
     manifest, said = go(run, engine, model=[str(tmp_path / "tagger")])
     model = next(iter(manifest["result"]["models"].values()))
     assert model["unknown_types"] == [] == model["extra_types"]
-    assert sum("another 'news', of other types: these sentences are tagged as its 'mine'." in text for text in said) == 1
+    assert (
+        sum("another 'news', of other types: these sentences are tagged as its 'mine'." in text for text in said) == 1
+    )
     lines = [json.loads(line) for line in (run.folder("evaluate") / "predictions.jsonl").read_text().splitlines()]
     assert {tag.partition("-")[2] for line in lines for tag in line["tags"]} <= {"", "person", "place", "company"}
 
@@ -347,6 +349,33 @@ def test_two_files_need_no_run_and_no_engine(tmp_path):
     assert not (tmp_path / "none").exists()
     with pytest.raises(CrossNERError, match="takes --gold and --predictions, both"):
         go(RunDirectory(tmp_path / "none"), None, gold=gold)
+
+
+def test_sentences_that_gold_joins_for_an_entity_across_their_border_are_joined_in_predictions(tmp_path):
+    gold, predictions = tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl"
+    text, place = "Anna lives in St. Petersburg. He met Peter.", {"start": 21, "end": 32, "label": "place"}
+    first = {"text": text, "entities": [place, {"start": 37, "end": 42, "label": "person"}]}
+    second = {"text": "Acme came.", "entities": []}
+    gold.write_text("".join(json.dumps(record) + "\n" for record in (first, second)))
+    halves = [{"start": 18, "end": 28, "label": "place"}, {"start": 30, "end": 32, "label": "place"}]
+    predicted = {"text": text, "entities": [*halves, first["entities"][1]]}
+    predictions.write_text("".join(json.dumps(record) + "\n" for record in (predicted, second)))
+    manifest, _ = go(RunDirectory(tmp_path / "none"), None, gold=gold, predictions=predictions)
+    assert (manifest["result"]["sentences"], manifest["result"]["words"]) == (2, 13)
+    (model,) = manifest["result"]["models"].values()
+    assert model["recall"]["mean"] == 50  # the halves stay two entities
+    second["text"] = "Acme went."
+    predictions.write_text("".join(json.dumps(record) + "\n" for record in (predicted, second)))
+    with pytest.raises(CrossNERError, match=r"predictions.jsonl:2: found the word 'went', .*gold.jsonl:2 has 'came'"):
+        go(RunDirectory(tmp_path / "none"), None, gold=gold, predictions=predictions)
+
+
+def test_gold_without_an_entity_is_told_and_counted(tmp_path):
+    gold, predictions = files(tmp_path, columns("O O"), columns("B-song O"))
+    manifest, said = go(RunDirectory(tmp_path / "none"), None, gold=gold, predictions=predictions)
+    assert f"{gold} has no entity: every tag is O, so no score of it means anything." in said
+    scores = next(block for block in evaluation_tables(manifest) if isinstance(block, Table))
+    assert ("entities", "0") in scores.rows
 
 
 def test_types_of_two_files_that_differ_by_case_are_told(tmp_path):

@@ -391,6 +391,17 @@ def test_types_that_differ_by_case_in_one_data_set_and_data_without_an_entity_ar
     assert "The source 'news' has no entity: every tag is O, and nothing can be learnt from it." in warnings
 
 
+@pytest.mark.parametrize(
+    ("split", "then"),
+    [("train", "nothing can be learnt from it"), ("dev", "no epoch can be chosen on it"),
+     ("test", "no score of it means anything")],
+)  # fmt: skip
+def test_a_split_without_an_entity_is_a_warning(run, folders, split, then):
+    (Path(folders["target"]) / f"{split}.txt").write_text("Rome\tO\n")
+    warnings = prepare(run, **folders)["result"]["warnings"]
+    assert f"The target 'food': {split} has no entity: every tag is O, so {then}." in warnings
+
+
 def test_a_file_called_as_a_split_that_is_not_read_is_a_warning(run, folders):
     for name in ("dev.csv", "Valid.txt.gz", "test.log", "notes.md"):
         (Path(folders["target"]) / name).write_text("x,B-dish\n")

@@ -108,8 +108,10 @@ def _compare_files(options: Evaluate) -> Work[ScoredFiles]:
 
 
 def _warnings(options: Evaluate, found: ScoredFiles) -> list[str]:
-    """Types of the two files that are likely meant to be one: they share no correct entity."""
+    """Gold without an entity, and types of the two files that are likely meant to be one: they share none."""
     gold, predicted = map(_types, found.sentences)
+    if not gold:
+        return [f"{options.gold} has no entity: every tag is O, so no score of it means anything."]
     folded = {name.casefold(): name for name in sorted(gold)}
     return [
         f"The type {name!r} of {options.predictions} and {folded[name.casefold()]!r} of {options.gold} differ by case"
