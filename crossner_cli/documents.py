@@ -165,11 +165,15 @@ def _parsed(records: Iterable[tuple[str, dict[str, Any]]], repairs: Repairs, cut
 
 
 def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Document:
-    """Words as given, found in the text where there is one; else the text, cut into words."""
-    key = next((key for key in WORDS if record.get(key) is not None), None)
+    """Words as given, found in the text where there is one; else the text, cut into words.
+
+    Beside a text a list of objects, as Prodigy's tokens are, holds no words.
+    """
     text = record.get(TEXT)
     if text is not None:
         _check_strings([text], f"{place}: text", "a string")
+    lists = {key: record[key] for key in WORDS if record.get(key) is not None}
+    key = next((key for key, words in lists.items() if text is None or not _holds_objects(words)), None)
     if key is None:
         if text is None:
             raise BadLine(
@@ -182,6 +186,10 @@ def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Documen
         raise BadLine(f"{place}: {key} is no list.", hint=JSONL_HINT)
     _check_strings(words, f"{place}: {key}", "strings")
     return document_of_words(words, record) if text is None else _find_words(text, words, record, place)
+
+
+def _holds_objects(words: Any) -> bool:
+    return isinstance(words, list) and bool(words) and isinstance(words[0], dict)
 
 
 def _check_strings(values: list[Any], what: str, expected: str) -> None:

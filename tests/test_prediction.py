@@ -289,6 +289,14 @@ def test_words_that_would_break_columns_are_replaced_and_counted(predicted, tmp_
     assert result["rewritten_words"] == 3
 
 
+def test_tokens_of_prodigy_which_are_objects_are_no_words_beside_a_text(predicted):
+    record = {"text": "Anna met.", "tokens": [{"text": "Anna", "start": 0, "end": 4, "id": 0}]}
+    result, _ = predicted(json.dumps(record).encode(), input_format="jsonl")
+    assert (result["documents"], result["words"]) == (1, 3)
+    with pytest.raises(CrossNERError, match="tokens holds a value of type dict"):
+        predicted(json.dumps({"tokens": record["tokens"]}).encode(), input_format="jsonl")
+
+
 def test_files_and_stdin_are_read_in_the_order_given(predicted, tmp_path):
     (tmp_path / "one.txt").write_text("first\n")
     (tmp_path / "two.jsonl").write_text('{"text": "third"}\n')

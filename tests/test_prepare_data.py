@@ -91,6 +91,13 @@ def test_types_of_the_source_are_called_as_the_target_calls_them(run):
         assert [tuple(span) for span in to_spans(new.tags)] == kept
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\x1bb"])
+def test_a_type_is_not_mapped_to_a_name_that_no_file_may_have(run, name):
+    with pytest.raises(CrossNERError, match="is no name of an entity type"):
+        prepare(run, source="sample-source", map_types=f"person={name}")
+    assert not run.has("prepare-data")
+
+
 @pytest.mark.parametrize("text", ["nobody=PER", "person", "person=", "=PER", "", "person=PER,person=per"])
 def test_a_type_that_the_source_lacks_cannot_be_mapped(run, text):
     with pytest.raises(CrossNERError, match="--map-types"):

@@ -19,9 +19,11 @@ from crossner_cli.data_statistics import count_raw_words, count_words, domain_st
 from crossner_cli.data_warnings import data_warnings, name_warnings
 from crossner_cli.domains import Domain, bundled_domains, find_domain
 from crossner_cli.errors import CrossNERError
+from crossner_cli.jsonl_files import TYPE_HINT
 from crossner_cli.labelled_domain import LabelledDomain, read_domain
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
+from crossner_cli.readers import is_tag
 from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory
 from crossner_cli.storage import digest_path, write_json
 from crossner_cli.tags import OUTSIDE
@@ -185,6 +187,8 @@ def map_types(labelled: LabelledDomain, text: str) -> LabelledDomain:
     """
     pairs = [pair.partition("=") for pair in text.split(",")]
     for old, equals, new in pairs:
+        if new.strip() and new.strip() != OUTSIDE and not is_tag(f"B-{new.strip()}"):
+            raise CrossNERError(f"--map-types {text!r}: {new.strip()!r} is no name of an entity type.", hint=TYPE_HINT)
         if not equals or not new.strip() or old.strip() not in labelled.types:
             raise CrossNERError(
                 f"--map-types {text!r}: {old.strip()!r} is no entity type of the source, or has no new name.",
