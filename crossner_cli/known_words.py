@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from crossner_cli.data import PreparedData, Sentence
 from crossner_cli.errors import CrossNERError
@@ -112,56 +111,6 @@ def strings_note(folder: Path, prepared: PreparedData) -> str | None:
         f"The language models of {folder.name} were trained on other data than are prepared here: dev and test "
         "sentences of these may have been among what they read."
     )
-
-
-def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]) -> list[str]:
-    """What a person should know who gives other vectors, of words or of n-grams, than the start has.
-
-    Args:
-        start: Whose words keep their vectors, where these are as wide.
-        options: The stage's.
-        inputs: Digests of what the stage reads.
-    """
-    hyper = read_settings(find_method(options.method), options.settings)
-    if not isinstance(hyper, WordInputs) or not start.has_words:
-        return []
-    sizes, notes = start.vector_sizes(hyper), []
-    tables = (("embeddings", "word_size", "words"), ("ngram_embeddings", "character_size", "n-grams"))
-    for name, size_name, what in tables:
-        given, old = getattr(options, name), sizes.get(size_name)
-        if given is None or old is None:
-            continue
-        manifest = _manifest_that_gives(start.folder, name)
-        flag, before = f"--{name.replace('_', '-')}", manifest.get("options", {}).get(name)
-        size = hyper.word_size if given == CORPUS and name == "embeddings" else width_of_vectors(Path(given))
-        if size != old:
-            notes.append(
-                f"{flag} {given} has {size} values a vector, the start {start.name!r} {old}: its vectors of {what} are "
-                f"left, and {what} that only it knows are unknown."
-            )
-            continue
-        read_in = "prepare-data" if CORPUS in (given, before) else name
-        is_same = (before == CORPUS) == (given == CORPUS) and manifest.get("inputs", {}).get(read_in) == inputs[read_in]
-        if before is None or not is_same:
-            began = "" if before is None else f", which began as those of {before}"
-            notes.append(
-                f"{flag} {given}: {what} of the start {start.name!r} keep its vectors{began}; {what} that only {given} "
-                f"has get theirs, and the two are no common space. Leave {flag} out, or start from base."
-            )
-    return notes
-
-
-def _manifest_that_gives(folder: Path | None, name: str) -> Mapping[str, Any]:
-    """That of the stage in a folder, or of the nearest one it goes back to, whose option ``name`` is given; else the
-    last one there is, which is empty for a folder that is no stage's.
-    """
-    manifest: Mapping[str, Any] = {}
-    while folder is not None and (folder / MANIFEST).is_file():
-        manifest = read_manifest(folder)
-        if manifest["options"].get(name) is not None or manifest["options"].get("start_from") in (None, "base"):
-            break
-        folder = folder.parent / manifest["options"]["start_from"]
-    return manifest
 
 
 def digest_word_inputs(options: Optimisation, strings: Path | None) -> dict[str, str]:

@@ -298,6 +298,16 @@ def test_a_file_that_an_earlier_stage_of_the_chain_was_given_is_the_same_one(run
     assert f"words of the start 'finetune' keep its vectors, which began as those of {vectors}" in said
 
 
+def test_a_stage_that_goes_on_from_itself_can_be_started_from_with_vectors(run, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Anna 1 2 3 4 5 6\nBach 6 5 4 3 2 1\n")
+    train = ("finetune", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
+    done(*train, "--name", "w1")
+    done(*train, "--name", "w1", "--start-from", "w1", "--force")
+    given = crossner(*train, "--name", "w2", "--start-from", "w1", "--embeddings", vectors)
+    assert given.exit_code == 0 and "w1 started from w1, which was made again" in " ".join(given.stderr.split())
+
+
 def test_vectors_of_ngrams_are_told_of_as_those_of_words(run, tmp_path):
     vectors = tmp_path / "charNgram.txt"
     train = ("--run", run, *QUICK, "--method", "bilstm-crf", "--set", "lstm_size=4", "--set", "characters=ngrams")

@@ -40,7 +40,6 @@ from crossner_cli.known_words import (
     find_strings,
     known_words,
     strings_note,
-    vectors_notes,
 )
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.model_card import CARD, Making, Training, tagger_card
@@ -60,6 +59,7 @@ from crossner_cli.task_notes import note_on_pace, notes_on_tasks
 from crossner_cli.training import FitResult, SentenceStream, Stream, fit
 from crossner_cli.training_plan import head_learning_rate_of, learning_rate_of, parameter_groups, plan_of
 from crossner_cli.unread_options import unread_options
+from crossner_cli.vector_spaces import vectors_notes
 
 
 @dataclass(frozen=True)
