@@ -6,7 +6,9 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from crossner_cli import figures
 from crossner_cli.errors import CrossNERError
 from crossner_cli.known_words import CORPUS
 from crossner_cli.methods import find_method, read_settings
@@ -56,7 +58,7 @@ def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]
                 f"{flag} {given} has {size} values a vector, the start {start.name!r} {old}: its vectors of {what} are "
                 f"left, and {what} that only it knows are unknown."
             )
-        elif (doubt := _doubt(find_origin(start.folder, name), name, given, inputs)) is not None:
+        elif (doubt := _doubt(find_origin(start.folder, name), name, options, inputs)) is not None:
             began, spaces = doubt
             notes.append(
                 f"{flag} {given}: {what} of the start {start.name!r} keep its vectors{began}; {what} that only {given} "
@@ -65,16 +67,40 @@ def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]
     return notes
 
 
-def _doubt(origin: Origin, name: str, given: str, inputs: Mapping[str, str]) -> tuple[str, str] | None:
+def _doubt(origin: Origin, name: str, options: Optimisation, inputs: Mapping[str, str]) -> tuple[str, str] | None:
     """What the start's vectors began as, and what follows for the space; None where they began as those given."""
+    given = getattr(options, name)
     if origin.manifest is None:
         return f" ({origin.lost})", f"the two are one space only if the start's began as vectors of {given}"
-    before = origin.manifest["options"].get(name)
-    read_in = "prepare-data" if CORPUS in (given, before) else name
-    is_same = (before == CORPUS) == (given == CORPUS) and origin.manifest["inputs"].get(read_in) == inputs[read_in]
-    if before is not None and is_same:
+    before, others = origin.manifest["options"].get(name), ""
+    if name in inputs:
+        is_same = origin.manifest["inputs"].get(name) == inputs[name]
+    else:  # vectors of the raw text, which are of no file
+        others = _other_training(origin.manifest, options, inputs) if before == given else ""
+        is_same = before == given and not others
+    if is_same:
         return None
-    return "" if before is None else f", which began as those of {before}", "the two are no common space"
+    return "" if before is None else f", which began as those of {before}{others}", "the two are no common space"
+
+
+def _other_training(manifest: Manifest, options: Optimisation, inputs: Mapping[str, str]) -> str:
+    """How vectors of the raw text of a run were trained otherwise than a stage's own are; empty where they were not.
+
+    Every training draws its axes anew: vectors of the same text lie in one space only if all that made them is the
+    same.
+    """
+    hyper: Any = read_settings(find_method(options.method), options.settings)
+    settings = manifest["result"].get("settings", {})
+    pairs = [("--seed", manifest["options"].get("seed"), options.seed)]
+    pairs += [(key, settings.get(key), getattr(hyper, key)) for key in ("digits", "lower_case")]
+    told = [
+        f"{key}={figures.setting(before)} (here {figures.setting(now)})"
+        for key, before, now in pairs
+        if before not in (None, now)
+    ]
+    if manifest["inputs"].get("prepare-data") != inputs["prepare-data"]:
+        told.insert(0, "data prepared otherwise")
+    return f" with {', '.join(told)}" if told else ""
 
 
 def find_origin(folder: Path, name: str) -> Origin:

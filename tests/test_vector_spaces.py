@@ -19,7 +19,9 @@ from crossner_cli.word_encoder import TENSORS, VOCABULARY
 SEED = 1
 
 
-def tagger_stage(folder: Path, start_from: str = "base", start: str = "nothing", **options: Any) -> str:
+def tagger_stage(
+    folder: Path, start_from: str = "base", start: str = "nothing", result: dict[str, Any] | None = None, **options: Any
+) -> str:
     """Leave a stage with a tagger of words of three values; return the digest of its manifest."""
     (folder / "tagger").mkdir(parents=True, exist_ok=True)
     (folder / "tagger" / VOCABULARY).write_text('{"words": ["a", "b"], "characters": "", "ngrams": []}')
@@ -29,7 +31,7 @@ def tagger_stage(folder: Path, start_from: str = "base", start: str = "nothing",
     if given["embeddings"] not in (None, "corpus"):
         inputs["embeddings"] = digest_file(Path(given["embeddings"]))
     outputs = {f"tagger/{TENSORS}": digest_file(folder / "tagger" / TENSORS)}
-    return write_manifest(folder, "finetune", options=given, inputs=inputs, outputs=outputs)
+    return write_manifest(folder, "finetune", options=given, inputs=inputs, outputs=outputs, result=result or {})
 
 
 @pytest.fixture
@@ -100,3 +102,28 @@ def test_a_stage_that_started_from_one_without_words_drew_its_vectors_itself(tmp
     tagger_stage(tmp_path / "again", "dapt", adapted)
     assert find_origin(tmp_path / "again", "embeddings").manifest["name"] == "again"
     assert "the two are no common space" in told(tmp_path / "again", vectors)
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "other"),
+    [
+        ({}, {}, ""),
+        ({}, {"seed": 2}, "--seed=1 (here 2)"),
+        ({"settings": {"lower_case": False, "digits": "kept"}}, {}, ""),
+        ({"settings": {"lower_case": True, "digits": "zeros"}}, {},
+         "digits=zeros (here kept), lower_case=true (here false)"),
+        ({}, {"data": "other"}, "data prepared otherwise"),
+    ],
+)  # fmt: skip
+def test_vectors_of_raw_text_are_one_space_only_where_all_that_trained_them_is_the_same(tmp_path, before, given, other):
+    tagger_stage(tmp_path / "source", result=before, embeddings="corpus")
+    said = told(tmp_path / "source", "corpus", **given)
+    assert said == "" if not other else f"began as those of corpus with {other}; words that only corpus has" in said
+    assert ("the two are no common space" in said) == bool(other)
+
+
+def test_vectors_of_raw_text_and_those_of_a_file_are_no_common_space(tmp_path, vectors):
+    tagger_stage(tmp_path / "source", embeddings="corpus")
+    assert "which began as those of corpus; words that only" in told(tmp_path / "source", vectors)
+    tagger_stage(tmp_path / "read", embeddings=vectors)
+    assert f"which began as those of {vectors}; words that only corpus has" in told(tmp_path / "read", "corpus")
