@@ -57,8 +57,9 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
 
     Args:
         run: The run whose stages can be named.
-        names: Stages of the run, stage folders of any run, or tagger folders. Without any: the one tagger stage of
-            the run that no other tagger stage started from.
+        names: Stages of the run, stage folders of any run, or tagger folders; a name adds nothing where those before
+            it stand for all its taggers. Without any: the one tagger stage of the run that no other tagger stage
+            started from.
         wanted_by: The command that asks, for messages.
 
     Raises:
@@ -66,15 +67,25 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
             run was made from data that have been prepared anew since.
     """
     found: list[TrainedTagger] = []
+    known: set[Path] = set()
     for name in dict.fromkeys(names) or [_only_stage(run, wanted_by)]:
-        folder = run.stage_or_path(name)
-        if (folder / MANIFEST).is_file():
-            found += _of_stage(run, name, folder, wanted_by)
-        elif is_tagger_folder(folder):
-            found.append(TrainedTagger(name, folder, digest_folder(folder)))
-        else:
-            raise _nothing_there(run, name, folder, wanted_by)
+        named = _named(run, name, wanted_by)
+        places = {tagger.folder.resolve() for tagger in named}
+        # A name for some seeds of a stage is another model than all of them.
+        if not places <= known:
+            found += named
+        known |= places
     return found
+
+
+def _named(run: RunDirectory, name: str, wanted_by: str) -> list[TrainedTagger]:
+    """The taggers that one name stands for."""
+    folder = run.stage_or_path(name)
+    if (folder / MANIFEST).is_file():
+        return _of_stage(run, name, folder, wanted_by)
+    if is_tagger_folder(folder):
+        return [TrainedTagger(name, folder, digest_folder(folder))]
+    raise _nothing_there(run, name, folder, wanted_by)
 
 
 def best_on_dev(taggers: list[TrainedTagger]) -> TrainedTagger:
@@ -91,8 +102,11 @@ def tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
 def _only_stage(run: RunDirectory, wanted_by: str) -> str:
     """The name of the tagger stage at the end of the run's one chain."""
     stages = tagger_stages(run)
-    started_from = {manifest["options"].get("start_from") for manifest in stages.values()}
-    ends = [name for name in stages if name not in started_from]
+    ends = [
+        name
+        for name in stages
+        if not any(_started_from(run, name, manifest) for other, manifest in stages.items() if other != name)
+    ]
     if len(ends) == 1:
         return ends[0]
     if not stages:
@@ -108,6 +122,18 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
         f"{run.path} holds several taggers to choose from: {told}.",
         hint=f"Name one: crossner {wanted_by} --model {shlex.quote(best)} --run {shlex.quote(str(run.path))}",
     )
+
+
+def _started_from(run: RunDirectory, name: str, manifest: Manifest) -> bool:
+    """Whether a stage started from the stage ``name`` of the run, in whatever way that was given."""
+    start = manifest["options"].get("start_from") or "base"
+    if start == "base":
+        return False
+    # A path may be relative to another working folder than this one.
+    if manifest.get("inputs", {}).get("start") == run.digest(name):
+        return True
+    place = run.stage_or_path(start).resolve()
+    return run.folder(name).resolve() in (place, *place.parents)
 
 
 def _of_stage(run: RunDirectory, name: str, folder: Path, wanted_by: str) -> list[TrainedTagger]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import statistics
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,9 +71,9 @@ def make_tagger(encoder_folder: Path, folder: Path, seed: int, types=("person", 
 def add_stage(run, tiny_encoder_folder):
     """Leave a training stage in the run."""
 
-    def add(name="finetune", seeds=(1,), start_from="base", dev_f1=None, data_digest=None):
+    def add(name="finetune", seeds=(1,), start_from="base", dev_f1=None, data_digest=None, start=""):
         options = Finetune(run=run.path, name=name, start_from=start_from)
-        inputs = {"prepare-data": data_digest or run.digest("prepare-data")}
+        inputs = {"prepare-data": data_digest or run.digest("prepare-data"), "start": start}
         with run.open_stage("finetune", options, inputs) as stage:
             records = {}
             for number, seed in enumerate(seeds):
@@ -143,7 +144,8 @@ def test_seeds_are_scored_one_by_one_with_mean_and_deviation(run, engine, add_st
 
 def test_several_models_are_compared_stage_folder_and_tagger_folder_alike(run, engine, add_stage, tmp_path):
     add_stage("a")
-    stage, tagger = str(run.folder("a")), str(run.folder("a") / "tagger")
+    stage, tagger = (str(shutil.copytree(run.folder("a"), tmp_path / name)) for name in ("stage", "copy"))
+    tagger += "/tagger"
     models = go(run, engine, model=["a", stage, tagger])[0]["result"]["models"]
     assert list(models) == ["a", stage, tagger]
     assert models["a"]["f1"] == models[stage]["f1"] == models[tagger]["f1"]
@@ -178,15 +180,15 @@ def test_the_other_mode_and_the_other_split_can_be_had(run, engine, add_stage):
     assert other["other_mode"] == {"mode": "conll", "f1": one["f1"]}
 
 
-def test_tables_call_models_given_by_path_by_as_much_of_the_end_as_tells_them_apart(run, engine, add_stage):
+def test_tables_call_models_given_by_path_by_as_much_of_the_end_as_tells_them_apart(run, engine, add_stage, tmp_path):
     labels = ["direct", "/long/way/one/direct", "/long/way/two/other", "two/other"]
     assert list(short_names(labels).values()) == ["direct", "one/direct", "way/two/other", "two/other"]
     add_stage()
-    path = str(run.folder("finetune"))
+    path = str(shutil.copytree(run.folder("finetune"), tmp_path / "other" / "finetune"))
     manifest, _ = go(run, engine, model=["finetune", path])
     assert list(model_of(manifest)) == ["finetune", path], "files keep the whole path"
     (table, *_) = (block for block in evaluation_tables(manifest) if isinstance(block, Table))
-    name = f"{run.path.name}/finetune"
+    name = "other/finetune"
     assert [column.replace("\n", "") for column in table.columns] == ["score", "finetune", name]
     assert f"{name} is {path}" in [block.text for block in evaluation_tables(manifest) if isinstance(block, Line)]
 
@@ -253,6 +255,39 @@ def test_without_a_name_the_end_of_the_only_chain_is_taken(run, engine, add_stag
     with pytest.raises(CrossNERError, match=r"finetune \(dev F1 60.50\), other \(dev F1 7.25\)") as problem:
         find_taggers(run, [], wanted_by="evaluate")
     assert "crossner evaluate --model finetune --run" in problem.value.hint
+
+
+@pytest.mark.parametrize("way", ["pretrain-source/", "{}/pretrain-source", "{}/pretrain-source/tagger", "./run/dapt"])
+def test_the_end_of_a_chain_is_found_however_its_starts_were_given(run, add_stage, monkeypatch, way):
+    monkeypatch.chdir(run.path.parent)
+    add_stage("pretrain-source" if "pretrain" in way else "dapt")
+    add_stage("finetune", start_from=way.format(run.path))
+    assert [tagger.label for tagger in find_taggers(run, [], wanted_by="evaluate")] == ["finetune"]
+
+
+def test_the_end_of_a_chain_is_found_from_another_folder_than_a_start_was_given_in(run, add_stage, monkeypatch):
+    add_stage("source")
+    add_stage("finetune", start_from="./source", start=run.digest("source"))
+    assert [tagger.label for tagger in find_taggers(run, [], wanted_by="evaluate")] == ["finetune"]
+
+
+def test_a_stage_that_was_continued_from_itself_is_the_end_of_its_chain(run, add_stage):
+    add_stage("w1", start_from="w1")
+    assert [tagger.label for tagger in find_taggers(run, [], wanted_by="evaluate")] == ["w1"]
+    add_stage("w2", start_from="w2/")
+    with pytest.raises(CrossNERError, match="several taggers to choose from: w1, w2"):
+        find_taggers(run, [], wanted_by="evaluate")
+
+
+def test_a_tagger_that_is_named_in_several_ways_is_one(run, add_stage):
+    add_stage()
+    tagger = str(run.folder("finetune") / "tagger")
+    for names in (["finetune", "finetune/", str(run.folder("finetune")), tagger], [tagger, "finetune"]):
+        assert [each.label for each in find_taggers(run, names, wanted_by="evaluate")] == names[:1]
+    add_stage("seeds", seeds=(1, 2))
+    one = str(run.folder("seeds") / "tagger-seed-1")
+    found = find_taggers(run, [one, "seeds", one + "/"], wanted_by="evaluate")
+    assert [each.label for each in found] == [one, "seeds", "seeds"], "the mean is of all seeds"
 
 
 def test_a_stage_may_be_named_with_the_slash_that_a_shell_puts_behind_a_folder(run, engine, add_stage):
