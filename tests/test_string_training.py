@@ -315,6 +315,7 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
     [
         ({"masking": "token"}, "--masking means nothing with --encoder strings"), ({"mask_rate": 0.3}, "--mask-rate"),
         ({"start_from": "base2"}, "--start-from"), ({"corpus_level": "task"}, "--corpus-level"),
+        ({"corpus_share": 0.1}, "--corpus-share means nothing with --encoder strings"),
         ({"accumulate": 2}, "--accumulate"), ({"head_warmup": 0.0}, "--head-warmup"), ({"paper": True}, "--paper"),
         ({"encoder": "minilm", "text": "both"}, "--text means nothing with --encoder minilm"),
         ({"encoder": "minilm", "hidden_size": 9}, "--hidden-size"),

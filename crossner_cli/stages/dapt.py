@@ -34,7 +34,8 @@ ENCODER, BLOCKS = "encoder", "blocks"  # folders of the stage, the latter while 
 HELD_OUT_SEED, HELD_OUT_RATE = 0, 0.15
 # What means nothing where language models of characters are trained, and what means something there only.
 FOR_ENCODERS = (
-    "paper", "start_from", "corpus_level", "masking", "mask_rate", "accumulate", "head_warmup", "attention_dropout",
+    "paper", "start_from", "corpus_level", "corpus_share", "masking", "mask_rate", "accumulate", "head_warmup",
+    "attention_dropout",
 )  # fmt: skip
 FOR_STRINGS = ("text", "hidden_size")
 
