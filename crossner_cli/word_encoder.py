@@ -30,6 +30,7 @@ from crossner_cli.word_vectors import WordVectors
 
 VOCABULARY, TENSORS = "words.json", "words.safetensors"
 TABLES = ("words.weight", "characters.table.weight")  # one row a word, character or n-gram
+CONVOLUTION = "characters.convolution.weight"  # tells vectors of characters from those of n-grams, which have one name
 CHARACTER_WIDTH, KERNEL = 30, 3
 
 
@@ -320,7 +321,7 @@ def read_own_tensors(folder: Path) -> dict[str, Tensor]:
 def stored_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
     """Widths of the stored vectors of words and of n-grams, as ``WordEncoder`` is told them."""
     names = {"word_size": "words.weight"}
-    if inputs.characters == "ngrams" and "characters.convolution.weight" not in stored:
+    if inputs.characters == "ngrams" and CONVOLUTION not in stored:
         names["character_size"] = "characters.table.weight"
     return {size: stored[name].shape[1] for size, name in names.items() if name in stored}
 
@@ -328,12 +329,14 @@ def stored_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, 
 def carry_over_words(encoder: WordEncoder, stored: Mapping[str, Tensor]) -> list[str]:
     """Copy the vectors of a start whose vocabulary the encoder's begins with; return the names of those that fitted.
 
-    A table of vectors may have more rows than before, other tensors must have the same shape.
+    A table of vectors may have more rows than before, other tensors must have the same shape. Vectors of characters are
+    none of n-grams, whatever their shape.
     """
     taken: list[str] = []
     own = encoder.own_tensors()
+    reads_alike = (CONVOLUTION in own) == (CONVOLUTION in stored)
     for name, value in stored.items():
-        new = own.get(name)
+        new = own.get(name) if reads_alike or not name.startswith("characters.") else None
         has_more = name in TABLES and new is not None and len(new) >= len(value)
         if new is not None and new.shape[1:] == value.shape[1:] and (has_more or len(new) == len(value)):
             new[: len(value)] = value  # the state dict shares memory with the parameters

@@ -28,6 +28,7 @@ from crossner_cli.tags import TagSet
 from crossner_cli.training import SentenceStream, fit
 from crossner_cli.training_plan import parameter_groups, plan_of
 from crossner_cli.word_encoder import (
+    CHARACTER_WIDTH,
     CharacterCNN,
     WordEncoder,
     carry_over_words,
@@ -267,6 +268,18 @@ def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
     assert carry_over_words(wider, read_own_tensors(tmp_path)) == ["characters.table.weight"]
     changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
     assert changed == ["characters.table.weight"]
+
+
+@pytest.mark.parametrize(("before", "now"), [("cnn", "ngrams"), ("ngrams", "cnn")])
+def test_vectors_of_characters_are_not_taken_for_those_of_ngrams_of_their_width(tmp_path, before, now):
+    few, many = (
+        Vocabulary((), "ab", ("2gram-ab", "2gram-ba")),
+        Vocabulary((), "abcd", ("2gram-ab", "2gram-ba", "2gram-c")),
+    )
+    old, new = (WordInputs(words="none", characters=kind, character_size=CHARACTER_WIDTH) for kind in (before, now))
+    save_word_encoder(WordEncoder(few, old), tmp_path)
+    assert carry_over_words(WordEncoder(many, new), read_own_tensors(tmp_path)) == []
+    assert "characters.table.weight" in carry_over_words(WordEncoder(many, old), read_own_tensors(tmp_path))
 
 
 def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_width():
