@@ -63,7 +63,7 @@ class Training:
     Args:
         labelled: Labelled sentences, by role.
         raw: What raw text was read, a line each.
-        dev: Name of the domain whose dev sentences chose the epoch.
+        dev: Name of the domain whose dev sentences the epochs were scored on.
         dev_sentences: How many.
         seed: Of this tagger.
         seeds: Of all taggers of its stage.
@@ -306,8 +306,7 @@ def _limits(tagger: Tagger, making: Making, training: Training, names: Sequence[
         f"This stage read no labelled sentence of {plain(target)}." if not of_target else
         f"It learnt from {of_target} labelled sentences of {plain(target)}"
         + (": another sample would give other scores." if of_target < FEW_SENTENCES else "."),
-        f"The epoch was chosen by F1 on dev sentences of {plain(training.dev)}: on these it looks better than on new"
-        " text." if training.record["dev_f1"] is not None else "It was scored on nothing.",
+        _how_chosen(making, training),
         f"Types without an example in this stage's training sentences: {listed(unseen)}." if unseen else "",
         f"Types with fewer than {FEW_ENTITIES} examples there: {listed(few)}." if few else "",
         "It finds no other types, and no entities inside or across others.",
@@ -319,6 +318,18 @@ def _limits(tagger: Tagger, making: Making, training: Training, names: Sequence[
         *(f"Of the data, prepare-data warned: {plain(text)}" for text in making.prepared["result"].get("warnings", [])),
     ]  # fmt: skip
     return [f"- {text}" for text in told if text]
+
+
+def _how_chosen(making: Making, training: Training) -> str:
+    """What dev sentences had to do with the epoch that was kept."""
+    if training.record["dev_f1"] is None:
+        return "It was scored on nothing."
+    if making.options.get("keep") == "last":
+        return f"The last epoch was kept; F1 on dev sentences of {plain(training.dev)} did not choose it."
+    return (
+        f"The epoch was chosen by F1 on dev sentences of {plain(training.dev)}: on these it looks better than on new"
+        " text."
+    )
 
 
 def count_types(sentences: Iterable[Sentence]) -> Counter[str]:

@@ -152,12 +152,13 @@ def training_tables(manifest: Manifest) -> list[Block]:
          figures.count(each.get("updates")), figures.count(each["words_per_second"]), each["folder"])
         for seed, each in seeds.items()
     ]  # fmt: skip
+    epoch = "epoch kept" if manifest["options"].get("keep") == "last" else "best epoch"
     mean = ("mean", figures.spread(result["dev_f1"], result["dev_f1_deviation"]), "", "", "", "")
     return [
         Line(f"{manifest['name']}: dev F1 {figures.spread(result['dev_f1'], result['dev_f1_deviation'])}{over}", True),
         Table(
             f"{manifest['name']}, {figures.duration(manifest['seconds'])}",
-            ("seed", "dev F1", "best epoch", "updates", "words/s", "folder"),
+            ("seed", "dev F1", epoch, "updates", "words/s", "folder"),
             rows, summary=[mean] if len(seeds) > 1 else [], texts=(0, 5),
         ),
         *_start_lines(result["start"]),

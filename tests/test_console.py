@@ -247,7 +247,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     return exhaust(prepare_data.run(RunDirectory(run), options))
 
 
-def trained(*scores: float) -> Manifest:
+def trained(*scores: float, **options: Any) -> Manifest:
     """A manifest as the training stages write it."""
     start = {
         "start": "pretrain-source", "loaded": 103, "new": 2, "left": 1, "carried_types": ["person"],
@@ -262,7 +262,7 @@ def trained(*scores: float) -> Manifest:
     }  # fmt: skip
     result = {"seeds": seeds, "dev_f1": sum(scores) / len(scores), "start": start}
     result["dev_f1_deviation"] = 1.25 if len(scores) > 1 else None
-    return {"stage": "finetune", "name": "finetune", "result": result, "seconds": 3725.0}
+    return {"stage": "finetune", "name": "finetune", "options": options, "result": result, "seconds": 3725.0}
 
 
 ADAPTED: dict[str, Any] = {
@@ -463,6 +463,12 @@ def text_of(blocks: list[Line | Table]) -> Iterator[str]:
             for row in (block.columns, *block.rows, *block.summary):
                 assert len(row) == len(block.columns)
                 yield from row
+
+
+def test_an_epoch_that_dev_did_not_choose_is_not_called_the_best() -> None:
+    for keep, told, other in (("best", "best epoch", "epoch kept"), ("last", "epoch kept", "best epoch")):
+        shown = list(text_of(manifest_tables(trained(60.0, keep=keep))))
+        assert told in shown and other not in shown
 
 
 def test_every_cell_of_every_table_is_printed(prepared: Manifest) -> None:

@@ -115,6 +115,10 @@ def test_limits_are_told_by_what_was_read(linear: Any) -> None:
     assert f"This stage read no labelled sentence of {HOSTILE}." in shown(text)
     assert "Read besides, unlabelled: raw | text." in shown(text)
     assert "conll2003: labels as released with CrossNER: MIT; text: Reuters, research use." in shown(text)
+    assert "The epoch was chosen by F1 on dev sentences of" in few
+    last = shown(tagger_card(folder, "linear", tagger, making(HOSTILE, keep="last"), training(HOSTILE)))
+    assert f"The last epoch was kept; F1 on dev sentences of {HOSTILE} did not choose it." in last
+    assert "was chosen" not in last and "looks better" not in last
     unscored = tagger_card(folder, "linear", tagger, making("x"), training("x", record={**RECORD, "dev_f1": None}))
     assert ModelCard(unscored).data.eval_results is None and "It was scored on nothing." in unscored
 
