@@ -37,7 +37,11 @@ def note_on_epochs(
     """Tell of a training that got nothing right after any epoch, where more of it could."""
     if any(epoch["score"] for epoch in history) or why_nothing_scores(dev, types, options):
         return []
-    ended = "--patience" if len(history) < options.epochs and options.patience is not None else "--epochs"
+    ended = "--epochs"
+    if options.max_steps is not None and history[-1]["step"] >= options.max_steps:
+        ended = f"--max-steps than {options.max_steps}"
+    elif len(history) < options.epochs and options.patience is not None:
+        ended = "--patience"
     return [
         f"after none of {len(history)} epochs is one dev entity right, and the last is kept: more {ended}, or a higher "
         "--head-learning-rate."
