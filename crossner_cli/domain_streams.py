@@ -18,7 +18,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.known_words import RAW_MINIMUM
 from crossner_cli.language_model import END
 from crossner_cli.methods import Tagger, find_method, read_settings, split_setting
-from crossner_cli.multi_task import MultiTaskInputs
+from crossner_cli.multi_task import ROLES, MultiTaskInputs
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.options import JointTrain, Optimisation
 from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, RawText, frequent_words
@@ -197,43 +197,60 @@ def read_raw(
         return None
     domains, named = {role: prepared.domains[role].name for role in texts}, ""
     if names is not None:
-        types = prepared.domains["target"].types
-        named = describe_met(names, types, options.dictionary_phrases, texts["target"].counts)
+        types, untaught = types_of_dictionary(prepared, options, tasks)
+        named = describe_met(names, types, options.dictionary_phrases, texts["target"].counts, untaught)
     inputs = read_settings(find_method(options.method), options.settings)
     frozen = inputs.words == "frozen"
     fewest = min(options.raw_minimum, RAW_MINIMUM) if frozen else options.raw_minimum
     return RawInputs(texts, domains, names, fewest, named, inputs.spelled, by_vector=frozen)
 
 
-def read_dictionary(options: Optimisation, types: Sequence[str]) -> Names:
-    """The dictionary of a target of these types.
+def types_of_dictionary(
+    prepared: PreparedData, options: Optimisation, tasks: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The target's types that a dictionary teaches these tasks, and those of which it teaches them nothing."""
+    method = find_method(options.method)
+    tag_set = prepared.tag_set(*(role for role in ROLES if any(task.startswith(f"{role}-") for task in tasks)))
+    types = prepared.domains["target"].types
+    taught = method.dictionary_types(read_settings(method, options.settings), tag_set)
+    return taught, [each for each in types if each not in taught]
+
+
+def read_dictionary(options: Optimisation, types: Sequence[str], untaught: Sequence[str] = ()) -> Names:
+    """The dictionary of a target, given its types, as ``types_of_dictionary`` does.
 
     Raises:
         CrossNERError: It is broken, or none of its names can label a word.
     """
     names = read_names(options.dictionary)
     if not labelling_names(names, types, options.dictionary_phrases):
+        way_out = f"Give each name one type, written as the target does: {', '.join(types)}."
+        if not types:
+            way_out = f"prepare-data --map-types calls types of the source as the target does: {', '.join(untaught)}."
         raise CrossNERError(
-            f"--dictionary labels nothing. {describe_names(names, types, options.dictionary_phrases)}.",
-            hint=f"Give each name one type, written as the target does: {', '.join(types)}."
+            f"--dictionary labels nothing. {describe_names(names, types, options.dictionary_phrases, untaught)}.",
+            hint=way_out
             + (" --dictionary-phrases reads names of several words." if usable_names(names, types) else ""),
         )
     return names
 
 
-def describe_met(names: Names, types: Sequence[str], phrases: bool, counts: Mapping[str, int]) -> str:
+def describe_met(
+    names: Names, types: Sequence[str], phrases: bool, counts: Mapping[str, int], untaught: Sequence[str] = ()
+) -> str:
     """What there is to tell of a dictionary.
 
     Args:
         names: Its names.
-        types: Those of the target.
+        types: Those of the target that it teaches.
         phrases: Whether names of several words label, too.
         counts: How often each word of the target's raw text occurs in it.
+        untaught: The other types of the target.
 
     Raises:
         CrossNERError: None of the names is in the raw text.
     """
-    described, labelling = describe_names(names, types, phrases), labelling_names(names, types, phrases)
+    described, labelling = describe_names(names, types, phrases, untaught), labelling_names(names, types, phrases)
     met = sum(all(word in counts for word in name) for name in labelling)
     if not met:
         raise CrossNERError(
@@ -251,18 +268,19 @@ def labelling_names(names: Names, types: Sequence[str], phrases: bool) -> list[N
 
 
 def usable_names(names: Names, types: Sequence[str]) -> list[Name]:
-    """The names of one type, which the target has."""
+    """The names of one type, which is one of these."""
     return [name for name, of_name in names.types.items() if len(of_name) == 1 and of_name[0] in types]
 
 
-def describe_names(names: Names, types: Sequence[str], phrases: bool) -> str:
+def describe_names(names: Names, types: Sequence[str], phrases: bool, untaught: Sequence[str] = ()) -> str:
     """How many names of a dictionary can label a word, and why others cannot."""
     several = [name for name, of_name in names.types.items() if len(of_name) > 1]
-    foreign = [name for name, of_name in names.types.items() if len(of_name) == 1 and of_name[0] not in types]
-    usable = usable_names(names, types)
+    idle, usable = usable_names(names, untaught), usable_names(names, types)
+    foreign = len(names.types) - len(several) - len(idle) - len(usable)
     left = 0 if phrases else sum(len(name) > 1 for name in usable)
     reasons = (
-        (len(several), "have several types"), (len(foreign), "have a type that the target lacks"),
+        (len(several), "have several types"), (foreign, "have a type that the target lacks"),
+        (len(idle), f"have a type of which no task learns labels ({', '.join(untaught)})"),
         (left, "are of several words (--dictionary-phrases reads them)"),
     )  # fmt: skip
     told = "".join(f"; {count:,} {reason}" for count, reason in reasons if count)

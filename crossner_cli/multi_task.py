@@ -158,8 +158,9 @@ class MultiTaskTagger(Tagger):
                 adopted[name] = row.expand(wanted, *row.shape)
         return adopted
 
-    def taught_types(self, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
-        """Those of the domains whose labels are a task of the start."""
+    @classmethod
+    def taught_types(cls, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
+        """Those of the domains whose labels are a task."""
         tasks, domains = settings.get("tasks"), list(tag_set.domains.values())
         if not isinstance(tasks, str) or len(domains) == 1:
             return tag_set.types

@@ -27,7 +27,7 @@ def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet)
         return notes
     notes += _notes_on_generated_parameters(tasks, settings)
     if settings.shares_crf(tag_set):
-        return notes + _untaught_types(tasks, tag_set, settings)
+        return notes + _untaught_types(options, tasks, tag_set, settings)
     return notes + [
         f"no task of this stage learns tags of the {role}, which has a CRF of its own: it stays as it starts, and tags"
         f" given to the {role} mean nothing yet (--set crf=shared lets one serve both domains)"
@@ -83,16 +83,16 @@ def _notes_on_cells(settings: Any) -> list[str]:
     ]
 
 
-def _untaught_types(tasks: Sequence[str], tag_set: TagSet, settings: Any) -> list[str]:
+def _untaught_types(options: Optimisation, tasks: Sequence[str], tag_set: TagSet, settings: Any) -> list[str]:
     """Tell of the target's types where only the source's are learnt, and the source lacks them."""
     target, *others = tag_set.domains.values()
     taught = {entity_type for types in others for entity_type in types}
     untaught = [entity_type for entity_type in target if entity_type not in taught]
     if not untaught or "target-ner" in tasks:
         return []
-    cells = (
-        ", they have no cells, and names of a dictionary teach nothing of them" if hasattr(settings, "cells") else ""
-    )
+    cells = ", they have no cells" if hasattr(settings, "cells") else ""
+    if cells and options.dictionary:
+        cells += ", and names of a dictionary teach nothing of them"
     return [
         f"no task of this stage learns the target's types {', '.join(untaught)}, which the source lacks: tags of them"
         f" mean nothing yet{cells} (prepare-data --map-types calls types of the source as the target does)"

@@ -26,6 +26,7 @@ from crossner_cli.domain_streams import (
     domain_streams,
     read_dictionary,
     tasks_of,
+    types_of_dictionary,
 )
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
@@ -185,6 +186,53 @@ def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path):
         describe_met(read_dictionary(phrases, ("artist", "song")), ("artist", "song"), True, {"Paris": 1})
     with pytest.raises(CrossNERError, match="--dictionary-phrases tells how names are read"):
         check_dictionary(JointTrain(dictionary_phrases=True), [])
+
+
+@pytest.mark.parametrize(
+    ("method", "tasks", "taught"),
+    [
+        ("multi-cell-lstm", ["source-ner", "target-lm"], ["song"]),
+        ("multi-cell-lstm", ["target-ner", "source-ner", "target-lm"], ["artist", "song"]),
+        ("multi-cell-lstm", ["target-ner", "target-lm"], ["artist", "song"]),
+        ("cross-domain-lm", ["source-ner", "target-lm"], ["artist", "song"]),
+    ],
+)
+def test_names_of_types_that_a_method_learns_nothing_of_label_nothing(tmp_path, method, tasks, taught):
+    domains = {"target": ("artist", "song"), "source": ("person", "song")}
+    prepared: Any = SimpleNamespace(
+        domains={role: SimpleNamespace(types=types) for role, types in domains.items()},
+        tag_set=lambda *roles: TagSet({role: domains[role] for role in roles}),
+    )
+    options = JointTrain(method=method, settings=[f"tasks={','.join(tasks)}"], dictionary=[tmp_path / "names.tsv"])
+    types, untaught = types_of_dictionary(prepared, options, tasks)
+    assert list(types) == taught and sorted([*types, *untaught]) == ["artist", "song"]
+    dictionary(tmp_path, "Abba\tartist", "Waterloo\tsong", "Paris\tcity")
+    said = describe_names(read_dictionary(options, types, untaught), types, False, untaught)
+    assert (
+        said.startswith(f"dictionary: {len(taught)} of 3 names can label") and "1 have a type that the target" in said
+    )
+    assert ("1 have a type of which no task learns labels (artist)" in said) == (taught == ["song"])
+    dictionary(tmp_path, "Abba\tartist")
+    if "artist" in taught:
+        assert read_dictionary(options, types, untaught).types
+        return
+    with pytest.raises(CrossNERError, match=r"labels nothing. dictionary: 0 of 1 .* no task learns labels") as caught:
+        read_dictionary(options, types, untaught)
+    assert "as the target does: song." in caught.value.hint
+    with pytest.raises(CrossNERError, match="labels nothing") as caught:
+        read_dictionary(options, [], ["artist", "song"])
+    assert "--map-types calls types of the source as the target does: artist, song." in caught.value.hint
+
+
+def test_that_names_teach_nothing_of_a_type_is_told_only_where_there_are_names(tmp_path):
+    def told(**options: Any) -> str:
+        settings = ["tasks=source-ner,target-lm"]
+        options = {"method": "multi-cell-lstm", "settings": settings, "select_on": "source", **options}
+        return "\n".join(notes_on_tasks(JointTrain(**options), ("source-ner", "target-lm"), TAG_SET))
+
+    clause = "they have no cells, and names of a dictionary teach nothing of them"
+    assert clause in told(dictionary=[tmp_path]) and clause not in told() and "they have no cells" in told()
+    assert "cells" not in told(dictionary=[tmp_path], method="cross-domain-lm")
 
 
 def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():

@@ -121,14 +121,20 @@ class Tagger(nn.Module, ABC):
         """
         return old
 
-    def taught_types(self, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
-        """The types of a start that labels have taught it, given its tags and its hyperparameters."""
+    @classmethod
+    def taught_types(cls, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
+        """The types that labelled sentences teach a tagger, as a start, given its tags and its hyperparameters."""
         return tag_set.types
 
     @classmethod
     def learns_from_dictionary(cls, hyper: Any) -> bool:
         """Whether labels that a dictionary gives to words of raw text are learnt."""
         return False
+
+    @classmethod
+    def dictionary_types(cls, hyper: Any, tag_set: TagSet) -> Sequence[str]:
+        """The types that such labels teach, of those of the first domain of the tag set, the target."""
+        return next(iter(tag_set.domains.values()))
 
     def set_word_counts(self, counts: Tensor) -> None:
         """Learn how often each word number of the encoder is predicted in raw text, (V+1,), before training begins."""

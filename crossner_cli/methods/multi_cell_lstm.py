@@ -19,7 +19,7 @@ are drawn by how often words occur; the code ranks words by where they are first
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -119,6 +119,12 @@ class MultiCellTagger(MultiTaskTagger):
     def learns_from_dictionary(cls, hyper: Any) -> bool:
         """Where one of the two losses of types is switched on."""
         return bool(hyper.entity_weight or hyper.attention_weight)
+
+    @classmethod
+    def dictionary_types(cls, hyper: Any, tag_set: TagSet) -> Sequence[str]:
+        """Those that have a cell: of which a task learns labels."""
+        taught = cls.taught_types(tag_set, {"tasks": hyper.tasks})
+        return [each for each in super().dictionary_types(hyper, tag_set) if each in taught]
 
     def set_word_counts(self, counts: Tensor) -> None:
         """Rank the words that raw text is told from by how often each is to be predicted, (V+1,)."""

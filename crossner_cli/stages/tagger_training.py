@@ -27,6 +27,7 @@ from crossner_cli.domain_streams import (
     read_raw,
     tasks_of,
     times_read,
+    types_of_dictionary,
     with_tasks,
 )
 from crossner_cli.engine import Engine
@@ -222,7 +223,7 @@ def _make_ready(run: RunDirectory, options: Optimisation, engine: Engine, comman
             domain.check_has("train")
     prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
     check_raw(prepared, tasks)
-    names = read_dictionary(options, prepared.domains["target"].types) if options.dictionary else None
+    names = read_dictionary(trained, *types_of_dictionary(prepared, trained, tasks)) if options.dictionary else None
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
     inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options, strings), **files}
     return Ready(seeds, prepared, start, strings, names, tasks, trained, narrowed, inputs)
