@@ -204,6 +204,19 @@ def _start_from_stage(name: str, folder: Path) -> Start:
     return Start(name, folder, digest, folders, int(best), lineage)
 
 
+def check_transformer(start: Start, wanted_by: str) -> None:
+    """Refuse a start without a transformer; ``wanted_by`` ends the sentence on what wants one.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    if not start.has_transformer:
+        raise CrossNERError(
+            f"The start {start.name!r} holds no transformer, which {wanted_by}.",
+            hint="Start from base, from a dapt stage, or from a tagger that has one.",
+        )
+
+
 def check_start(start: Start, options: Optimisation) -> None:
     """Refuse a start that has not what the tagger reads, or nothing that it reads.
 
@@ -214,11 +227,7 @@ def check_start(start: Start, options: Optimisation) -> None:
     if start.folder is None:
         return
     if not isinstance(inputs, WordInputs):
-        if not start.has_transformer:
-            raise CrossNERError(
-                f"The start {start.name!r} holds no transformer, which the method {options.method!r} reads.",
-                hint="Start from base, from a dapt stage, or from a tagger that has one.",
-            )
+        check_transformer(start, f"the method {options.method!r} reads")
         return
     if inputs.words == "frozen" and options.embeddings is None and not start.has_vectors:
         raise CrossNERError(

@@ -350,11 +350,14 @@ def test_words_of_descriptions_do_not_stand_in_for_those_of_the_data(run, tmp_pa
     assert "words of the data has one of its 2 vectors" in refused(*train)
 
 
-def test_a_start_without_a_transformer_is_refused_by_methods_that_read_one(run):
+def test_a_start_without_a_transformer_is_refused_by_what_reads_one(run):
     done("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "coach")
     said = refused("finetune", "--run", run, *QUICK, "--method", "laner", "--start-from", "pretrain-source")
     assert "The start 'pretrain-source' holds no transformer, which the method 'laner' reads" in said
     assert "Start from base" in said
+    said = refused("dapt", "--run", run, *QUICK, "--start-from", "pretrain-source")
+    assert "The start 'pretrain-source' holds no transformer, which dapt trains" in said and "Start from base" in said
+    assert not (run / ".draft-dapt").exists()
 
 
 def test_what_a_target_lacks_is_answered_with_what_it_has(run):

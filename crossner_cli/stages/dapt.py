@@ -24,7 +24,7 @@ from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
 from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.stages.dapt_strings import run_strings
-from crossner_cli.start_from import Start, find_start
+from crossner_cli.start_from import Start, check_transformer, find_start
 from crossner_cli.storage import write_atomically
 from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
@@ -114,8 +114,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
     """Adapt an encoder and leave it in ``encoder/`` of the stage's folder; or train language models of characters.
 
     Raises:
-        CrossNERError: No such corpus level, no such encoder, a corpus shorter than one block, or an option that means
-            nothing here.
+        CrossNERError: No such corpus level, no such encoder, a start that holds none, a corpus shorter than one block,
+            or an option that means nothing here.
     """
     check_options(options)
     options = dataclasses.replace(options, learning_rate=learning_rate_of(options))
@@ -125,6 +125,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
     corpus = prepared.corpus(options.corpus_level)
     mentions = prepared.mentions(options.corpus_level) if options.masking == "entity" else None
     start = find_start(run, options, wanted_by="dapt")
+    check_transformer(start, "dapt trains")
     stage = engine.open_stage(run, "dapt", options, {"prepare-data": prepared.digest, "start": start.digest})
     with stage:
         if stage.finished is not None:
