@@ -155,8 +155,8 @@ def _data_note(run: RunDirectory, name: str, folder: Path) -> list[str]:
 def _encoder_note(start: Start, options: Optimisation | Dapt) -> list[str]:
     """Tell of an ``--encoder`` that is not the one the start was made from: it is not read."""
     made_from = start.lineage[0].get("encoder") if start.lineage else None
-    if options.encoder in (MINILM, made_from):
-        return []
+    if options.encoder in (MINILM, made_from) or not start.has_transformer or not _reads_transformer(options):
+        return []  # where none is there, or none is read, other messages tell
     return [f"The encoder is that of {start.name} ({made_from or 'a model folder'}); {options.encoder} is not read."]
 
 

@@ -23,12 +23,12 @@ def unread_options(options: Optimisation, tasks: Sequence[str], start: Start, se
         sentences: Number of labelled sentences of each role that is trained on.
     """
     inputs = read_settings(find_method(options.method), options.settings)
-    told = [*_unread_flags(options, tasks, inputs, sentences), *_unread_settings(options, inputs, start)]
+    told = [*_unread_flags(options, tasks, inputs, start, sentences), *_unread_settings(options, inputs, start)]
     return [f"{given} is not read: {reason}." for given, reason in told]
 
 
 def _unread_flags(
-    options: Optimisation, tasks: Sequence[str], inputs: Any, sentences: dict[str, int]
+    options: Optimisation, tasks: Sequence[str], inputs: Any, start: Start, sentences: dict[str, int]
 ) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     uses = inputs.transformer if isinstance(inputs, WordInputs) else "trained"
@@ -42,7 +42,10 @@ def _unread_flags(
         if options.attention_dropout:
             found.append(("--attention-dropout", reason))
     if uses == "none" and (flag := _given(options, "encoder")):
-        found.append((flag, "transformer=none (--set transformer=frozen lets it read along)"))
+        way_out = "--set transformer=frozen lets it read along"
+        if not start.has_transformer:
+            way_out = f"the start {start.name!r} has none that could read along"
+        found.append((flag, f"transformer=none ({way_out})"))
     if not any(task.endswith("-lm") for task in tasks):
         for name in ("raw_batch_size", "raw_minimum"):
             if flag := _given(options, name):

@@ -304,6 +304,19 @@ def test_a_start_of_other_settings_or_another_method_is_told_but_for_what_is_giv
     assert note == "The start 'source' is a tagger of bilstm-crf, this one of mtl (--method)."
 
 
+def test_the_encoder_is_said_to_be_that_of_the_start_only_where_it_has_one_that_is_read(tiny_encoder_folder, run):
+    save_stage(run, "words", {1: make_tagger(tiny_encoder_folder, "bilstm-crf", OLD)}, [1.0])
+    save_stage(run, "encoder", {1: make_tagger(tiny_encoder_folder, "linear", OLD)}, [1.0])
+
+    def told(method: str, start_from: str, *settings: str) -> bool:
+        options = Finetune(method=method, start_from=start_from, encoder="bert-base-cased", settings=list(settings))
+        notes = find_start(run, options, wanted_by="finetune").notes
+        return any(note.startswith(f"The encoder is that of {start_from}") for note in notes)
+
+    assert told("linear", "encoder") and told("bilstm-crf", "encoder", "transformer=frozen")
+    assert not told("bilstm-crf", "words") and not told("bilstm-crf", "encoder")
+
+
 def test_a_stage_is_preferred_to_a_folder_of_its_name(tiny_encoder_folder, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make_encoder(Path("mine"))

@@ -94,12 +94,15 @@ def test_widths_that_come_with_vectors_are_told(tmp_path):
     assert told("character_size=50", start=Start("earlier", tmp_path, "digest")) == [], "of a convolution"
 
 
-def test_options_of_a_transformer_are_told_where_none_is_trained():
+def test_options_of_a_transformer_are_told_where_none_is_trained(tmp_path):
     rate, embeddings, encoder = told(learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased")
     assert rate.startswith("--learning-rate 0.01 is not read: no transformer is trained (transformer=none)")
     assert "--head-learning-rate" in rate
     assert embeddings.startswith("--train-embeddings is not read")
     assert encoder.startswith("--encoder bert-base-cased is not read: transformer=none")
+    (tmp_path / "words.json").write_text(json.dumps({"words": ["Anna"], "characters": "", "ngrams": []}))
+    (encoder,) = told(encoder="bert-base-cased", start=Start("earlier", tmp_path, "digest"))
+    assert encoder.endswith("transformer=none (the start 'earlier' has none that could read along).")
     assert len(told("transformer=frozen", learning_rate=0.01, encoder="bert-base-cased")) == 1
     assert told("transformer=trained", learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased") == []
     assert told(method="linear", learning_rate=0.01, train_embeddings=True, encoder="bert-base-cased") == []
