@@ -17,7 +17,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.options import Dapt
 from crossner_cli.progress import exhaust
-from crossner_cli.stages.dapt import BlockStream
+from crossner_cli.stages.dapt import BlockStream, carried_by
+from crossner_cli.start_from import Start
 from crossner_cli.token_stream import TokenBlocks, border_ids, write_token_stream
 
 BLOCK = 16
@@ -170,6 +171,18 @@ def test_a_checkpoint_without_a_head_gets_one_tied_to_the_word_embeddings(headle
     plain = AutoModel.from_pretrained(tiny_encoder_folder).state_dict()
     loaded = headless.encoder.state_dict()
     assert all(torch.equal(tensor, plain[name]) for name, tensor in loaded.items())
+
+
+def test_log_and_manifest_of_an_adaptation_name_what_its_start_gave(headless, tiny_encoder_folder, tmp_path):
+    carried = carried_by(Start("base", None, ""), headless)
+    plain = AutoModel.from_pretrained(tiny_encoder_folder).state_dict()
+    assert carried.loaded == len([name for name in plain if not name.startswith("pooler.")])
+    assert carried.new == len(carried.new_tensors) > 0 and all("cls." in name for name in carried.new_tensors)
+    assert "cls.predictions.decoder.weight" not in carried.new_tensors, "it is the encoder's"
+    assert carried.describe().startswith(f"start from base: {carried.loaded} tensors loaded, {carried.new} new (cls.")
+    headless.save(tmp_path)
+    again = carried_by(Start("base", None, ""), MaskedLanguageModel.from_pretrained(tmp_path))
+    assert (again.loaded, again.new, again.left) == (carried.loaded + carried.new, 0, 0)
 
 
 def test_a_made_head_is_tied_even_where_the_configuration_says_otherwise(tmp_path):

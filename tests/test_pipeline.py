@@ -151,6 +151,8 @@ def test_the_manifest_tells_the_line_of_the_weights_and_what_carried_over(chain:
     assert set(start["fresh_types"]) == {"astronomicalobject", "spacecraft", "telescope"}
     assert start["left"] == 0
     assert manifest["outputs"].keys() == files_of(chain / "finetune") - {"manifest.json"}
+    adapted = json.loads((chain / "dapt" / "manifest.json").read_text())["result"]["start"]
+    assert adapted["loaded"] > 20 and adapted["new"] == len(adapted["new_tensors"]) > 0 and adapted["left"] == 0
 
 
 def test_the_card_in_each_model_folder_tells_what_the_manifest_tells(chain: Path) -> None:

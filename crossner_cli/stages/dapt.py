@@ -25,6 +25,7 @@ from crossner_cli.progress import Notice, Work
 from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.stages.dapt_strings import run_strings
 from crossner_cli.start_from import Start, check_transformer, find_start
+from crossner_cli.starting import Carried
 from crossner_cli.storage import write_atomically
 from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
@@ -135,7 +136,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         for note in start.notes:
             yield Notice(note)
         model = load_masked_lm(start, options, engine)
-        yield Notice(_describe(stage, start, model))
+        carried = carried_by(start, model)
+        yield Notice(_describe(stage, carried, model))
         if not model.has_new_head and (flag := options.given("head_warmup")):
             yield Notice(f"{stage.name}: {flag} is not read: the encoder has its masked-LM head.")
         trained = TrainedDraft(stage.draft, ENCODER)
@@ -143,7 +145,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         if result is not None:
             yield Notice(f"{stage.name}: trained before the interruption.")
         else:
-            result = yield from _make(stage, corpus, mentions, model, start, options, engine)
+            result = yield from _make(stage, corpus, mentions, model, carried, options, engine)
             data = read_manifest(prepared.folder)
             making = Making(stage.command, stage.name, options.record(), options.defaults(), start.lineage, data)
             engine.first(lambda: _save(stage, model, making, result))
@@ -163,7 +165,7 @@ def _save(stage: Stage, model: MaskedLanguageModel, making: Making, result: dict
 
 
 def _make(
-    stage: Stage, corpus: Path, mentions: Path | None, model: MaskedLanguageModel, start: Start, options: Dapt,
+    stage: Stage, corpus: Path, mentions: Path | None, model: MaskedLanguageModel, carried: Carried, options: Dapt,
     engine: Engine,
 ) -> Work[dict[str, Any]]:  # fmt: skip
     """Cut the corpus into blocks and adapt the model to them."""
@@ -171,7 +173,7 @@ def _make(
     result = yield from _adapt(stage, model, train, held_out, options, engine)
     size = {"blocks": len(train), "block_size": train.block_size}
     result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
-    result["start"] = {"start": start.name, "new": list(model.new), "left": list(model.left)}
+    result["start"] = carried.to_json()
     for blocks in (train, held_out):
         blocks.close()
     engine.wait()  # no process maps the blocks any more when they are deleted
@@ -221,8 +223,16 @@ def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguag
     return model
 
 
-def _describe(stage: Stage, start: Start, model: MaskedLanguageModel) -> str:
-    text = f"{stage.name}: start from {start.name}"
+def carried_by(start: Start, model: MaskedLanguageModel) -> Carried:
+    """Which tensors a start gave; one that the head shares with the encoder counts once, as the encoder's."""
+    own, carried = [name for name, _ in model.model.named_parameters()], Carried(start.name)
+    new = [name for name in model.new if name in own]
+    carried.add(len(own) - len(new), new, model.left)
+    return carried
+
+
+def _describe(stage: Stage, carried: Carried, model: MaskedLanguageModel) -> str:
+    text = f"{stage.name}: {carried.describe()}"
     if model.has_new_head:
         text += "; the encoder has no masked-LM head, one tied to its embeddings is made"
     return text
