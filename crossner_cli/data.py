@@ -53,11 +53,6 @@ def read_sentences(path: Path, domain: str = "") -> Iterator[Sentence]:
             yield Sentence(tuple(record["words"]), tags, domain)
 
 
-def as_known(sentences: Sequence[Sentence], domain: str) -> list[Sentence]:
-    """The sentences as those of a domain."""
-    return [sentence if sentence.domain == domain else replace(sentence, domain=domain) for sentence in sentences]
-
-
 @dataclass(frozen=True)
 class PreparedDomain:
     """One domain of a run after ``prepare-data``.
@@ -100,14 +95,14 @@ class PreparedDomain:
         check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
         return list(read_sentences(path, self.name))
 
-    def sentences_for(self, split: str, tag_set: TagSet) -> list[Sentence]:
-        """Read a split for a tagger, which may be another run's: each sentence with the domain as which its tag set
-        knows this one.
+    def known_to(self, tag_set: TagSet) -> str:
+        """The domain as which a tagger, which may be another run's, tags the sentences of this one."""
+        return tag_set.known_as(self.name, self.types)
 
-        Raises:
-            CrossNERError: As ``sentences``.
-        """
-        return as_known(self.sentences(split), tag_set.known_as(self.name, self.types))
+    def as_known_to(self, tag_set: TagSet, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Sentences of this domain as those of the one that it is to a tagger."""
+        domain = self.known_to(tag_set)
+        return [sentence if sentence.domain == domain else replace(sentence, domain=domain) for sentence in sentences]
 
     def _way_out(self, split: str) -> str:
         """What helps where a split is missing: only what is there can stand in for it."""

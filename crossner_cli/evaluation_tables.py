@@ -65,7 +65,7 @@ def _scores(models: Mapping[str, Any], title: str) -> Table:
     other = next(iter(models.values()))["other_mode"]["mode"]
     averages = (("F1", "f1"), ("precision", "precision"), ("recall", "recall"), ("macro F1", "macro_f1"))
     counts = (
-        ("entities", "support"), ("repaired tags", "repaired"),
+        ("repaired tags", "repaired"),
         ("repaired tags in gold", "illegal_in_gold"), ("unreadable words", "unreadable_words"),
         ("shortened words", "shortened_words"), ("words without vector", "unknown_words"),
         ("discarded sequences", "discarded_sequences"),
@@ -75,8 +75,9 @@ def _scores(models: Mapping[str, Any], title: str) -> Table:
         *((words, *(_spread(model[name]) for model in models.values())) for words, name in averages),
         (f"F1 if {other}", *(_spread(model["other_mode"]["f1"]) for model in models.values())),
         ("seeds", *(figures.count(len(model["seeds"])) for model in models.values())),
+        ("entities", *(figures.count(model.get("support", 0)) for model in models.values())),
         *((words, *(figures.count(model.get(name, 0)) for model in models.values()))
-          for words, name in counts if name == "support" or any(model.get(name) for model in models.values())),
+          for words, name in counts if any(model.get(name) for model in models.values())),
     ]  # fmt: skip
     return Table(title, ("score", *map(heading, models)), rows)
 

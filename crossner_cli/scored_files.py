@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,15 +90,16 @@ def _joined_as(golds: list[Located], others: list[Located]) -> list[Located]:
     """Predictions with those sentences of a line joined that reading gold has joined: of labelled text, where an entity
     goes on behind a sentence's end, which a tagger of sentences cannot know.
     """
-    joined, rest = [], list(reversed(others))
+    joined, rest = [], deque(others)
     for one in golds:
-        pieces = [rest.pop()] if rest else []
-        while rest and pieces and sum(len(each.lines) for each in pieces) < len(one.lines):
-            if rest[-1].lines[0] != pieces[0].lines[0]:
+        pieces: list[Located] = []
+        while rest and sum(len(each.lines) for each in pieces) < len(one.lines):
+            if pieces and rest[0].lines[0] != pieces[0].lines[0]:
                 break
-            pieces.append(rest.pop())
-        joined += [_join(pieces)] if pieces else []
-    return [*joined, *reversed(rest)]
+            pieces.append(rest.popleft())
+        if pieces:
+            joined.append(_join(pieces))
+    return [*joined, *rest]
 
 
 def _join(pieces: list[Located]) -> Located:

@@ -113,7 +113,7 @@ def find_start(run: RunDirectory, options: Optimisation | Dapt, *, wanted_by: st
         notes = (*_data_note(run, name, folder), *_encoder_note(start, options), *_settings_note(start, options))
         return replace(start, notes=notes)
     if is_tagger_folder(folder) or (folder / "config.json").is_file():
-        digest = digest_folder(folder)
+        digest = digest_start(folder)
         start = Start(name, folder, digest, lineage=[{"folder": str(folder), "digest": digest}])
         return replace(start, notes=tuple(_settings_note(start, options)))
     raise CrossNERError(
@@ -182,9 +182,14 @@ def _settings_note(start: Start, options: Optimisation | Dapt) -> list[str]:
     return [f"The start {start.name!r} was trained with {told}; settings are not handed on: give them with --set."]
 
 
+def digest_start(folder: Path) -> str:
+    """Digest of a stage's folder, for which its manifest stands, or of a model folder, as stages note their starts."""
+    return digest_file(folder / MANIFEST) if (folder / MANIFEST).is_file() else digest_folder(folder)
+
+
 def _start_from_stage(name: str, folder: Path) -> Start:
     manifest = read_manifest(folder)
-    digest = digest_file(folder / MANIFEST)
+    digest = digest_start(folder)
     lineage = [*manifest.get("lineage", []), {"stage": manifest["stage"], "name": manifest["name"], "digest": digest}]
     if (folder / "encoder").is_dir():
         return Start(name, folder / "encoder", digest, lineage=lineage)

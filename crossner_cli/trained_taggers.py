@@ -68,7 +68,7 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
     """
     found: list[TrainedTagger] = []
     known: set[Path] = set()
-    for name in dict.fromkeys(names) or [_only_stage(run, wanted_by)]:
+    for name in names or [_only_stage(run, wanted_by)]:
         named = _named(run, name, wanted_by)
         places = {tagger.folder.resolve() for tagger in named}
         # A name for some seeds of a stage is another model than all of them.

@@ -14,8 +14,8 @@ from crossner_cli.known_words import CORPUS
 from crossner_cli.methods import find_method, read_settings
 from crossner_cli.options import Optimisation
 from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, read_manifest
-from crossner_cli.start_from import Start
-from crossner_cli.storage import digest_file, digest_folder
+from crossner_cli.start_from import Start, digest_start
+from crossner_cli.storage import digest_file
 from crossner_cli.word_encoder import TENSORS, VOCABULARY
 from crossner_cli.word_reader import WordInputs
 from crossner_cli.word_vectors import width_of_vectors
@@ -119,7 +119,7 @@ def find_origin(folder: Path, name: str) -> Origin:
         if manifest["options"].get(name) is not None or start in (None, "base"):
             return Origin(manifest)
         folder = RunDirectory(stage.parent).stage_or_path(start)
-        if _digest(folder) != manifest["inputs"].get("start"):
+        if not folder.is_dir() or digest_start(folder) != manifest["inputs"].get("start"):
             return Origin(None, f"{stage} started from {start}, which was made again or is not to be found")
         if not _holds_words(folder):
             return Origin(manifest)
@@ -135,13 +135,6 @@ def _stage_of(folder: Path) -> Path | None:
         if tensors.is_file() and recorded == digest_file(tensors):
             return stage
     return None
-
-
-def _digest(folder: Path) -> str | None:
-    """Digest of a start, as a stage notes it; None where there is none."""
-    if (folder / MANIFEST).is_file():
-        return digest_file(folder / MANIFEST)
-    return digest_folder(folder) if folder.is_dir() else None
 
 
 def _holds_words(folder: Path) -> bool:

@@ -13,7 +13,7 @@ from crossner_cli.calibration import (
     scored_entities,
 )
 from crossner_cli.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.data import PreparedData, PreparedDomain, Sentence, as_known
+from crossner_cli.data import PreparedData, PreparedDomain, Sentence
 from crossner_cli.engine import Engine
 from crossner_cli.evaluation import Mode, Scores, describe_mode, score
 from crossner_cli.evaluations import ONE_SEED, find_evaluation, models_of, prediction_file_names, write_predictions
@@ -167,7 +167,7 @@ def _score_tagger(
     """Tag, score in both modes, and write the predictions where this process is the one to write."""
     tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
     trained.check_unchanged()
-    sentences = as_known(sentences, tagger.tag_set.known_as(target.name, target.types))
+    sentences = target.as_known_to(tagger.tag_set, sentences)
     task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
     began = time.perf_counter()
     tagged: list[Tagged] = yield from tag_with_progress(
@@ -215,7 +215,7 @@ def _compare_types(
     """Tell which gold types the model cannot predict, and which of its types the gold tags do not show."""
     folder = next(tagger.folder for tagger in taggers if tagger.label == label)
     tag_set = TagSet.from_json(read_description(folder)["tag_set"])
-    domain = tag_set.known_as(target.name, target.types)
+    domain = target.known_to(tag_set)
     if domain != target.name:
         yield Notice(
             f"{label} was trained on another {target.name!r}, of other types: these sentences are tagged"

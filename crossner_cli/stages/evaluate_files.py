@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from crossner_cli.data import Sentence
+from crossner_cli.data_warnings import WITHOUT_ENTITIES
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import describe_mode
 from crossner_cli.evaluations import ONE_SEED, prediction_file_names, write_predictions
@@ -111,7 +112,7 @@ def _warnings(options: Evaluate, found: ScoredFiles) -> list[str]:
     """Gold without an entity, and types of the two files that are likely meant to be one: they share none."""
     gold, predicted = map(_types, found.sentences)
     if not gold:
-        return [f"{options.gold} has no entity: every tag is O, so no score of it means anything."]
+        return [f"{options.gold} has no entity: every tag is O, so {WITHOUT_ENTITIES['test']}."]
     folded = {name.casefold(): name for name in sorted(gold)}
     return [
         f"The type {name!r} of {options.predictions} and {folded[name.casefold()]!r} of {options.gold} differ by case"

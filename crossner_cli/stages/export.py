@@ -110,7 +110,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     target = _target(run, options)
     exact = dataclasses.replace(engine, precision="fp32")
     tagger = check_exportable(load_tagger(trained.folder, exact), trained.folder)
-    sentences = [] if target is None else target.sentences_for(options.split, tagger.tag_set)
+    sentences = [] if target is None else target.as_known_to(tagger.tag_set, target.sentences(options.split))
     with output_folder(output, RECORD, force=options.force) as folder:
         yield Notice(f"{COMMAND}: writing {trained.label} as ONNX in fp32")
         write_onnx(check_exportable(load_tagger(trained.folder, exact), trained.folder), folder / MODEL)
