@@ -187,7 +187,7 @@ def work_folder(folder: Path) -> Iterator[Path]:
     work = folder / WORK
     try:
         yield work
-    except (UnfinishedError, KeyboardInterrupt, GeneratorExit):
+    except (UnfinishedError, OSError, MemoryError, KeyboardInterrupt, GeneratorExit):
         if not any(work.glob("*/tasks/completions/*")) and not any(work.glob(f"{TEXTS}/*.json")):
             _remove(work)
         raise

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any, Literal
 
 from crossner_cli.corpus_job import Job, Pass
 from crossner_cli.errors import CrossNERError
+from crossner_cli.own_python import PYTHON, python_path
 from crossner_cli.progress import Progress, Work
 
 Kind = Literal["local", "slurm", "ray"]
@@ -140,10 +140,15 @@ def _run_in_processes(job: Job, of_pass: Pass, execution: Execution) -> Work[Non
 @contextmanager
 def _runner(job: Job, of_pass: Pass, execution: Execution, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that ends with this one, however this one ends: it watches the pipe to its input."""
-    command = [sys.executable, "-c", RUNNER, str(job.folder), of_pass, json.dumps(asdict(execution))]
+    command = [*PYTHON, "-c", RUNNER, str(job.folder), of_pass, json.dumps(asdict(execution))]
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **python_path()},
         )
     try:
         yield process

@@ -73,7 +73,7 @@ def extract_dumps(
             )
         return list(corpus), {}
     if not categories:
-        yield Notice("No --wikipedia-category is given: every article of the dump is taken.")
+        yield Notice("Every article of the dump is taken; --wikipedia-category chooses among those of --corpus.")
     path, told = folder / "wikipedia.txt", folder / "wikipedia.json"
     if told.exists():
         yield Notice("The dump was read before the interruption; its text is taken as it is.")

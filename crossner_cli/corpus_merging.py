@@ -15,6 +15,7 @@ from crossner_cli.corpus_job import WEAK, Job, PartResult
 from crossner_cli.mentioned_lines import COLUMNS, MENTION
 from crossner_cli.sentence_filters import find_duplicates
 from crossner_cli.sentence_selection import LevelCounts
+from crossner_cli.storage import save_array
 
 
 def sum_parts(job: Job) -> PartResult:
@@ -39,7 +40,7 @@ def write_duplicates(job: Job) -> Counter[str]:
     bytes_of_row, place = joined.stat().st_size // max(1, len(is_repeated)), 0
     for number, file in enumerate(files):
         rows = file.stat().st_size // max(1, bytes_of_row)
-        np.save(job.duplicates(number), (is_repeated | is_near)[place : place + rows])
+        save_array(job.duplicates(number), (is_repeated | is_near)[place : place + rows])
         place += rows
     joined.unlink()
     counts = Counter({"dropped_duplicates": int(is_repeated.sum())})

@@ -47,9 +47,22 @@ def unread_options(options: PrepareData) -> list[str]:
     unread = {name: "there is no raw text (--corpus, --source-corpus)" for name in OF_RAW_TEXT if not has_raw_text}
     if not options.entities:
         unread |= dict.fromkeys(OF_NAMES, "there are no names (--entities)")
+    unread = {**_unread_at_level(options.corpus_level), **unread}
     if not options.wikipedia_category:
         unread["category_depth"] = "no category is asked for (--wikipedia-category)"
     if options.executor != "slurm":
         unread |= dict.fromkeys(OF_SLURM, "nothing runs on Slurm (--executor slurm)")
     given = {name: options.given(name) for name in unread}
     return [f"{flag} is not read: {unread[name]}." for name, flag in given.items() if flag is not None]
+
+
+def _unread_at_level(level: str | None) -> dict[str, str]:
+    """What selects sentences of other levels of the corpus than the one asked for."""
+    readers = {
+        "min_entities": ("entity", "integrated"), "specialised_types": ("task", "integrated"),
+        "task_upsample": ("integrated",),
+    }  # fmt: skip
+    return {
+        name: f"--corpus-level {level} does not use it" for name, levels in readers.items()
+        if level is not None and level not in levels
+    }  # fmt: skip

@@ -95,7 +95,7 @@ class RdfNames:
 
 def local_name(address: str) -> str:
     """The last part of a class's address, which names the type."""
-    return address.rpartition("#")[2].rpartition("/")[2]
+    return address.rstrip("/#").rpartition("#")[2].rpartition("/")[2]
 
 
 def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[RdfNames]:

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 
@@ -15,6 +14,7 @@ import torch
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Compute
+from crossner_cli.own_python import PYTHON, python_path
 
 SECONDS_TO_STOP = 10
 
@@ -58,14 +58,22 @@ def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
     visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     names = [visible[number] if visible else str(number) for number in numbers]
     shared = {
+        **os.environ, **python_path(),
         "CUDA_VISIBLE_DEVICES": ",".join(names), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
     }  # fmt: skip
-    command = [sys.executable, "-m", "crossner_cli", *argv]
-    return wait_for_all([
-        subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+    command = [*PYTHON, "-m", "crossner_cli", *argv]
+    status = wait_for_all([
+        subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(count)
     ])  # fmt: skip
+    if status < 0:
+        raise CrossNERError(
+            f"One of {count} processes was ended from outside ({signal.Signals(-status).name}), perhaps for want of"
+            " memory.",
+            hint="The same command continues from the last checkpoint.",
+        )
+    return status
 
 
 def wait_for_all(processes: list[subprocess.Popen[bytes]]) -> int:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.names import read_entries
+from crossner_cli.storage import save_array
 from crossner_cli.word_scan import Hashes, Places, WordScan, mix, scan_words
 
 Case = Literal["exact", "smart", "ignore"]
@@ -166,7 +167,7 @@ class NameIndex:
         folder.mkdir(parents=True, exist_ok=True)
         for number, table in enumerate(self.tables):
             for part in ARRAYS:
-                np.save(folder / f"{number}-{part}.npy", getattr(table, part))
+                save_array(folder / f"{number}-{part}.npy", getattr(table, part))
         record = {"folded": [table.folded for table in self.tables], "type_sets": self.type_sets, "counts": self.counts}
         (folder / "names.json").write_text(json.dumps(record), encoding="utf-8")
 

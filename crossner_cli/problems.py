@@ -78,6 +78,11 @@ def known_problems(options: Command) -> Iterator[None]:
             raise
         reason = str(error).partition("\n")[0] or "Python got no more"
         tell(f"The memory is full: {reason}", more_memory(options), options)
+    except Exception as error:
+        if type(error).__name__ != "SafetensorError":  # its package is heavy, and here only what cannot be written
+            raise
+        is_full = "No space left" in str(error)
+        tell(f"Weights cannot be written: {error}.", REFUSALS[errno.ENOSPC] if is_full else CHECK_THE_PATH, options)
     else:
         return
     raise typer.Exit(KNOWN_PROBLEM)

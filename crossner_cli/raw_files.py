@@ -18,6 +18,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.jsonl_files import is_writable
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.optional_packages import import_optional
+from crossner_cli.storage import files_below
 from crossner_cli.text_files import open_lines
 
 RawFormat = Literal["text", "jsonl", "parquet", "xml", "tar"]
@@ -37,7 +38,8 @@ class CorpusFiles(NamedTuple):
     Args:
         files: Each once: in the order given, those of a folder sorted.
         named: How many were named, some perhaps more than once.
-        passed_over: Files in folders whose names tell no format of raw text.
+        passed_over: Files in folders whose names tell no format of raw text, and of those that do the hidden ones and
+            the links to nothing.
     """
 
     files: list[Path]
@@ -52,8 +54,9 @@ class CorpusFiles(NamedTuple):
         if self.passed_over:
             names = ", ".join(path.name for path in self.passed_over[:5]) + (", …" if self.passed_over[5:] else "")
             notes.append(
-                f"{len(self.passed_over)} files in folders of the corpus are not read, since their names end in none of"
-                f" {' '.join(FOLDER_ENDINGS)}, plain or compressed: {names}. Named themselves, they are."
+                f"{len(self.passed_over)} files in folders of the corpus are not read, since they are hidden, links"
+                f" to nothing, or their names end in none of {' '.join(FOLDER_ENDINGS)}, plain or compressed: {names}."
+                " Named themselves, they are."
             )
         return notes
 
@@ -74,8 +77,8 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
         if status is None or not stat.S_ISDIR(status.st_mode):
             named.append(path)
             continue
-        below = [file for file in sorted(path.rglob("*")) if _is_plain_file(file)]
-        chosen = [file for file in below if _is_corpus_name(file.name)]
+        below = sorted(files_below(path))
+        chosen = [file for file in below if _is_corpus_name(file.name) and _is_read(file, path)]
         if not chosen:
             endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS[1:])
             raise CrossNERError(
@@ -83,7 +86,8 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
                 hint="Name the files of the corpus themselves.",
             )
         named += chosen
-        passed_over += [file for file in below if not _is_corpus_name(file.name) and file.name[0] != "."]
+        passed_over += [file for file in below if _is_corpus_name(file.name) and not _is_read(file, path)]
+        passed_over += [file for file in below if not _is_corpus_name(file.name) and _is_read(file, path)]
     return CorpusFiles(each_once(named), len(named), passed_over)
 
 
@@ -141,6 +145,11 @@ def refuse_labelled(path: Path) -> None:
     if _plain_ending(path.name) == ".csv":
         raise CrossNERError(f"{path} is CSV, which is not read.", hint=f"{WAYS_OUT['CSV']} It is read as it is then.")
     head = [line for _, line in islice(open_lines(path), HEAD)]
+    if any("\0" in line for line in head):
+        raise CrossNERError(
+            f"{path} is to be raw text in UTF-8, but its first lines hold zero bytes, as UTF-16 does.",
+            hint=f"iconv -f UTF-16LE -t UTF-8 {shlex.quote(str(path))} > TEXT.txt",
+        )
     looks_like = format_of(head)
     if looks_like != "text":
         first = next(line for line in head if line.strip())
@@ -170,9 +179,10 @@ def _is_corpus_name(name: str) -> bool:
     return ending in FOLDER_ENDINGS or (not ending and Path(name.lower()).suffix in COMPRESSED_ENDINGS)
 
 
-def _is_plain_file(path: Path) -> bool:
-    status = status_of(path)
-    return status is not None and stat.S_ISREG(status.st_mode)
+def _is_read(path: Path, folder: Path) -> bool:
+    """Whether a path below a folder is a plain file that is not hidden, as copies are that editors keep."""
+    status, is_hidden = status_of(path), any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return status is not None and stat.S_ISREG(status.st_mode) and not is_hidden
 
 
 def status_of(path: Path) -> os.stat_result | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,48 @@ def digest_file(path: Path) -> str:
 def digest_folder(folder: Path) -> str:
     """SHA-256 over the names and digests of every file below a folder."""
     total = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for path in sorted(path for path in files_below(folder) if path.is_file()):
         total.update(os.fsencode(f"{path.relative_to(folder).as_posix()} {digest_file(path)}\n"))
     return total.hexdigest()
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, in folders that links lead to as well, each folder once; a link to nothing is one too.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
+    seen: set[tuple[int, int]] = set()
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for place, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        status = Path(place).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders.sort()
+        yield from (Path(place) / name for name in files)
 
 
 def digest_path(path: Path) -> str:
     """SHA-256 of a file or a folder."""
     return digest_folder(path) if path.is_dir() else digest_file(path)
+
+
+def save_array(path: Path, array: Any) -> None:
+    """Write an array of NumPy as ``numpy.save`` does, which would not say why a full disk took no more.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    import numpy as np  # most that is stored is none
+
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
+        stream.write(np.ascontiguousarray(array).tobytes())
 
 
 def check_digest(path: Path, wanted: str | None, *, hint: str) -> None:

@@ -182,7 +182,7 @@ class _Writer:
             counts["joined_subwords"] += int(np.count_nonzero(joins))
             ids[joins] |= join_bit(self.dtype)
         for stream, side in ((train, ids[~here]), (held_out, ids[here])):
-            side.tofile(stream)
+            stream.write(side.tobytes())  # tofile would not say that the disk is full
         counts["lines"] += len(lines)
         counts["held_out_lines"] += int(is_held_out.sum())
 

@@ -6,6 +6,7 @@ N-Triples, Turtle and RDF/XML, plain or compressed, with pyoxigraph. Only three 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,6 +61,8 @@ def read_triples(path: Path) -> Iterator[tuple[int, Triple | None]]:
             name = "RDF_XML"
         if name == "RDF_XML":
             _refuse_entities(path)
+        if file.stream.peek(len(BOM_UTF8))[: len(BOM_UTF8)] == BOM_UTF8:
+            file.stream.read(len(BOM_UTF8))
         quads = oxigraph.parse(input=file.stream, format=getattr(oxigraph.RdfFormat, name), lenient=True,
                                base_iri="file:///")  # fmt: skip
         yield from _count(path, quads, file, oxigraph)

@@ -26,6 +26,7 @@ _INLINE = (
 )
 _BLOCKS = "div p center blockquote poem li ul ol dl dt dd hr section h1 h2 h3 h4 h5 h6 tr td th caption"
 _DROPPED_TAG = re.compile(rf"<({'|'.join(_DROPPED.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
+_DROPPED_END = re.compile(rf"</(?:{'|'.join(_DROPPED.split())})\s*>", re.IGNORECASE)
 _INLINE_TAG = re.compile(rf"</?(?:{'|'.join(_INLINE.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
 _BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(_BLOCKS.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
 _LINE_BREAK_TAG = re.compile(r"<br(?![\w-])[^<>]*>", re.IGNORECASE)
@@ -70,6 +71,7 @@ def find_paragraphs(site: Site) -> Callable[[str], list[str] | None]:
 
     def find(text: str) -> list[str] | None:
         text = _without_elements(_without_comments(text), _DROPPED_TAG)
+        text = _DROPPED_END.sub("", text)  # of an element that was gone before
         text = _INLINE_TAG.sub("", _BLOCK_TAG.sub("\n\n", _LINE_BREAK_TAG.sub(" ", text)))
         if _unclosed(text) > UNCLOSED:
             return None
@@ -137,7 +139,7 @@ def _plain(nodes: list[Any], dropped: set[str]) -> Iterator[str]:
         elif kind == "ExternalLink" and node.title is not None:
             yield from _plain(node.title.nodes, dropped)
         elif kind == "HTMLEntity":
-            yield node.normalize()
+            yield re.sub("[\ud800-\udfff]", "\ufffd", node.normalize())  # half a pair is no character
         elif kind == "Heading":
             yield "\n\n"
         elif kind == "Tag":

@@ -228,6 +228,16 @@ def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_pa
     assert list(killed.glob("**/.selection")) == []
 
 
+def test_a_module_of_the_folder_at_hand_is_not_taken_for_one_of_python(
+    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "random.py").write_text("raise SystemExit('mine')")
+    monkeypatch.chdir(here)
+    assert select(corpus, names, tmp_path / "several", Execution(workers=2))
+
+
 def test_machines_of_a_cluster_are_told_whole_paths(
     corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

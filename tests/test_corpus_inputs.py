@@ -172,7 +172,7 @@ def test_a_dump_of_the_source_is_taken_whole(inputs: Path) -> None:
         inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Music"], source_corpus=[inputs / "wiki.xml.bz2"]
     )
     assert result["source_corpus"]["wikipedia"]["kept"] == 2 and result["corpus"]["wikipedia"]["kept"] == 1
-    assert any("every article" in text for text in notices)
+    assert any("Every article" in text for text in notices)
 
 
 def test_the_command_line_reads_a_dump_and_dbpedia(inputs: Path) -> None:

@@ -240,7 +240,13 @@ def test_a_list_from_rdf_is_read_as_any_list(tmp_path: Path) -> None:
 
 
 def test_local_names_end_addresses() -> None:
-    assert [local_name(each) for each in ("http://x/Poet", "http://x/y#Poet", "Poet")] == ["Poet"] * 3
+    addresses = ("http://x/Poet", "http://x/y#Poet", "Poet", "http://x/Poet/", "http://x/Poet#")
+    assert {local_name(each) for each in addresses} == {"Poet"}
+
+
+def test_a_byte_order_mark_before_triples_is_no_part_of_them(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"t.nt": b"\xef\xbb\xbf" + types("Ada:Poet").encode(), "l.nt": labels("Ada")}
+    assert write(tmp_path, files)[0] == write(tmp_path, {"t.nt": types("Ada:Poet"), "l.nt": labels("Ada")})[0]
 
 
 def test_triples_that_do_not_count_are_passed_over(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from crossner_cli import launching
+from crossner_cli.errors import CrossNERError
 from crossner_cli.launching import first_host, read_slurm_variables, wait_for_all
 from crossner_cli.options import Finetune
 
@@ -33,7 +34,9 @@ def test_several_gpus_start_one_process_each_with_ranks_and_one_address(monkeypa
     assert {env["CUDA_VISIBLE_DEVICES"] for _, env in started} == {"0,2,3"}
     assert {env["WORLD_SIZE"] for _, env in started} == {"3"}
     assert len({(env["MASTER_ADDR"], env["MASTER_PORT"]) for _, env in started}) == 1
-    assert {tuple(command[1:]) for command, _ in started} == {("-m", "crossner_cli", "finetune", "--gpus", "0,2,3")}
+    assert {tuple(command[1:]) for command, _ in started} == {
+        ("-P", "-m", "crossner_cli", "finetune", "--gpus", "0,2,3")
+    }
     monkeypatch.setenv("RANK", "0")
     assert launching.launch_processes(Finetune(gpus="0,2,3"), []) is None, "a launcher's processes are used"
 
@@ -49,6 +52,15 @@ def test_where_one_process_fails_the_others_are_stopped() -> None:
     assert time.monotonic() - began < 30
     assert sleeping.returncode == -signal.SIGTERM
     assert wait_for_all([python("pass"), python("pass")]) == 0
+
+
+def test_a_process_that_was_killed_is_a_known_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr(launching, "parse_gpus", lambda _: [0, 1])
+    monkeypatch.setattr(launching, "wait_for_all", lambda processes: -signal.SIGKILL)
+    monkeypatch.setattr(launching.subprocess, "Popen", lambda *_, **__: None)
+    with pytest.raises(CrossNERError, match=r"One of 2 processes was ended from outside \(SIGKILL\)"):
+        launching.launch_processes(Finetune(gpus="0,1"), ["finetune", "--gpus", "0,1"])
 
 
 def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,20 @@ def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_to_be_forced_over(
+    tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("Anna met Peter in London.\n" * 2)
+    crossner("prepare-data", "--run", tmp_path, "--target", "sample-target", "--corpus", text)
+    adapt = ("dapt", "--run", tmp_path, *QUICK, "--encoder", tiny_encoder_folder, "--corpus-level", "domain",
+             "--held-out", "0", "--epochs", "1")  # fmt: skip
+    refused = CliRunner().invoke(app, [*map(str, adapt), "--block-size", "64"])
+    assert refused.exit_code == 1 and "make no block of 64" in refused.stderr
+    assert not list(tmp_path.glob(".draft-dapt")), "the way out is open"
+    assert crossner(*adapt, "--block-size", "8")["result"]["corpus"]["blocks"] > 0
+
+
 @pytest.mark.parametrize("kind", ["encoder", "strings"])
 def test_an_adaptation_that_ends_on_a_full_disk_is_finished_without_training_again(
     kind: str, chain: Path, tmp_path: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -347,6 +347,14 @@ def test_options_that_change_nothing_are_told_with_what_would_read_them(run, cor
     (note,) = told(corpus=sample, drop_boilerplate=True, min_entities=1)
     assert note.startswith("--min-entities 1 is not read")
     assert told(corpus=sample, entities=sample, drop_boilerplate=True, min_entities=1) == []
+    given = {"corpus": sample, "entities": sample, "min_entities": 1, "task_upsample": 9}
+    assert told(**given, corpus_level="domain") == [
+        "--min-entities 1 is not read: --corpus-level domain does not use it.",
+        "--task-upsample 9 is not read: --corpus-level domain does not use it.",
+    ]
+    assert told(**given, corpus_level="entity") == [
+        "--task-upsample 9 is not read: --corpus-level entity does not use it."
+    ]
 
 
 @pytest.mark.parametrize("role", ["source", "target"])

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from crossner_cli import text_files
 from crossner_cli.errors import CrossNERError
 from crossner_cli.raw_files import corpus_files, raw_format, read_texts, refuse_labelled
+from crossner_cli.storage import digest_folder
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -228,11 +229,45 @@ def test_a_folder_gives_its_files_of_raw_text_once(tmp_path: Path) -> None:
     files, named, passed_over = corpus_files([tmp_path / "below" / "c.parquet", tmp_path])
     assert named == len(names) + 2
     assert [path.name for path in passed_over] == [
-        "all.tar.gz", "x", "dump.xml.bz2", "info.json", "notes.md", "table.csv.gz"
+        "gone.txt", "all.tar.gz", "x", "dump.xml.bz2", "info.json", "notes.md", "table.csv.gz"
     ]  # fmt: skip
     assert files[0].name == "c.parquet"
     assert {path.relative_to(tmp_path).as_posix() for path in files} == {*names}
     assert files[1:] == sorted(files[1:])
+
+
+def test_folders_behind_links_are_read_once_and_hidden_copies_are_told(tmp_path: Path) -> None:
+    corpus, elsewhere = tmp_path / "corpus", tmp_path / "elsewhere"
+    for folder in (corpus, elsewhere, corpus / ".ipynb_checkpoints"):
+        folder.mkdir()
+    for path in (corpus / "a.txt", elsewhere / "b.txt", corpus / ".ipynb_checkpoints" / "a-checkpoint.txt"):
+        path.write_text("Ada saw Bob.")
+    before = digest_folder(corpus)
+    (corpus / "linked").symlink_to(elsewhere)
+    (elsewhere / "back").symlink_to(corpus)
+    found = corpus_files([corpus])
+    assert [path.name for path in found.files] == ["a.txt", "b.txt"]
+    assert [path.name for path in found.passed_over] == ["a-checkpoint.txt"]
+    assert "1 files in folders of the corpus are not read, since they are hidden, links to nothing" in found.notes()[0]
+    linked = digest_folder(corpus)
+    (elsewhere / "b.txt").write_text("Ada saw Cid.")
+    assert len({before, linked, digest_folder(corpus)}) == 3, "a file behind a link counts as any other"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada saw Bob.")
+    (tmp_path / "locked").mkdir(mode=0)
+    with pytest.raises(PermissionError, match="locked"):
+        corpus_files([tmp_path])
+
+
+def test_utf16_without_a_mark_is_refused_as_a_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_bytes("Ada saw Bob.\n".encode("utf-16-le"))
+    with pytest.raises(CrossNERError, match="hold zero bytes, as UTF-16 does") as caught:
+        refuse_labelled(path)
+    assert caught.value.hint.startswith("iconv -f UTF-16LE -t UTF-8 ")
 
 
 def test_files_that_are_named_are_taken_whatever_their_name(tmp_path: Path) -> None:

@@ -247,6 +247,8 @@ def paragraphs(text: str) -> list[str] | None:
     ("Ada (listen{{x}}; {{born}}) met Bob ({{y}}) and Cid ({{z}}; born).", ["Ada (listen) met Bob and Cid (born)."]),
     ("__NOTOC__Ada.\n----\nBob. 1 < 2 and 3 > 2.", ["Ada.", "Bob. 1 < 2 and 3 > 2."]),
     ("{{Reflist}}\n\n&nbsp;\n\n---\n\n12.5", []),
+    ("The character &#xD83D; is half a pair.", ["The character \ufffd is half a pair."]),
+    ("A harp</ref> plays.</references >", ["A harp plays."]),
 ])  # fmt: skip
 def test_wikitext_becomes_plain_paragraphs(text: str, expected: list[str]) -> None:
     assert paragraphs(text) == expected

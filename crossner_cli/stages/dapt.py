@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from crossner_cli.storage import write_atomically
 from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
 
-ENCODER, BLOCKS = "encoder", "blocks"  # folders of the stage, the latter while it is trained on
+ENCODER, BLOCKS, CHECKPOINT = "encoder", "blocks", "checkpoint"  # folders of the stage; the last two while it trains
 # Whatever is trained, held-out text is masked alike: perplexities can be compared.
 HELD_OUT_SEED, HELD_OUT_RATE = 0, 0.15
 # What means nothing where language models of characters are trained, and what means something there only.
@@ -169,8 +170,13 @@ def _make(
     engine: Engine,
 ) -> Work[dict[str, Any]]:  # fmt: skip
     """Cut the corpus into blocks and adapt the model to them."""
-    counts, train, held_out = yield from _blocks(stage, corpus, mentions, model, options, engine)
-    result = yield from _adapt(stage, model, train, held_out, options, engine)
+    try:
+        counts, train, held_out = yield from _blocks(stage, corpus, mentions, model, options, engine)
+        result = yield from _adapt(stage, model, train, held_out, options, engine)
+    except CrossNERError:
+        if engine.is_main and not (stage.draft / CHECKPOINT).exists():  # then other options need no --force
+            shutil.rmtree(stage.draft / BLOCKS, ignore_errors=True)
+        raise
     size = {"blocks": len(train), "block_size": train.block_size}
     result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
     result["start"] = carried.to_json()
@@ -286,7 +292,7 @@ def _adapt(
     )  # fmt: skip
     fitted: FitResult = yield from fit(
         MaskedTask(model), parameter_groups(model, options), [BlockStream(train, model, options)], plan, engine,
-        checkpoints=Checkpoints(stage.draft / "checkpoint"), task=stage.name, unit="subwords",
+        checkpoints=Checkpoints(stage.draft / CHECKPOINT), task=stage.name, unit="subwords",
     )  # fmt: skip
     after = measure()
     if after is not None:
