@@ -26,7 +26,7 @@ def note_on_chooser(dev: Sequence[Sentence], types: Sequence[str], options: Opti
     if options.keep == "last" or not (found := why_nothing_scores(dev, types, options)):
         return []
     return [
-        f"{found}: every epoch scores 0 there, and the last one is kept. "
+        f"{found}: what an epoch gets right there is chance, and where none does the last one is kept. "
         "--select-on the other domain, or call types alike with prepare-data --map-types."
     ]
 

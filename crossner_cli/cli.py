@@ -131,7 +131,7 @@ def with_published(options: Options, context: typer.Context) -> Options:
 def options_of_the_paper(options: Options) -> Mapping[str, Any]:
     """What the paper of the method has for options, where that is not CrossNER's; nothing for one that is not there."""
     method = method_of(options)
-    return {} if method is None else method.paper_options
+    return {} if method is None else method.published_options(of_source=isinstance(options, PretrainSource))
 
 
 def settings_of_the_paper(options: Any) -> list[str]:

@@ -344,9 +344,10 @@ def paces_of(counts: Mapping[str, int], tasks: Sequence[str], options: Optimisat
     for role in labelled:
         often = times_read(options, role) if role != labelled[0] else 1
         size = min(options.batch_size, math.ceil(often * counts[role] / updates))
-        readings = updates * size / max(1, counts[role])
         # Sentences shuffled in more often than an epoch reads them would be read by chance, some often, some never.
-        found[role] = Pace(size, max(1, min(often, math.floor(readings))), readings)
+        repeats = max(1, min(often, math.floor(updates * size / max(1, counts[role]))))
+        batches = math.ceil(repeats * counts[role] / size) if size else 1  # of sizes as even as can be
+        found[role] = Pace(size, repeats, updates * repeats / max(1, batches))
     return found
 
 

@@ -70,8 +70,8 @@ def look_inside(
 
 
 def _sentences(texts: Sequence[str], tagger: Tagger) -> list[Sentence]:
-    """The sentences of texts, to be tagged with the types of the tagger's first domain."""
-    domain = next(iter(tagger.tag_set.domains))
+    """The sentences of texts, to be tagged with the types of the domain as whose text new text is tagged."""
+    domain = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
     found = []
     for text in texts:
         words = [tuple(word.text for word in sentence) for sentence in segment(text, at_line_breaks=True)]

@@ -170,6 +170,12 @@ class MultiTaskTagger(Tagger):
         }  # fmt: skip
         return [each for each in tag_set.types if each in taught]
 
+    @classmethod
+    def domain_of_new_text(cls, tag_set: TagSet, settings: Mapping[str, Any]) -> str:
+        """The target; the source, where no task reads the target, whose types and CRF then mean nothing."""
+        domains, roles = list(tag_set.domains), {task.partition("-")[0] for task in read_tasks(settings["tasks"])}
+        return domains[-1] if roles == {ROLES[SOURCE]} else domains[0]
+
     def update(self, progress: float) -> AbstractContextManager[None]:
         """Inside it, generated parameters are generated once."""
         lstm = getattr(self, "lstm", None)

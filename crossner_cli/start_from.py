@@ -160,6 +160,10 @@ def _encoder_note(start: Start, options: Optimisation | Dapt) -> list[str]:
     return [f"The encoder is that of {start.name} ({made_from or 'a model folder'}); {options.encoder} is not read."]
 
 
+# What a start learnt may be another domain's; what tells types that carry over comes with them.
+NOT_TOLD = frozenset(("tasks", "descriptions", "examples"))
+
+
 def _settings_note(start: Start, options: Optimisation | Dapt) -> list[str]:
     """Tell of method and settings that the start was trained with and this tagger is not: none is inherited."""
     folder = start.folder if not start.seeds else start.folder_for(min(start.seeds))
@@ -172,7 +176,7 @@ def _settings_note(start: Start, options: Optimisation | Dapt) -> list[str]:
     others = [
         key
         for key, value in before["hyperparameters"].items()
-        if key in now.keys() - given - {"tasks"} and value != now[key]  # what it learnt may be another domain's
+        if key in now.keys() - given - NOT_TOLD and value != now[key]
     ]
     if not others:
         return []

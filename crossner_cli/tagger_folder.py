@@ -80,6 +80,17 @@ def read_tag_set(folder: Path) -> TagSet:
     return found
 
 
+def read_domain_of_new_text(folder: Path) -> str:
+    """The domain as whose text a tagger tags new text.
+
+    Raises:
+        CrossNERError: ``tagger.json`` is missing or broken.
+    """
+    description = read_description(folder)
+    method = find_method(description["method"])
+    return method.domain_of_new_text(read_tag_set(folder), description["hyperparameters"])
+
+
 def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     """Write a tagger so that the folder alone is enough to use it.
 
@@ -144,26 +155,30 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
         CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.
     """
     tagger = build_tagger(folder, engine)
-    check_decoding(folder, decoding)
-    if decoding != "trained":
+    if (decoding := effective_decoding(folder, decoding)) != "trained":
         tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
     tagger.encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
     return tagger.to(engine.device).eval()
 
 
-def check_decoding(folder: Path, decoding: Decoding) -> None:
-    """Refuse to decode otherwise than trained what gives no tag sequences.
+def effective_decoding(folder: Path, decoding: Decoding) -> Decoding:
+    """``trained`` where a tagger was trained to decode as asked for, so that its calibration holds; else as asked.
 
     Raises:
-        CrossNERError: The tagger's method does not.
+        CrossNERError: The tagger's method gives no tag sequences, and another decoding than its own is asked for.
     """
-    method = read_description(folder)["method"]
-    if decoding != "trained" and not hasattr(find_method(method).Hyperparameters, "legal"):
+    if decoding == "trained":
+        return decoding
+    description = read_description(folder)
+    method = find_method(description["method"])
+    if not hasattr(method.Hyperparameters, "legal"):
         raise CrossNERError(
-            f"--decoding {decoding}: {folder} is a tagger of the method {method}, which does not choose among tag "
-            "sequences.",
+            f"--decoding {decoding}: {folder} is a tagger of the method {description['method']}, which does not choose"
+            " among tag sequences.",
             hint="Leave --decoding out.",
         )
+    is_legal = description["hyperparameters"].get("legal", method.Hyperparameters.legal)
+    return "trained" if (decoding == "legal") == is_legal else decoding
 
 
 def build_tagger(folder: Path, engine: Engine) -> Tagger:

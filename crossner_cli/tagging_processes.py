@@ -59,8 +59,7 @@ class ChunkTagger:
     ) -> None:  # fmt: skip
         self.tagger, self.engine, self.options = tagger, engine, options
         self.calibration, self.format = calibration, output_format
-        # The target's types are looked for, and it stands first.
-        self.domain = next(iter(tagger.tag_set.domains))
+        self.domain = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
         self._before: dict[str, int] = {}
 
     def __call__(self, chunk: Chunk) -> TaggedChunk:

@@ -8,7 +8,7 @@ from typing import Any
 
 from crossner_cli.known_words import RAW_MINIMUM
 from crossner_cli.methods import find_method, read_settings, split_setting
-from crossner_cli.options import JointTrain, Optimisation
+from crossner_cli.options import JointTrain, Optimisation, PretrainSource
 from crossner_cli.start_from import Start
 from crossner_cli.word_reader import WordInputs
 
@@ -68,7 +68,8 @@ def _unread_flags(
 def _given(options: Optimisation, name: str) -> str | None:
     """An option as it is written on a command line; None where it has its default, or what ``--paper`` makes of it."""
     fields = {field.name: field for field in dataclasses.fields(options)}
-    of_paper = find_method(options.method).paper_options.get(name, fields[name].metadata["paper"])
+    own = find_method(options.method).published_options(of_source=isinstance(options, PretrainSource))
+    of_paper = own.get(name, fields[name].metadata["paper"])
     return None if options.paper and getattr(options, name) == of_paper else options.given(name)
 
 

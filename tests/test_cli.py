@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pytest
 import typer
+from safetensors import SafetensorError
 from typer.testing import CliRunner
 
 from crossner_cli import __version__, figures, options
@@ -185,6 +186,7 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
         ("finetune", "bartner", {"encoder": "facebook/bart-base", "learning_rate": 1e-5, "weight_decay": 0.01,
                                  "epochs": 30, "warmup": 0.01, "schedule": "linear"}, ("clip_norm", "patience")),
         ("finetune", "laner", {"learning_rate": 5e-5, "patience": 16, "epochs": 100}, ("seeds",)),
+        ("pretrain-source", "laner", {"learning_rate": 5e-5, "epochs": 2, "patience": 8}, ("seeds",)),
     ],
 )  # fmt: skip
 def test_paper_takes_what_the_paper_of_the_method_has_and_leaves_what_none_has(
@@ -378,6 +380,15 @@ def test_what_the_system_refuses_names_the_file_the_reason_and_a_way_out(number:
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Problem: some/file: {os.strerror(number)}.\nWay out: ")
     assert way_out in result.stderr
+
+
+def test_weights_that_a_full_disk_does_not_take_are_a_known_problem() -> None:
+    full = SafetensorError("I/O error: No space left on device (os error 28)")
+    result, _ = parse(body=raising(full))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Problem: Weights cannot be written: I/O error: No space left") and (
+        "space" in result.stderr.partition("Way out: ")[2]
+    )
 
 
 @pytest.mark.parametrize("value", ["nan", "NaN", "inf", "-inf"])

@@ -23,7 +23,7 @@ from crossner_cli.options import Finetune
 from crossner_cli.starting import Carried, carry_over
 from crossner_cli.subwords import Batch
 from crossner_cli.tagger_folder import load_tagger, save_tagger
-from crossner_cli.tags import TagSet, illegal_positions
+from crossner_cli.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.type_descriptions import describe_type
 from crossner_cli.word_encoder import WordEncoder
 from crossner_cli.word_reader import collect_vocabulary
@@ -306,16 +306,21 @@ def test_decoding_gives_the_best_of_all_sequences(method, legal):
     assert legal or broken, "every sequence is legal here: the test means nothing"
 
 
+@pytest.mark.parametrize("legal", ["true", "false"])
 @both
-def test_the_scheme_changes_neither_entities_nor_probabilities(method):
-    bio, batch = given(method)
-    bioes, _ = given(method, tag_set=TagSet(TAG_SET.domains, "bioes"))
+def test_the_scheme_changes_neither_entities_nor_probabilities(method, legal):
+    bio, batch = given(method, f"legal={legal}")
+    bioes, _ = given(method, f"legal={legal}", tag_set=TagSet(TAG_SET.domains, "bioes"))
     bioes.load_state_dict(bio.state_dict())
     plain, other = bio.decode(batch), bioes.decode(batch)
     as_bio = str.maketrans({"S": "B", "E": "I"})
     for first, second in zip(plain.tags, other.tags, strict=True):
         tags = bioes.tag_set.from_ids(second)
-        assert not illegal_positions(tags, "bioes")
+        illegal = [
+            len(illegal_positions(of, scheme)) for of, scheme in ((tags, "bioes"), (TAG_SET.from_ids(first), "bio"))
+        ]
+        assert illegal[0] == illegal[1] == 0 or legal == "false" and illegal[0] >= illegal[1]
+        assert to_spans(tags) == to_spans(TAG_SET.from_ids(first)), "ends are told where entities end"
         assert [tag[0].translate(as_bio) + tag[1:] for tag in tags] == TAG_SET.from_ids(first)
     assert plain.probabilities == other.probabilities
     assert any(tag for tags in plain.tags for tag in tags)
@@ -499,6 +504,28 @@ def test_a_type_without_examples_has_its_new_description_for_its_only_one(tmp_pa
     own = new.descriptions.clone()
     carry_over(new, tmp_path, Carried("old"))
     assert torch.equal(new.examples[1, 0], own[1]) and torch.equal(new.examples[2], old.examples[2])
+
+
+def test_a_type_that_is_described_anew_keeps_the_examples_that_only_its_start_was_given(tmp_path):
+    known = "anna bach song name place"
+    old = over_words("robust-tagger", TagSet({"news": ("song", "place")}), known, 1, "examples=song=anna+bach")
+    save_tagger(old, tmp_path)
+    new = over_words("robust-tagger", old.tag_set, known, 2, "descriptions=song=name")
+    own = new.descriptions.clone()
+    carry_over(new, tmp_path, Carried("old"))
+    assert torch.equal(new.descriptions[1], own[1]) and not torch.equal(own[1], old.descriptions[1])
+    places = min(new.examples.shape[1], old.examples.shape[1])
+    assert torch.equal(new.examples[1, :places], old.examples[1, :places])
+    assert new.is_example[1].sum() == 2
+
+
+@both
+def test_sentences_of_domains_without_types_give_all_that_is_trained_a_gradient(method):
+    """Of zero: where nothing else is trained there would be none to go back from, and processes wait for each."""
+    tagger, batch = given(method, tag_set=TagSet({"news": (), "songs": ("song",)}), domains=("news",) * 3)
+    sum(tagger.loss(batch).values()).backward()
+    gradients = [value.grad for value in tagger.parameters() if value.requires_grad]
+    assert gradients and all(value is not None and not value.any() for value in gradients)
 
 
 @pytest.mark.parametrize("text", ["person", "person=", "=a name", "person=a;person=b"])

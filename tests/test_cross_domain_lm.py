@@ -448,6 +448,18 @@ def test_without_labels_of_the_target_no_gradient_reaches_its_crf():
     assert all(gradients[name] is not None for name in gradients if name.startswith("tag_layers.1"))
 
 
+@pytest.mark.parametrize(
+    ("tasks", "place"),
+    [("source-ner", 1), ("source-ner,source-lm", 1), ("source-ner,target-lm", 0), ("target-ner,source-ner", 0),
+     ("target-ner", 0)],
+)  # fmt: skip
+def test_new_text_is_tagged_as_the_target_unless_no_task_reads_the_target(tasks: str, place: int):
+    for tag_set in (TAG_SET, TagSet({"songs": ("song",)})):
+        tagger, domains = given(f"tasks={tasks}", tag_set=tag_set), list(tag_set.domains)
+        found = tagger.domain_of_new_text(tag_set, vars(tagger.hyper))
+        assert found == domains[min(place, len(domains) - 1)]
+
+
 def test_an_update_without_labels_of_the_target_changes_what_its_tags_are_told_from():
     tagger = given(UNSUPERVISED, tag_set=SAME_TYPES)
     generator = tagger.lstm.generator

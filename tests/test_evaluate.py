@@ -230,6 +230,7 @@ def test_scores_are_measured_on_test_before_and_after_the_calibration_of_the_fol
     assert "Reliability of the scores of entities (calibrated)" in titles
     loose = model_of(go(run, engine, decoding="any", name="any")[0])["finetune"]["reliability"]
     assert loose["after"] is None
+    assert model_of(go(run, engine, decoding="legal", name="legal")[0])["finetune"]["reliability"] == found
 
 
 def test_a_finished_evaluation_is_not_done_again(run, engine, add_stage):
@@ -382,6 +383,8 @@ def test_two_files_need_no_run_and_no_engine(tmp_path):
     assert model["f1"]["mean"] == pytest.approx(200 / 3) and model["repaired"] == 1
     assert (result["sentences"], result["words"], result["gold_scheme"]) == (2, 3, "bio")
     assert not (tmp_path / "none").exists()
+    notes = go(RunDirectory(tmp_path / "none"), None, gold=gold, predictions=predictions, gpus="0,1", name="x")[1]
+    assert [f"{flag} is not read: two files are scored as they are." for flag in ("--gpus 0,1", "--name x")] == notes
     with pytest.raises(CrossNERError, match="takes --gold and --predictions, both"):
         go(RunDirectory(tmp_path / "none"), None, gold=gold)
 

@@ -379,8 +379,7 @@ def test_only_tags_of_the_domain_are_decoded(tiny_encoder_folder, method):
 
 
 @every_method
-def test_probabilities_are_those_of_the_best_of_all_tags_of_the_domain(tiny_encoder_folder, method):
-    """One word alone: whatever the method, the probabilities of the domain's tags sum to one."""
+def test_words_of_a_domain_without_types_are_outside_for_certain(tiny_encoder_folder, method):
     tagger = make_tagger(tiny_encoder_folder, method, TagSet({"news": ()}))
     decoded = decode(tagger, [Sentence(("anna", "of"), None, "news")])
     assert decoded.tags == [[0, 0]]

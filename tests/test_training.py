@@ -408,6 +408,19 @@ def test_an_epoch_of_tasks_reads_sentences_of_the_target_as_often_as_it_tells_an
     assert all(f"{pace.readings:.1f} times, not {upsample} (--upsample)" in note for note in notes)
 
 
+@pytest.mark.parametrize(("target", "source", "upsample"), [(24, 60, 50), (33, 90, 3), (100, 14041, 50)])
+def test_the_pace_that_is_told_is_the_one_read_however_small_the_domains(
+    target: int, source: int, upsample: int
+) -> None:
+    counts, tasks = {"target": target, "source": source}, ("target-ner", "source-ner")
+    paces = paces_of(counts, tasks, JointTrain(upsample=upsample, batch_size=32))
+    pace, updates = paces["target"], -(-source // 32)
+    stream = SentenceStream(sentences([3] * target), NoReader(), pace.batch_size, 1, [pace.repeats] * target)  # type: ignore[arg-type]
+    epochs = [stream.epoch(number) for number in range(updates)]
+    read = sum(len(batch) for batches in epochs for batch in batches) * updates / sum(map(len, epochs))
+    assert read / target == pytest.approx(pace.readings)
+
+
 def test_the_order_follows_from_seed_and_epoch_alone() -> None:
     lengths = np.random.default_rng(0).integers(1, 60, 300).tolist()
     first, again, other = (SentenceStream(sentences(lengths), NoReader(), 16, seed, None) for seed in (1, 1, 2))  # type: ignore[arg-type]

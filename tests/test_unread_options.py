@@ -54,6 +54,8 @@ def told(
         ("multi-task-lstm", ("adversary_weight=2",), ("adversary_weight=2", "adversary=dann")),
         ("cross-domain-lm", ("task_size=4", "generator=domain"), ("domain_size=4", "generator=domain")),
         ("cross-domain-lm", ("lm_text=raw", "tasks=target-ner,source-ner"), ("lm_text=raw",)),
+        ("cross-domain-lm", ("lm_text=raw", "tasks=source-ner,target-lm"),
+         ("lm_text=raw", "tasks=source-ner,source-lm")),
         ("cross-domain-lm", ("source_weight=2", "tasks=target-ner,target-lm"), ("source_weight=2",)),
         ("multi-cell-lstm", ("lm_weight=2",), ("lm_weight=2", "tasks=source-ner,target-lm")),
         ("multi-cell-lstm", ("attention=domain", "tasks=target-ner,target-lm"), ("attention=domain",)),

@@ -96,8 +96,16 @@ class Tagger(nn.Module, ABC):
     # Options as published, where they are others than those of CrossNER's BERT tagger, which the options themselves
     # hold; None where none is published, or only for another optimiser.
     paper_options: ClassVar[Mapping[str, Any]] = {}
+    # Those of them that are of training on the target: on the source alone CrossNER's hold.
+    paper_options_of_target: ClassVar[frozenset[str]] = frozenset()
     # Terms of the loss that are summed over something else than words.
     terms_of_other_units: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def published_options(cls, *, of_source: bool) -> Mapping[str, Any]:
+        """``paper_options``, as far as they hold where a tagger is trained on the source alone, or on the target."""
+        left_out = cls.paper_options_of_target if of_source else frozenset()
+        return {name: value for name, value in cls.paper_options.items() if name not in left_out}
 
     @classmethod
     def published(cls, given: Mapping[str, str]) -> Mapping[str, str]:
@@ -125,6 +133,13 @@ class Tagger(nn.Module, ABC):
     def taught_types(cls, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
         """The types that labelled sentences teach a tagger, as a start, given its tags and its hyperparameters."""
         return tag_set.types
+
+    @classmethod
+    def domain_of_new_text(cls, tag_set: TagSet, settings: Mapping[str, Any]) -> str:
+        """The domain as whose text new text is tagged, given a tagger's tags and hyperparameters: the target, which
+        stands first.
+        """
+        return next(iter(tag_set.domains))
 
     @classmethod
     def learns_from_dictionary(cls, hyper: Any) -> bool:

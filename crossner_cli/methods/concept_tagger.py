@@ -11,6 +11,7 @@ types but the sum over words. Padding is masked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 from crossner_cli.subwords import Batch
 from crossner_cli.tag_layer import Context, check_lstm, decode_words, unread_between_layers
-from crossner_cli.tags import TagSet
+from crossner_cli.tags import OUTSIDE, TagSet, split_tag
 from crossner_cli.word_encoder import WordEncoder
 
 CLASSES = 3  # of a pass: O, B, I
@@ -130,14 +131,28 @@ class ConceptTagger(DescribingTagger):
         """The best sequence of the domain's tags, with the probability of each word's tag."""
         log_probabilities = self._merge(self._passes(batch), len(batch))  # (B, W, K)
         moves = self.legal_moves() if self.hyper.legal else None
-        return decode_words(log_probabilities, batch.word_mask, moves)
+        decoded = decode_words(log_probabilities, batch.word_mask, moves)
+        if moves is not None or self.tag_set.scheme == "bio":
+            return decoded
+        return Decoded([self._with_ends(tags) for tags in decoded.tags], decoded.probabilities)
+
+    def _with_ends(self, tags: Sequence[int]) -> list[int]:
+        """Tags of BIOES whose ends a pass does not tell, B and I alone: S or E where no I of the type follows."""
+        names = self.tag_set.from_ids(tags)
+        found = []
+        for name, following in zip(names, [*names[1:], OUTSIDE], strict=True):
+            prefix, entity_type = split_tag(name)
+            is_end = name != OUTSIDE and following != f"I-{entity_type}"
+            found.append(f"{'S' if prefix == 'B' else 'E'}-{entity_type}" if is_end else name)
+        return self.tag_set.to_ids(found)
 
     def _passes(self, batch: Batch) -> Passes:
         """One pass for each type of each sentence's domain, all at once as far as memory allows."""
         states = self.context(self.encoder(batch), batch.word_mask)  # h, (B, W, C)
         sentences, types = self.allowed_tags(batch)[:, self.first_tags].nonzero(as_tuple=True)
-        if not len(types):  # a slice of the states, so that a loss of nothing still has a gradient
-            return Passes(sentences, types, states[:0, :, :1].expand(-1, -1, CLASSES))
+        if not len(types):  # of nothing, but all that is trained still has a gradient: DDP waits for each
+            nothing = 0 * sum(value.flatten()[:1].sum() for value in self.parameters() if value.requires_grad)
+            return Passes(sentences, types, states[:0, :, :1].expand(-1, -1, CLASSES) + nothing)
         at_once = max(1, MOST_READ // states.shape[1])
         scores = []
         for first in range(0, len(types), at_once):

@@ -263,6 +263,7 @@ class LANER(Tagger):
         return unread if hyper.background or hyper.context else {**unread, "label_size": "background=context=false"}
 
     paper_settings = {"dropout": "0", "legal": "false"}
+    paper_options_of_target = frozenset(("epochs", "patience"))  # the source is trained as CrossNER trains it
     paper_options = {"patience": 16, "epochs": 100}
     tag_dimensions = {"label_encoder.labels.weight": (0,), "output.weight": (0,), "output.bias": (0,)}
 

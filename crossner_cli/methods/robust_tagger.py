@@ -116,7 +116,11 @@ class RobustTagger(ConceptTagger):
             return old
         given, before = read_examples(self.hyper.examples), read_examples(settings.get("examples", ""))
         changed = [name for name in given if given[name] != example_words(name, before)]
-        changed += [name for name in self.redescribed(settings) if not example_words(name, given)]
+        # Of a type without examples its description is one.
+        changed += [
+            name for name in self.redescribed(settings)
+            if not example_words(name, given) and not example_words(name, before)
+        ]  # fmt: skip
         kept = [row for row, name in enumerate(tag_set.types, 1) if name in self.tag_set.types and name not in changed]
         places = self.examples.shape[1]
         if is_example[kept, places:].any():

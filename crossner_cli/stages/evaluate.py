@@ -27,7 +27,7 @@ from crossner_cli.spans import types_of
 from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
 from crossner_cli.storage import digest_file
 from crossner_cli.surroundings import Surroundings
-from crossner_cli.tagger_folder import check_decoding, load_tagger, read_description
+from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_description
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
 from crossner_cli.tags import TagSet, to_spans, to_tags
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
@@ -51,7 +51,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
     target = prepared.domain("target", wanted_by=COMMAND)
     taggers = find_taggers(run, options.model, wanted_by=COMMAND)
     for tagger in taggers:
-        check_decoding(tagger.folder, options.decoding)
+        effective_decoding(tagger.folder, options.decoding)
     compared = [find_evaluation(path) for path in options.against]
     inputs = {
         "prepare-data": prepared.digest,
@@ -182,7 +182,8 @@ def _score_tagger(
         "seconds": round(seconds, 2),
         "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
     }
-    calibration = read_calibration(trained.folder) if options.decoding == "trained" else None
+    has_its_decoding = effective_decoding(trained.folder, options.decoding) == "trained"
+    calibration = read_calibration(trained.folder) if has_its_decoding else None
     entities = scored_entities([sentence.tags or () for sentence in sentences], tagged)
     tags = [each.tags for each in tagged] if options.fine_grained else ()
     return Scored(*scored, counts, entities, calibration, tags, tagger.tag_set.scheme)

@@ -18,7 +18,7 @@ from crossner_cli.calibration import Calibration, read_calibration
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
-from crossner_cli.options import Predict
+from crossner_cli.options import Decoding, Predict
 from crossner_cli.output_formats import ENDINGS, OutputFormat, choose_format, is_folder
 from crossner_cli.output_place import can_be_continued, is_device, output_place
 from crossner_cli.prediction import Totals
@@ -28,7 +28,7 @@ from crossner_cli.readers import Repairs
 from crossner_cli.resumable_output import Draft, Output, Stream, is_own_folder
 from crossner_cli.run_directory import Manifest, RunDirectory
 from crossner_cli.storage import digest_file
-from crossner_cli.tagger_folder import check_decoding, load_tagger, read_tag_set
+from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_domain_of_new_text, read_tag_set
 from crossner_cli.tagging import READING
 from crossner_cli.tagging_processes import Chunk, ChunkTagger, TaggedChunk, TaggingProcesses
 from crossner_cli.tags import TagSet
@@ -117,12 +117,12 @@ def run(
     name = engine.first(lambda: _check(options, engine))
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     trained.check_unchanged()
-    check_decoding(trained.folder, options.decoding)
+    decoding = effective_decoding(trained.folder, options.decoding)
     tag_set = read_tag_set(trained.folder)
-    domain = next(iter(tag_set.domains))  # the target, which stands first
-    calibration = read_calibration(trained.folder) if options.decoding == "trained" else None
-    tagger = load_tagger(trained.folder, engine, decoding=options.decoding) if options.workers == 1 else None
-    yield Notice(f"{_describe(trained, domain, tag_set)} {_describe_scores(calibration, options)}")
+    domain = read_domain_of_new_text(trained.folder)
+    calibration = read_calibration(trained.folder) if decoding == "trained" else None
+    tagger = load_tagger(trained.folder, engine, decoding=decoding) if options.workers == 1 else None
+    yield Notice(f"{_describe(trained, domain, tag_set)} {_describe_scores(calibration, decoding)}")
     schema = engine.first(lambda: shared_schema(options) if name == "parquet" else None)
     output_format = OutputFormat(name, tag_set.domains[domain], calibration is not None, schema)
     repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
@@ -268,10 +268,10 @@ def _describe(trained: TrainedTagger, domain: str, tag_set: TagSet) -> str:
     return f"Tagging with {figures.with_seed(trained.label, trained.seed)}{dev}: the types of {domain} ({types})."
 
 
-def _describe_scores(calibration: Calibration | None, options: Predict) -> str:
+def _describe_scores(calibration: Calibration | None, decoding: Decoding) -> str:
     if calibration is not None:
         return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
-    if options.decoding != "trained":
+    if decoding != "trained":
         return "Scores are not calibrated: the tagger was not trained to decode so."
     return "Scores are not calibrated: the tagger found no entity in dev to fit them to, or is of an older version."
 
