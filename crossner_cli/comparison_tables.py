@@ -18,6 +18,7 @@ def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Bl
         comparisons: As ``compare_models`` makes them; at least one.
         details_in: Where the rest can be read.
     """
+    comparisons = [{**one, "model": _model(one), "against": _opponent(one)} for one in comparisons]
     if len(comparisons) == 1:
         only = comparisons[0]
         return [headline(only), _sureness(only), _by_type(only), *_explanations(comparisons)]
@@ -30,7 +31,7 @@ def headline(comparison: Record) -> Line:
     return Line(
         f"F1 {figures.signed(comparison['difference'])} ({_percent(comparison)} interval {_interval(comparison)},"
         f" {_p(comparison['p'])}): {comparison['model']}"
-        f" {_score(comparison['f1'])} against {_opponent(comparison)} {_score(comparison['against_f1'])}"
+        f" {_score(comparison['f1'])} against {comparison['against']} {_score(comparison['against_f1'])}"
         + (f" on {comparison['target']}" if "target" in comparison else ""),
         is_headline=True,
     )
@@ -41,17 +42,31 @@ def _of_the_best(comparisons: Sequence[Record]) -> Record:
     return max(comparisons, key=lambda one: (one["f1"]["mean"], one["against_f1"]["mean"]))
 
 
+def _model(comparison: Record) -> str:
+    """A model, with how it was decoded where that is not as usual, and its place where the other's is another."""
+    place = comparison.get("place")
+    is_elsewhere = place is not None and place != comparison["against_place"]
+    return _told(comparison["model"], comparison.get("decoding"), place if is_elsewhere else None)
+
+
 def _opponent(comparison: Record) -> str:
     """The other model, with its place where the label alone would not tell."""
-    same = comparison["model"] == comparison["against"]
-    return f"{comparison['against']} of {comparison['against_place']}" if same else str(comparison["against"])
+    is_alike = comparison["model"] == comparison["against"]
+    is_elsewhere = comparison.get("place", comparison["against_place"]) != comparison["against_place"]
+    place = comparison["against_place"] if is_alike or is_elsewhere else None
+    return _told(comparison["against"], comparison.get("against_decoding"), place)
+
+
+def _told(label: str, decoding: str | None, place: str | None) -> str:
+    decoded = label if decoding in (None, "trained") else f"{label} ({decoding})"
+    return decoded if place is None else f"{decoded} of {place}"
 
 
 def _overview(comparisons: Sequence[Record]) -> Table:
     targets = [one.get("target", "") for one in comparisons]
     has_targets = len(set(targets)) > 1
     rows: list[Row] = [
-        (one["model"], _opponent(one), *([target] if has_targets else []), _score(one["f1"]),
+        (one["model"], one["against"], *([target] if has_targets else []), _score(one["f1"]),
          _score(one["against_f1"]), figures.signed(one["difference"]), _interval(one), figures.p_value(one["p"]),
          figures.p_value(one["of_these_taggers"]["randomisation_p"]), _sentences(one))
         for one, target in zip(comparisons, targets, strict=True)
@@ -75,7 +90,7 @@ def _sureness(comparison: Record) -> Table:
     if permutation is not None:
         rows.append(("seeds, on these sentences", "permutation", figures.NOTHING, figures.p_value(permutation["p"])))
     return Table(
-        f"{comparison['model']} against {_opponent(comparison)}: sentences won/lost/tied {_sentences(comparison)}",
+        f"{comparison['model']} against {comparison['against']}: sentences won/lost/tied {_sentences(comparison)}",
         ("what varies", "by", f"{_percent(comparison)} interval", "p"), rows, texts=(0, 1),
     )  # fmt: skip
 

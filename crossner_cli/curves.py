@@ -19,6 +19,7 @@ AXIS_TITLES = {
     "label-size": "size of label embeddings",
 }
 SHOWN = 3  # names of what is left out
+Tagger = tuple[str, str, Making]  # run, target and making, as Found has them
 SERIES = ("method", "model", "regime", "encoder", "start", "run")
 
 
@@ -100,11 +101,13 @@ def draw_curves(found: Found, models: Sequence[Measured], *, x: str, series: str
         CrossNERError: No model has a number for that axis.
     """
     notes: list[str] = []
+    shown = (found.taggers, []) if x == EPOCH else ([], models)
+    taggers, models = _with_series(*shown, series, notes)
     if x == EPOCH:
         y = "dev F1"
-        several = len({target for _, target, _ in found.taggers}) > 1
+        several = len({target for _, target, _ in taggers}) > 1
         candidates = [
-            candidate for run, target, making in found.taggers
+            candidate for run, target, making in taggers
             for candidate in _epochs(_names(making, making.name, run, target, several, series), making)
         ]  # fmt: skip
     else:
@@ -132,13 +135,35 @@ def _names(
 def _series_of(making: Making, label: str, place: str, series: str) -> str:
     if series in SERIES:
         return {"model": label, "run": place}.get(series) or str(getattr(making, series))
-    value = making.settings.get(series.replace("-", "_"))
-    if value is None:
+    value = making.settings[series.replace("-", "_")]
+    return f"{series} {'none' if value is None else value}"
+
+
+def _with_series(
+    taggers: Sequence[Tagger], models: Sequence[Measured], series: str, notes: list[str]
+) -> tuple[Sequence[Tagger], Sequence[Measured]]:
+    """What has the option or setting that makes a curve; what has not is noted.
+
+    Raises:
+        CrossNERError: Nothing has it.
+    """
+    if series in SERIES:
+        return taggers, models
+
+    def has_it(making: Making | None) -> bool:
+        return making is None or series.replace("-", "_") in making.settings
+
+    lacking = list(dict.fromkeys(making.name for _, _, making in taggers if not has_it(making)))
+    lacking += [one.model.label for one in models if not has_it(one.making) and one.model.label not in lacking]
+    found = [each for each in taggers if has_it(each[2])], [one for one in models if has_it(one.making)]
+    if lacking and not found[0] and all(one.making is None for one in found[1]):
         raise CrossNERError(
-            f"--series {series}: {label} has no such option or setting.",
+            f"--series {series}: none of the models has such an option or setting ({_some(lacking)}).",
             hint=f"Take {', '.join(SERIES)}, or an option or setting of the training stage, as label-size.",
         )
-    return f"{series} {value}"
+    if lacking:
+        notes.append(f"{len(lacking)} left out of the curves, since it has no {series}: {_some(lacking)}")
+    return found
 
 
 def _by_axis(
@@ -158,9 +183,12 @@ def _by_axis(
         names = _names(one.making, label, place, one.target, several_targets, series)
         found.append(_Candidate(tuple(name + unusual for name in names), value, tuple(one.f1.values())))
     for reason, labels in left_out.items():
-        shown = ", ".join(labels[:SHOWN]) + (", …" if len(labels) > SHOWN else "")
-        notes.append(f"{len(labels)} left out of the curves, since {reason}: {shown}")
+        notes.append(f"{len(labels)} left out of the curves, since {reason}: {_some(labels)}")
     return found
+
+
+def _some(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:SHOWN]) + (", …" if len(labels) > SHOWN else "")
 
 
 def _axis(x: str) -> Callable[[Making], float | None]:

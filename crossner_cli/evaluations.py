@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,11 +154,13 @@ def find_evaluation(path: Path) -> Evaluation:
         return (named or found)[0]
     if not found:
         raise CrossNERError(
-            f"{path} holds no finished evaluate stage to compare with.", hint=f"crossner evaluate --run {path}"
+            f"{path} holds no finished evaluate stage to compare with.",
+            hint=f"crossner evaluate --run {shlex.quote(str(path))}",
         )
     names = ", ".join(each.folder.name for each in found)
     raise CrossNERError(
-        f"{path} holds several evaluate stages: {names}.", hint=f"Name one by its folder: {found[0].folder}"
+        f"{path} holds several evaluate stages: {names}.",
+        hint=f"Name one by its folder: {shlex.quote(str(found[0].folder))}",
     )
 
 

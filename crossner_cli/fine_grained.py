@@ -209,11 +209,18 @@ def over_seeds(records: Sequence[Any]) -> Any:
     if isinstance(first, dict):
         names = dict.fromkeys(name for record in records for name in record or {})
         found = {name: [(record or {}).get(name) for record in records] for name in names}
-        return {name: _share(values) if name in SHARES else over_seeds(values) for name, values in found.items()}
+        return {
+            name: _share(values) if _is_share(name, values) else over_seeds(values) for name, values in found.items()
+        }
     if isinstance(first, str):
         return first
     values = [0.0 if record is None else float(record) for record in records]
     return mean_and_deviation(values)
+
+
+def _is_share(name: str, values: Sequence[Any]) -> bool:
+    """Whether values are shares, and not records of an entity type of that name, as MUC's ``percent``."""
+    return name in SHARES and not any(isinstance(value, dict) for value in values)
 
 
 def _share(values: Sequence[float | None]) -> dict[str, float | None]:

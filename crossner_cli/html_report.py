@@ -180,7 +180,8 @@ def _sentence(found: FineGrained, analysis: ErrorAnalysis, sentence: int) -> str
         lines.append(f"<p><b>{name}</b> {_highlight(words, marked, found.types)}</p>")
         tokens += [f"{kind}.{entity_type}" for _, _, entity_type, kind in marked]
     spans_text = " ".join(dict.fromkeys(tokens))
-    return f'<article data-spans="{spans_text}"><span class="faint">{sentence + 1}</span>{"".join(lines)}</article>\n'
+    data = f'data-spans="{spans_text}" data-words="{escape(" ".join(words))}"'
+    return f'<article {data}><span class="faint">{sentence + 1}</span>{"".join(lines)}</article>\n'
 
 
 def _highlight(words: tuple[str, ...], marked: list[tuple[int, int, int, str]], types: tuple[str, ...]) -> str:

@@ -90,7 +90,7 @@ def tagger_card(folder: Path, method: str, tagger: Tagger, making: Making, train
         training: Data and scores.
     """
     is_classifier = is_token_classifier(folder)
-    target = next(iter(tagger.tag_set.domains))
+    target = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
     names = [making.prepared["result"]["domains"][role]["name"] for role in training.labelled]
     score, has_encoder = training.record["dev_f1"], (folder / "config.json").is_file()
     front = front_matter(
@@ -110,7 +110,7 @@ def tagger_card(folder: Path, method: str, tagger: Tagger, making: Making, train
         "",
         f"Method {plain(method)}, seed {training.seed}. It tags the types of {plain(target)}:"
         f" {listed(tagger.tag_set.domains[target])}.",
-        "", "## Use", "", *_use(is_classifier),
+        "", "## Use", "", *_use(is_classifier, getattr(tagger.hyper, "legal", True)),
         "", "## Data", "", *_data(tagger, making, training),
         "", "## Scores", "", *_scores(training), *_calibration(folder),
         "", "## Lineage", "", *_lineage(making, method, training.seed),
@@ -156,6 +156,43 @@ def encoder_card(making: Making, result: Mapping[str, Any]) -> str:
         "- Whatever is in the raw text, wrong or unfair, it may have learnt. The text was not looked through.",
         "- Perplexity tells how well subwords are guessed. Whether a tagger that starts here is better has to be"
         " measured.",
+        "- The language of the text is not recorded; nor is its licence: check it before you publish the weights.",
+        "",
+    ])  # fmt: skip
+
+
+def strings_card(making: Making, result: Mapping[str, Any]) -> str:
+    """The card of language models of characters.
+
+    Args:
+        making: Start and options.
+        result: What the stage found.
+    """
+    read, domains = result["strings"], making.prepared["result"]["domains"]
+    roles = ("target", "source") if read["text"] == "both" else (read["text"],)
+    names = [domains[role]["name"] for role in roles]
+    before, after = (figures.score(result[f"perplexity_{when}"]) for when in ("before", "after"))
+    front = front_matter(
+        making, [], library_name="crossner", model_name=making.name, has_encoder=False,
+        tags=["language-model", "contextual-string-embeddings", "crossner"],
+    )  # fmt: skip
+    return "\n".join([
+        front,
+        f"# {plain(making.name)}: language models of characters of {listed(names)}",
+        "",
+        "Two LSTMs, one reading forward and one backward, whose states tell a word in its sentence. They tag nothing by"
+        " themselves.",
+        "", "## Use", "", "```sh",
+        "crossner finetune --method bilstm-crf --set strings=frozen --string-embeddings FOLDER", "```",
+        "", "## Data", "",
+        f"Text of {listed(names)}; {figures.count(read['characters'])} characters are told apart.",
+        "", "## Scores", "",
+        f"Perplexity a character in held-out lines of the same text: {before} before, {after} after, {result['epochs']}"
+        f" epochs, {figures.count(result['updates'])} updates.",
+        "", "## Lineage", "", *_lineage(making, None, making.options["seed"]),
+        "", "## Limits", "",
+        "- They know this text only; whether a tagger that reads them is better has to be measured.",
+        "- Whatever is in the text, wrong or unfair, they may have learnt. The text was not looked through.",
         "- The language of the text is not recorded; nor is its licence: check it before you publish the weights.",
         "",
     ])  # fmt: skip
@@ -218,7 +255,17 @@ def table(columns: Sequence[str], rows: Rows) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
-def _use(is_classifier: bool) -> list[str]:
+def _use(is_classifier: bool, is_legal: bool) -> list[str]:
+    if is_legal:
+        decoding = (
+            "; `crossner predict` gives the likeliest sequence that the tag scheme allows, of the types above, and"
+            " `--decoding any` as the pipeline does."
+        )
+    else:
+        decoding = (
+            ", and so does `crossner predict`, of the types above; with `--decoding legal` it gives the likeliest"
+            " sequence that the tag scheme allows."
+        )
     lines = ["```sh", "crossner predict text.txt --model FOLDER", "```"]
     if is_classifier:
         lines += [
@@ -228,8 +275,7 @@ def _use(is_classifier: bool) -> list[str]:
             'tagger = pipeline("token-classification", "FOLDER", aggregation_strategy="first")',
             'tagger("A sentence.")',
             "```", "",
-            "The pipeline gives each word its likeliest tag, of all domains; `crossner predict` gives the likeliest"
-            " sequence that the tag scheme allows, of the types above, and `--decoding any` as the pipeline does. What"
+            f"The pipeline gives each word its likeliest tag, of all domains{decoding} What"
             " punctuation parts, as x-ray, is several words to the pipeline. It cuts what is longer than the encoder"
             " reads; `crossner predict` reads it in windows.",
         ]  # fmt: skip
@@ -293,7 +339,8 @@ def _lineage(making: Making, method: str | None, seed: int) -> list[str]:
 
 
 def _limits(tagger: Tagger, making: Making, training: Training, names: Sequence[str]) -> list[str]:
-    target, types = next(iter(tagger.tag_set.domains.items()))
+    target = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
+    types = tagger.tag_set.domains[target]
     records = making.prepared["result"]["domains"]
     labelled = {records[role]["name"]: sentences for role, sentences in training.labelled.items()}
     of_target, counts = len(labelled.get(target, ())), sum(map(count_types, labelled.values()), Counter[str]())

@@ -57,7 +57,10 @@ class Command:
 
     run: Path = option(Path("run"), "The run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
     name: str | None = option(
-        None, "Folder of this stage in the run; default: the command's name.", panel=EVERY_COMMAND, counts=False
+        None,
+        "Folder of this stage in the run, of commands that make one; default: the command's name.",
+        panel=EVERY_COMMAND,
+        counts=False,
     )
     force: bool = option(
         False, "Do the stage again, replacing its folder.", "--force", panel=EVERY_COMMAND, counts=False

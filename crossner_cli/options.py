@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from crossner_cli.option_fields import Command, option
+from crossner_cli.option_fields import EVERY_COMMAND, Command, option
 
 Decoding = Literal["trained", "legal", "any"]
 LARGEST_SEED = 2**32 - 1
@@ -302,6 +302,10 @@ class Evaluate(Compute):
 class Predict(Compute):
     """Tag new text: plain text, CoNLL, JSONL or Parquet in, also brat, spaCy or HTML out, in the order of the input."""
 
+    json: bool = option(
+        False, "One machine-readable result, on stdout with --output, else on stderr beside the tagged text.", "--json",
+        panel=EVERY_COMMAND, counts=False,
+    )  # fmt: skip
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
     output: Path | None = option(None, "Where to write, a folder for brat; default, and -: stdout.")

@@ -20,6 +20,7 @@ from crossner_cli.storage import to_json
 
 # Name and bytes of a file; where the output is one file, what is next in it.
 Piece = tuple[str, bytes]
+BYTE_ORDER_MARK = "\ufeff"
 BRAT_CONFIGURATION, BRAT_NAME = "annotation.conf", r"[A-Za-z0-9_-]+"
 # What is read by an ending is written by it too.
 ENDINGS = {**ENDINGS_READ, ".html": "html", ".htm": "html", ".spacy": "spacy"}
@@ -175,12 +176,13 @@ def _as_text(value: Any) -> str:
 def to_conll(tagged: TaggedDocument, totals: Totals) -> str:
     """A line a word, word and tag separated by a tab; an empty line behind each sentence.
 
-    White space that would break the columns becomes a space, a word without a character U+FFFD; both are counted.
+    White space that would break the columns becomes a space, a word without a character U+FFFD, and a byte order mark
+    before a word, which nobody reads back at the beginning of a file, is left out; all are counted.
     """
     lines: list[str] = []
     for words, tags in zip(tagged.document.sentences, tagged.tags, strict=True):
         for word, tag_text in zip(words, tags, strict=True):
-            text = word.text
+            text = word.text.lstrip(BYTE_ORDER_MARK)
             if not text.strip(" \t\r\n"):
                 text = NO_WORD
             elif "\t" in text or "\n" in text or "\r" in text:

@@ -66,7 +66,7 @@ SCRIPT = """
       var everything = kind.value === "any" && type.value === "any";
       var tokens = article.dataset.spans ? article.dataset.spans.split(" ") : [];
       var fitting = ours && (everything || tokens.some(fits));
-      fitting = fitting && (!wanted || article.textContent.toLowerCase().indexOf(wanted) !== -1);
+      fitting = fitting && (!wanted || article.dataset.words.toLowerCase().indexOf(wanted) !== -1);
       article.hidden = !fitting;
       total += ours ? 1 : 0;
       shown += fitting ? 1 : 0;

@@ -37,7 +37,7 @@ def report_tables(manifest: Record, *, is_short: bool = True) -> list[Block]:
     if result["curves"] is not None:
         blocks += _curve_tables(result["curves"])
     if result["models"]:
-        blocks += _model_tables(result["models"], result["split"], is_first=not blocks)
+        blocks += _model_tables(result["models"], is_first=not blocks)
     if result["published"]:
         blocks += _published_tables(result, is_short=is_short)
     for seen in result["inside"]:
@@ -55,7 +55,7 @@ def _details(result: Record) -> str:
     return f"{result['output']}/report.json" if result["written"] else "give --output DIR"
 
 
-def _model_tables(models: Sequence[Record], split: str, *, is_first: bool) -> list[Block]:
+def _model_tables(models: Sequence[Record], *, is_first: bool) -> list[Block]:
     targets = list(dict.fromkeys(model["target"] for model in models))
     best = max(models, key=lambda model: model["f1"]["mean"])
     columns, grouped = _rows(models)
@@ -66,10 +66,12 @@ def _model_tables(models: Sequence[Record], split: str, *, is_first: bool) -> li
         for key, cells in grouped.items()
     ]  # fmt: skip
     columns = (*columns, "seeds", *targets)
-    title = f"{split} F1, mean ± deviation over seeds"
+    splits = " ".join(dict.fromkeys(model["split"] for model in models if model["split"]))  # two files have none
+    title = f"{splits} F1, mean ± deviation over seeds".lstrip()
     average = ("mean",) if len(targets) > 1 else ()
+    place = f"{best['target']} {best['split']}".rstrip()
     headline = Line(
-        f"F1 {_score(best['f1'])} on {best['target']} {split}, the best of {len(models)}: {best['model']}"
+        f"F1 {_score(best['f1'])} on {place}, the best of {len(models)}: {best['model']}"
         f" ({best['method'] or 'method not told'}, {best['encoder'] or 'encoder not told'})",
         is_headline=is_first,
     )

@@ -24,7 +24,7 @@ from crossner_cli.run_directory import differences
 from crossner_cli.storage import flush_folder, write_json
 
 SECONDS_BETWEEN_RECORDS = 5.0
-PART = re.compile(r"\d{9,}\.\w+")  # as OutputFormat names parts
+PART = re.compile(r"\d{9,}\.(txt|ann|spacy)")  # as OutputFormat names parts of a folder
 
 
 class Output(Protocol):
@@ -251,10 +251,12 @@ def _number(name: str) -> int:
 
 def is_own_folder(folder: Path) -> bool:
     """Whether a folder holds nothing but what is written here, so that it may be replaced."""
-    return all(
-        path.is_file() and bool(PART.fullmatch(path.name) or path.name == BRAT_CONFIGURATION)
-        for path in folder.iterdir()
-    )
+    names = {path.name for path in folder.iterdir()}
+    has_brat = BRAT_CONFIGURATION in names
+    endings = {"spacy", "txt", "ann"} if has_brat else {"spacy"}
+    parts = [PART.fullmatch(name) for name in names - {BRAT_CONFIGURATION}]
+    is_all_ours = all(part is not None and part[1] in endings for part in parts)
+    return is_all_ours and all((folder / name).is_file() for name in names)
 
 
 def _remove(path: Path) -> None:

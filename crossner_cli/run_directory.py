@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import socket
 import time
@@ -105,7 +106,7 @@ class RunDirectory:
             raise CrossNERError(
                 f"{wanted_by} needs the stage {name!r}, and {path} does not exist (finished stages here: {others}).",
                 hint=f"Make it first: {COMMAND_THAT_MAKES.get(name, f'crossner COMMAND --name {name}')}"
-                f" --run {self.path}",
+                f" --run {shlex.quote(str(self.path))}",
             )
         return read_manifest(path.parent)
 

@@ -113,7 +113,7 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
         raise CrossNERError(
             f"{wanted_by} needs a tagger, and {run.path} holds none (finished stages: "
             f"{', '.join(run.stages()) or 'none'}).",
-            hint=f"Train one: crossner finetune --run {run.path}; or give --model FOLDER.",
+            hint=f"Train one: crossner finetune --run {shlex.quote(str(run.path))}; or give --model FOLDER.",
         )
     scores = {name: stages[name].get("result", {}).get("dev_f1") for name in ends or stages}
     told = ", ".join(name if f1 is None else f"{name} (dev F1 {f1:.2f})" for name, f1 in scores.items())

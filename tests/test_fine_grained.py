@@ -96,6 +96,9 @@ def test_a_share_of_nothing_counts_for_no_seed():
     records = [{"accuracy": 100.0, "right_spans": 1}, {"accuracy": None, "right_spans": 0}, {"right_spans": 1}]
     assert over_seeds(records)["accuracy"] == {"mean": 100.0, "deviation": None}
     assert over_seeds(records[1:])["accuracy"] == {"mean": None, "deviation": None}
+    types = [{"percent": {"f1": 50.0}, "accuracy": {"f1": 25.0}}, {"percent": {"f1": 100.0}}]
+    averages = {name: over_seeds(types)[name]["f1"]["mean"] for name in ("percent", "accuracy")}
+    assert averages == {"percent": 75.0, "accuracy": 12.5}, "types may be called so, as MUC's percent is"
     nothing = ["O O O O O O O", "O O O O", "O O O", "O O B-song O O"]
     typing = take_apart(FIRST, nothing).models["model"].record["mean"]["typing"]["per_type"]
     alone = take_apart(FIRST, labels=("model",)).models["model"].record["mean"]["typing"]["per_type"]
@@ -271,6 +274,8 @@ def test_the_page_escapes_everything_and_marks_every_entity():
     assert marks.count("missed") == 3 and marks.count("spurious") == 1 and marks.count("type") == 2
     articles = parsed.named("article")
     assert len(articles) == 4
+    assert [each["data-words"] for each in articles[:3]] == [" ".join(each.words) for each in found.sentences[:3]]
+    assert "article.dataset.words" in SCRIPT, "what is searched: neither row labels nor names of types"
     person, politician = (found.types.index(name) for name in ("person", "politician"))
     assert set(str(articles[0]["data-spans"]).split()) == {
         f"type.{politician}", f"type.{person}", f"correct.{person}", f"missed.{found.types.index('place')}",

@@ -177,6 +177,9 @@ def test_the_command_shows_a_table_and_draws_figures_that_say_what_the_words_say
     given = ("--model", folders["moee"], "--sentence", HOSTILE)
     shown = inspect(*given)
     assert shown.exit_code == 0 and "Sentence 1: experts" in shown.stdout and "person" in shown.stdout
+    unread = " ".join(inspect(*given, "--split", "test", "--points", "7", "--format", "png").stderr.split())
+    for flag, wanted in (("--split test", "--states"), ("--points 7", "--states"), ("--format png", "--output")):
+        assert f"{flag} is not read: it needs {wanted}." in unread
     record = crossner("inspect", *given, "--output", tmp_path / "a", *QUICK)["result"]
     assert record["files"] == ["sentence-1-experts.svg"]
     assert {path.name for path in (tmp_path / "a").iterdir()} == {"inspection.json", *record["files"]}

@@ -16,7 +16,16 @@ from test_methods import make_tagger
 
 from crossner_cli.calibration import ENTRY, Calibration
 from crossner_cli.data import Sentence
-from crossner_cli.model_card import Making, Training, base_model, encoder_card, plain, settings, tagger_card
+from crossner_cli.model_card import (
+    Making,
+    Training,
+    base_model,
+    encoder_card,
+    plain,
+    settings,
+    strings_card,
+    tagger_card,
+)
 from crossner_cli.options import Dapt, Finetune
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet
@@ -140,6 +149,30 @@ def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder
         card = ModelCard(tagger_card(tmp_path / method, method, tagger, making("news"), training("news")))
         assert card.data.library_name == "crossner" and "pipeline(" not in card.text
         assert (card.data.base_model is None) == (method == "bilstm-crf")
+
+
+def test_the_decoding_that_is_told_is_the_one_the_tagger_was_trained_for(
+    tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    told = {}
+    for legal in ("true", "false"):
+        tagger = make_tagger(tiny_encoder_folder, "linear", TagSet({"x": ["person"]}), f"legal={legal}")
+        save_tagger(tagger, tmp_path / legal)
+        told[legal] = shown(tagger_card(tmp_path / legal, "linear", tagger, making("x"), training("x")))
+    assert "crossner predict gives the likeliest sequence that the tag scheme allows" in told["true"]
+    assert "and so does crossner predict, of the types above; with --decoding legal" in told["false"]
+
+
+def test_language_models_of_characters_have_a_card_too() -> None:
+    result = {"perplexity_before": 9.5, "perplexity_after": None, "epochs": 3, "updates": 4321,
+              "strings": {"text": "both", "characters": 1234}}  # fmt: skip
+    run = prepared("ai")
+    run["result"]["domains"]["source"] = {"name": HOSTILE, "origins": {}}
+    made = Making("dapt", HOSTILE, Dapt(epochs=3, encoder="strings").record(), Dapt.defaults(), [], run)
+    card = ModelCard(strings_card(made, result))
+    assert card.data.library_name == "crossner" and card.data.base_model is None
+    assert "9.50 before, – after, 3 epochs, 4,321 updates" in card.text and "1,234 characters" in card.text
+    assert f"language models of characters of ai, {HOSTILE}" in shown(card.text)
 
 
 def test_an_adapted_encoder_has_a_card_too() -> None:

@@ -289,6 +289,14 @@ def test_words_that_would_break_columns_are_replaced_and_counted(predicted, tmp_
     assert result["rewritten_words"] == 3
 
 
+def test_a_byte_order_mark_before_a_word_is_left_out_of_columns_and_counted(predicted, tmp_path):
+    output = tmp_path / "out.conll"
+    words = json.dumps({"words": ["\ufeffAnna", "\ufeff", "met"]}).encode()
+    result, _ = predicted(words, input_format="jsonl", output=output, format="conll")
+    assert [line.split("\t")[0] for line in output.read_text().splitlines() if line] == ["Anna", "\ufffd", "met"]
+    assert result["rewritten_words"] == 2
+
+
 def test_tokens_of_prodigy_which_are_objects_are_no_words_beside_a_text(predicted):
     record = {"text": "Anna met.", "tokens": [{"text": "Anna", "start": 0, "end": 4, "id": 0}]}
     result, _ = predicted(json.dumps(record).encode(), input_format="jsonl")
@@ -464,6 +472,8 @@ def test_scores_are_the_calibrated_ones_where_the_tagger_has_a_calibration(folde
         assert probability == pytest.approx(calibration(raw), abs=2e-4)
     other, _ = predicted(data, model=str(tmp_path / "calibrated"), decoding="any")
     assert not other["calibrated"]
+    same, lines = predicted(data, model=str(tmp_path / "calibrated"), decoding="legal")
+    assert same["calibrated"] and lines == after, "it was trained to decode so"
 
 
 def test_a_reader_that_goes_away_ends_the_work_quietly(folder, engine, tmp_path):

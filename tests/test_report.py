@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from crossner_cli import published
 from crossner_cli.blocks import Block, Line, Table
 from crossner_cli.cli import app
+from crossner_cli.curves import _series_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.markdown import to_markdown
 from crossner_cli.measured import read_runs
@@ -226,6 +228,16 @@ def test_a_model_evaluated_in_several_stages_is_named_by_its_stage(tmp_path: Pat
         assert found["against_place"] == str(run / "any")
 
 
+def test_rows_of_comparisons_tell_decoding_and_place_where_both_sides_are_not_of_one(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, {"a": tags(0.3, 1), "b": tags(0.4, 2)}) for name in ("70", "100")]
+    write_evaluation(runs[0] / "any", WORDS, GOLD, {"a": tags(0.5, 3)}, decoding="any")
+    table = table_of(go(*runs, baseline="70/evaluate/b"), "Compared on the same sentences")
+    names = [row[:2] for row in table.rows]
+    assert len(set(names)) == len(names) == 4
+    assert ("a", "b") in names and (f"b of {runs[1]}/evaluate", f"b of {runs[0]}/evaluate") in names
+    assert (f"a (any) of {runs[0]}/any", f"b of {runs[0]}/evaluate") in names
+
+
 def test_targets_without_the_baseline_are_told(two_targets: list[Path]) -> None:
     result = go(*two_targets, baseline="ai/laner")
     assert "Not compared, since there is no ai/laner: music." in result["notes"]
@@ -293,8 +305,16 @@ def test_settings_and_shares_of_the_corpus_can_be_the_axis(tmp_path: Path) -> No
     assert "linear (from-0.1)" in sizes  # two models of one method at one place are told apart
     with pytest.raises(CrossNERError, match="--x colour: none of the models has a number for it"):
         go(tmp_path, x="colour")
-    with pytest.raises(CrossNERError, match="--series colour: from-0.1 has no such option or setting"):
+    with pytest.raises(CrossNERError, match="--series colour: none of the models has such an option"):
         go(tmp_path, x="corpus-share", series="colour")
+    without = SimpleNamespace(settings={"embeddings": None})
+    assert _series_of(without, "a", "run", "embeddings") == "embeddings none"  # type: ignore[arg-type]
+    sizes = go(tmp_path, x="corpus-share", series="label-size")["curves"]
+    assert set(sizes["series"]) == {"label-size 5", "label-size 50"}
+    inputs["plain"] = write_tagger(tmp_path, "plain")
+    write_evaluation(tmp_path / "more", WORDS, GOLD, {"plain": tags(0.2, 5)}, inputs=inputs)
+    notes = go(tmp_path, x="corpus-share", series="label-size")["curves"]["notes"]
+    assert "1 left out of the curves, since it has no label-size: plain" in notes
 
 
 def test_dev_f1_of_each_epoch_needs_no_evaluation(tmp_path: Path) -> None:
@@ -312,6 +332,9 @@ def test_files_scored_against_each_other_are_reported_beside_runs(tmp_path: Path
     result = go(run)
     assert [model["model"] for model in result["models"]] == ["linear", "theirs.conll"]
     assert not any("left out" in note for note in result["notes"]) and len(result["comparisons"]) == 1
+    alone = report_tables({"result": go(run / "files", split="dev")})
+    assert "on music, the best of 1" in lines_of(alone), "two files are of no split"
+    assert any(isinstance(block, Table) and block.title.startswith("F1, mean") for block in alone)
 
 
 def test_dev_f1_of_the_source_is_not_drawn_as_the_target_s(tmp_path: Path) -> None:

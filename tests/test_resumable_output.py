@@ -284,6 +284,13 @@ def test_a_folder_is_only_replaced_if_it_holds_tagged_documents(begin: Any, tmp_
     with pytest.raises(CrossNERError, match="holds other files"):
         finish(begin(output, format="brat", force=True))
     assert (output / "2023" / "thesis.doc").read_text() == "mine"
+    for name in ("123456789.jpg", "2024010112.csv", "123456789.txt", "123456789.ann"):
+        photos = tmp_path / f"photos-{name}"
+        photos.mkdir()
+        (photos / name).write_text("mine")
+        with pytest.raises(CrossNERError, match="holds other files"):
+            finish(begin(photos, format="brat", force=True))
+        assert (photos / name).read_text() == "mine"
     (tmp_path / "file").write_text("")
     with pytest.raises(CrossNERError, match="is a file"):
         finish(begin(tmp_path / "file", format="brat"))

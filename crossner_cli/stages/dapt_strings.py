@@ -12,9 +12,11 @@ from crossner_cli.data import PreparedData
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.masked_lm import perplexity
+from crossner_cli.model_card import CARD, Making, strings_card
 from crossner_cli.options import Dapt
 from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage
+from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.storage import write_atomically
 from crossner_cli.string_encoder import SIDES, save_string_encoder
 from crossner_cli.string_training import StringLanguageModels, held_out_losses
 from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
@@ -47,6 +49,9 @@ def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manife
         result = trained.read()
         if result is None:
             result = yield from _make(stage, texts, options, engine)
+            manifest = read_manifest(prepared.folder)
+            making = Making(stage.command, stage.name, options.record(), options.defaults(), [], manifest)
+            write_atomically(stage.draft / CARD, strings_card(making, result))
             trained.write(result)
         else:
             yield Notice(f"{stage.name}: trained before the interruption.")

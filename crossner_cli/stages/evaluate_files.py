@@ -43,7 +43,8 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
             hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
         )
     began = time.perf_counter()
-    for name in ("split", "decoding", "batch_subwords"):
+    unread = ["split", "decoding", "batch_subwords", "device", "gpus", "precision", "threads", "seed"]
+    for name in unread if options.fine_grained else [*unread, "name", "force"]:
         if flag := options.given(name):
             yield Notice(f"{flag} is not read: two files are scored as they are.")
     if options.fine_grained:

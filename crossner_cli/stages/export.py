@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import statistics
 import time
@@ -48,12 +49,13 @@ COPIED = (
 WARM_UP = 8  # sentences
 USE = """## ONNX
 
-This folder holds no weights for PyTorch: what a card says above of use is of the tagger that it was made from.
+This folder holds no weights for PyTorch; what is said above is of the tagger that it was made from.
 
 `model.onnx` holds the graph in fp32, `model_quantized.onnx`, where it is there, in int8. Inputs are `input_ids` and
 `attention_mask`, the output `logits` has one score a tag for each subword; `id2label` in `config.json` names the tags.
 `crossner` gives a word the scores of its first subword, leaves out tags of other domains, takes the likeliest legal
-sequence and reads long sentences in windows; a reader of the graph has to do the same for the same tags. Where
+sequence (where its `legal` is False, each word's likeliest tag) and reads long sentences in windows; a reader of the
+graph has to do the same for the same tags. Where
 `export.json` has a `calibration`, an entity is right with probability `sigmoid(slope * log(p / (1 - p)) + intercept)`,
 p being the lowest probability among the tags of its words.
 
@@ -210,6 +212,8 @@ def _card(trained: TrainedTagger, result: dict[str, Any]) -> str:
     """The tagger's own card, and below it what is here."""
     card = trained.folder / CARD
     text = card.read_text(encoding="utf-8") if card.is_file() else f"# {plain(trained.label)}, exported\n"
+    text = re.sub(r"(?m)^library_name: .*$", "library_name: onnx", text, count=1)
+    text = re.sub(r"(?ms)^## Use\n.*?(?=^## )", "", text, count=1)  # by PyTorch, which finds nothing here
     if not result["sentences"]:
         return f"{text}\n{USE}"
     rows = [

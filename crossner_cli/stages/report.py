@@ -138,7 +138,10 @@ def _compare(models: Sequence[Measured], options: Report, notes: list[str]) -> W
                 raise
             notes.append(f"Not compared: {error.problem}")
             continue
-        found.append({"target": other.target, "run": str(one.run), **comparison})
+        found.append({
+            "target": other.target, "run": str(one.run), "place": one.model.place, "decoding": one.decoding,
+            "against_decoding": other.decoding, **comparison,
+        })  # fmt: skip
         yield Progress("compare", number, len(pairs), "models", {})
     return found
 
