@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -79,7 +80,30 @@ class DescribingTagger(Tagger, ABC):
         if rows is None or rows.shape[1:] != self.descriptions.shape[1:]:
             return old
         changed = self.redescribed(settings)
+        self.note_kept("descriptions", read_descriptions, settings, tag_set, " ".join)
         return {**old, "descriptions": with_rows(rows, tag_set, self.descriptions, self.tag_set, changed)}
+
+    def note_kept(
+        self, setting: str, read: Callable[[str], Mapping[str, tuple[str, ...]]], settings: Mapping[str, Any],
+        tag_set: TagSet, join: Callable[[Sequence[str]], str],
+    ) -> None:  # fmt: skip
+        """Make the words that come with rows of a start this tagger's own setting, as a stage after it must know them.
+
+        Args:
+            setting: Which one.
+            read: What makes words of types of its text.
+            settings: Of the start.
+            tag_set: Its tags.
+            join: What makes the text of one type's words.
+        """
+        given = read(getattr(self.hyper, setting))
+        kept = {
+            name: words for name, words in read(settings.get(setting, "")).items()
+            if name in self.tag_set.types and name in tag_set.types and name not in given
+        }  # fmt: skip
+        text = ";".join(f"{name}={join(words)}" for name, words in {**given, **kept}.items())
+        if kept:
+            self.hyper = dataclasses.replace(self.hyper, **{setting: text})
 
 
 def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:

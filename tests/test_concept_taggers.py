@@ -519,6 +519,23 @@ def test_a_type_that_is_described_anew_keeps_the_examples_that_only_its_start_wa
     assert new.is_example[1].sum() == 2
 
 
+def test_words_that_came_with_a_start_are_those_of_the_next_stage_which_may_give_others(tmp_path):
+    known, tag_set = "anna bach song place name C++", TagSet({"news": ("song", "place")})
+    given_first = ("descriptions=song=anna bach", r"examples=place=C\+\++anna")
+    save_tagger(over_words("robust-tagger", tag_set, known, 1, *given_first), tmp_path / "first")
+    middle = over_words("robust-tagger", tag_set, known, 2, "examples=song=bach")
+    carry_over(middle, tmp_path / "first", Carried("first"))
+    assert middle.hyper.descriptions == "song=anna bach"
+    assert read_examples(middle.hyper.examples) == {"song": ("bach",), "place": ("C++", "anna")}
+    save_tagger(middle, tmp_path / "middle")
+    last = over_words("robust-tagger", tag_set, known, 3, "descriptions=song=song", "examples=place=place")
+    own = {name: value.clone() for name, value in last.above_encoder().items()}
+    carry_over(last, tmp_path / "middle", Carried("middle"))
+    assert torch.equal(last.descriptions[1], own["descriptions"][1]), "its own name, and still other words"
+    assert torch.equal(last.examples[2, 0], own["examples"][2, 0]) and last.is_example[2].sum() == 1
+    assert torch.equal(last.descriptions[2], middle.descriptions[2])
+
+
 @both
 def test_sentences_of_domains_without_types_give_all_that_is_trained_a_gradient(method):
     """Of zero: where nothing else is trained there would be none to go back from, and processes wait for each."""

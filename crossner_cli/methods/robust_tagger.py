@@ -125,6 +125,7 @@ class RobustTagger(ConceptTagger):
         places = self.examples.shape[1]
         if is_example[kept, places:].any():
             return old
+        self.note_kept("examples", read_examples, settings, tag_set, _join_examples)
         more = max(0, places - examples.shape[1])
         examples = functional.pad(examples, (0, 0, 0, more))[:, :places]
         is_example = functional.pad(is_example, (0, more))[:, :places]
@@ -151,6 +152,10 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
         return [word.replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed)]
 
     return words_of_types(text, "examples", "politician=Merkel+Obama;country=Chile+Kenya", split)
+
+
+def _join_examples(words: Sequence[str]) -> str:
+    return "+".join(word.replace("+", r"\+") for word in words)
 
 
 def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
