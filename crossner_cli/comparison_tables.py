@@ -18,7 +18,7 @@ def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Bl
         comparisons: As ``compare_models`` makes them; at least one.
         details_in: Where the rest can be read.
     """
-    comparisons = [{**one, "model": _model(one), "against": _opponent(one)} for one in comparisons]
+    comparisons = [_told_apart(one) for one in comparisons]
     if len(comparisons) == 1:
         only = comparisons[0]
         return [headline(only), _sureness(only), _by_type(only), *_explanations(comparisons)]
@@ -42,19 +42,18 @@ def _of_the_best(comparisons: Sequence[Record]) -> Record:
     return max(comparisons, key=lambda one: (one["f1"]["mean"], one["against_f1"]["mean"]))
 
 
-def _model(comparison: Record) -> str:
-    """A model, with how it was decoded where that is not as usual, and its place where the other's is another."""
-    place = comparison.get("place")
-    is_elsewhere = place is not None and place != comparison["against_place"]
-    return _told(comparison["model"], comparison.get("decoding"), place if is_elsewhere else None)
-
-
-def _opponent(comparison: Record) -> str:
-    """The other model, with its place where the label alone would not tell."""
-    is_alike = comparison["model"] == comparison["against"]
-    is_elsewhere = comparison.get("place", comparison["against_place"]) != comparison["against_place"]
-    place = comparison["against_place"] if is_alike or is_elsewhere else None
-    return _told(comparison["against"], comparison.get("against_decoding"), place)
+def _told_apart(comparison: Record) -> Record:
+    """A comparison whose two models are named with their decoding where it is not as usual, and with their places where
+    these are not one; the other model also where it has the same label.
+    """
+    here, there = comparison.get("place"), comparison["against_place"]
+    is_elsewhere, is_alike = here not in (None, there), comparison["model"] == comparison["against"]
+    return {
+        **comparison,
+        "model": _told(comparison["model"], comparison.get("decoding"), here if is_elsewhere else None),
+        "against": _told(comparison["against"], comparison.get("against_decoding"),
+                         there if is_elsewhere or is_alike else None),
+    }  # fmt: skip
 
 
 def _told(label: str, decoding: str | None, place: str | None) -> str:

@@ -52,8 +52,7 @@ def unread_options(options: PrepareData) -> list[str]:
         unread["category_depth"] = "no category is asked for (--wikipedia-category)"
     if options.executor != "slurm":
         unread |= dict.fromkeys(OF_SLURM, "nothing runs on Slurm (--executor slurm)")
-    given = {name: options.given(name) for name in unread}
-    return [f"{flag} is not read: {unread[name]}." for name, flag in given.items() if flag is not None]
+    return options.unread(unread)
 
 
 def _unread_at_level(level: str | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,11 @@ class Command:
         if value is True:
             return flag
         return " ".join(f"{flag} {each}" for each in (value if isinstance(value, list) else [value]))
+
+    def unread(self, reasons: Mapping[str, str]) -> list[str]:
+        """A line on each of these options that was given and changes nothing, with the reason."""
+        given = ((flag, reason) for name, reason in reasons.items() if (flag := self.given(name)) is not None)
+        return [f"{flag} is not read: {reason}." for flag, reason in given]
 
     def refuse_name(self, command: str) -> None:
         """Refuse ``--name`` of a command that makes no stage.

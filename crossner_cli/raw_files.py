@@ -77,8 +77,8 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
         if status is None or not stat.S_ISDIR(status.st_mode):
             named.append(path)
             continue
-        below = sorted(files_below(path))
-        chosen = [file for file in below if _is_corpus_name(file.name) and _is_read(file, path)]
+        is_read = {file: _is_read(file, path) for file in sorted(files_below(path))}
+        chosen = [file for file in is_read if _is_corpus_name(file.name) and is_read[file]]
         if not chosen:
             endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS[1:])
             raise CrossNERError(
@@ -86,8 +86,8 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
                 hint="Name the files of the corpus themselves.",
             )
         named += chosen
-        passed_over += [file for file in below if _is_corpus_name(file.name) and not _is_read(file, path)]
-        passed_over += [file for file in below if not _is_corpus_name(file.name) and _is_read(file, path)]
+        passed_over += [file for file in is_read if _is_corpus_name(file.name) and not is_read[file]]
+        passed_over += [file for file in is_read if not _is_corpus_name(file.name) and is_read[file]]
     return CorpusFiles(each_once(named), len(named), passed_over)
 
 

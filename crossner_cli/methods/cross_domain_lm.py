@@ -111,11 +111,10 @@ class CrossDomainLM(MultiTaskTagger):
         }  # fmt: skip
         reasons = super().unread_settings(hyper)
         reasons |= dict.fromkeys(sizes[hyper.generator], f"generator={hyper.generator}")
-        models: tuple[str, ...] = () if hyper.learns("lm") else ("negatives", "lm_weight", "lm_text")
-        is_of_one_text = any({f"{role}-ner", f"{role}-lm"} <= set(hyper.task_names) for role in ROLES)
-        if hyper.learns("lm") and not is_of_one_text:  # of no domain are there two texts to choose from
-            models = ("lm_text",)
-        return reasons | dict.fromkeys(models, f"tasks={hyper.tasks}")
+        unread: tuple[str, ...] = () if hyper.learns("lm") else ("negatives", "lm_weight")
+        if not any({f"{role}-ner", f"{role}-lm"} <= set(hyper.task_names) for role in ROLES):
+            unread += ("lm_text",)  # no domain has two texts to choose from
+        return reasons | dict.fromkeys(unread, f"tasks={hyper.tasks}")
 
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)

@@ -165,7 +165,8 @@ def _score_tagger(
     path: Path | None,
 ) -> Work[Scored]:  # fmt: skip
     """Tag, score in both modes, and write the predictions where this process is the one to write."""
-    tagger = load_tagger(trained.folder, engine, decoding=options.decoding)
+    decoding = effective_decoding(trained.folder, options.decoding)
+    tagger = load_tagger(trained.folder, engine, decoding=decoding)
     trained.check_unchanged()
     sentences = target.as_known_to(tagger.tag_set, sentences)
     task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
@@ -182,8 +183,7 @@ def _score_tagger(
         "seconds": round(seconds, 2),
         "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
     }
-    has_its_decoding = effective_decoding(trained.folder, options.decoding) == "trained"
-    calibration = read_calibration(trained.folder) if has_its_decoding else None
+    calibration = read_calibration(trained.folder) if decoding == "trained" else None
     entities = scored_entities([sentence.tags or () for sentence in sentences], tagged)
     tags = [each.tags for each in tagged] if options.fine_grained else ()
     return Scored(*scored, counts, entities, calibration, tags, tagger.tag_set.scheme)

@@ -44,9 +44,8 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
         )
     began = time.perf_counter()
     unread = ["split", "decoding", "batch_subwords", "device", "gpus", "precision", "threads", "seed"]
-    for name in unread if options.fine_grained else [*unread, "name", "force"]:
-        if flag := options.given(name):
-            yield Notice(f"{flag} is not read: two files are scored as they are.")
+    unread += [] if options.fine_grained else ["name", "force"]
+    yield from map(Notice, options.unread(dict.fromkeys(unread, "two files are scored as they are")))
     if options.fine_grained:
         return (yield from _take_files_apart(options, run))
     refuse_parents(options)

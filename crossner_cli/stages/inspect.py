@@ -37,10 +37,9 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     tagger = load_tagger(trained.folder, engine)
     yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
-    for name, wanted in (("split", "--states"), ("points", "--states"), ("seed", "--states"), ("format", "--output")):
-        has_it = options.states != "none" if wanted == "--states" else options.output is not None
-        if not has_it and (flag := options.given(name)):
-            yield Notice(f"{flag} is not read: it needs {wanted}.")
+    unread = dict.fromkeys(("split", "points", "seed"), "it needs --states") if options.states == "none" else {}
+    unread |= {"format": "it needs --output"} if options.output is None else {}
+    yield from map(Notice, options.unread(unread))
     with _open_output(options) as drawing:
         seen = yield from look_inside(tagger, run, options, engine, drawing)
         record = {

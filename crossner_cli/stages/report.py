@@ -58,8 +58,8 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
     found = read_runs(paths)
     models = [model for model in found.models if model.split in (options.split, TWO_FILES)]
     notes = [*found.notes, *_notes(found, models, options)]
-    if options.x is None and (flag := options.given("series")):
-        notes.append(f"{flag} is not read: it tells the lines of a curve apart (--x).")
+    if options.x is None:
+        notes += options.unread({"series": "it tells the lines of a curve apart (--x)"})
     curves = draw_curves(found, models, x=options.x, series=options.series) if options.x is not None else None
     comparisons = yield from _compare(models, options, notes)
     result = {
