@@ -2,14 +2,15 @@
 
 Paper: Jia and Zhang (2020), Multi-Cell Compositional LSTM for NER Domain Adaptation, section 3 (equations 3 to 7).
 
-A step has three matrix products, whatever the number of cells, both directions side by side; the gradients of the
-weights are computed once for all steps. What remains is elementwise and done in few passes over buffers that stay in
-the cache. The large tanh x are 2 sigmoid(2x) - 1: PyTorch's sigmoid takes a fifth of the time of its tanh on CPU.
+A step has four matrix products, whatever the number of cells, both directions side by side. What the words add to the
+largest is computed before, for all steps at once, as are the gradients of the weights and of the words after. What
+remains is elementwise and done in few passes over buffers that stay in the cache. The large tanh x are 2 sigmoid(2x) -
+1: PyTorch's sigmoid takes a fifth of the time of its tanh on some CPUs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -103,11 +104,12 @@ class MultiCellLSTM(nn.Module):
 
     def _weight(self, cells: Tensor, dtype: torch.dtype) -> Tensor:
         """All affine maps of [h; w; 1], (2, H + d + 1, G); which of the G columns is what, ``split`` tells."""
+        # Unbound, for the gradients of types to be copied; those of a selection would be added up number by number.
         enter, candidates = (
-            types.to(dtype).index_select(0, cells).permute(1, 2, 0, 3).flatten(2)  # (2, H + d + 1, l H)
-            for types in (self.type_gate, self.type_candidate)
+            [of_type[cell] for cell in cells.tolist()]
+            for of_type in (self.type_gate.unbind(), self.type_candidate.unbind())
         )
-        return torch.cat([enter, self.shared_gates.to(dtype), candidates, self.shared_candidate.to(dtype)], dim=2)
+        return torch.cat([*enter, self.shared_gates, *candidates, self.shared_candidate], dim=2).to(dtype)
 
 
 class Order(NamedTuple):
@@ -174,8 +176,9 @@ class Kept(NamedTuple):
     """What the backward pass needs of all steps, (2, W, B, ...), or of one, (2, B, ...).
 
     Args:
-        read: [h; w; 1], (..., H + d + 1); this and the next three are numbers that are multiplied.
+        read: [h; w; 1], (..., H + d + 1); this and the next four are numbers that are multiplied.
         active: Gates and candidates, (..., G).
+        composed: c~~, (..., H), a second time: side by side, which a product over all steps wants.
         told: c_k, (..., l, H).
         likened: Sigmoid of 2 (P c~~ + Q c_k), (..., l, 2 H).
         alpha: Attention, (..., l).
@@ -186,6 +189,7 @@ class Kept(NamedTuple):
 
     read: Tensor
     active: Tensor
+    composed: Tensor
     told: Tensor
     likened: Tensor
     alpha: Tensor
@@ -197,7 +201,9 @@ class Kept(NamedTuple):
     def empty(cls, words: Tensor, size: int, count: int, products: torch.dtype) -> Kept:
         """Room for the steps of sentences, (B, W, d)."""
         batch, steps, width = words.shape
-        multiplied: Shapes = ((size + width + 1,), ((2 * count + 3) * size,), (count, size), (count, 2 * size))
+        multiplied: Shapes = (
+            (size + width + 1,), ((2 * count + 3) * size,), (size,), (count, size), (count, 2 * size),
+        )  # fmt: skip
         others: Shapes = ((count,), (size,), (size,), (size,))
         return cls(
             # Directions apart, as the products over all steps read them.
@@ -205,9 +211,9 @@ class Kept(NamedTuple):
             *empty_by_step(words, others),
         )
 
-    def at(self, step: int) -> Kept:
-        """Views of one step."""
-        return Kept(*views_of(step, self))
+    def steps(self) -> Iterator[Kept]:
+        """Views of each step."""
+        return map(Kept._make, zip(*by_step(*self), strict=True))
 
 
 def empty_by_step(words: Tensor, shapes: Shapes) -> Iterator[Tensor]:
@@ -216,9 +222,9 @@ def empty_by_step(words: Tensor, shapes: Shapes) -> Iterator[Tensor]:
     return (words.new_empty(steps, DIRECTIONS, batch, *shape).transpose(0, 1) for shape in shapes)
 
 
-def views_of(step: int, values: Iterable[Tensor]) -> list[Tensor]:
-    """Views of one step, (2, B, ...), of tensors of all steps, (2, W, B, ...)."""
-    return [value.select(1, step) for value in values]
+def by_step(*values: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Views of each step, (2, B, ...), of each tensor of all steps, (2, W, B, ...)."""
+    return (value.unbind(1) for value in values)
 
 
 class Recurrence(torch.autograd.Function):
@@ -241,41 +247,44 @@ class Recurrence(torch.autograd.Function):
             places: Rows of a flattened (B, W) that each step reads, (2, W, B).
             count: Entity type cells, l.
         """
-        (batch, steps, _), size, columns = words.shape, query.shape[1], weight.shape[2]
+        (batch, _, _), size, columns = words.shape, query.shape[1], weight.shape[2]
         products = weight.dtype
         kept = Kept.empty(words, size, count, products)
-        kept.read[..., size:-1], kept.read[..., -1] = take(words.flatten(0, 1), places), 1
+        kept.read[..., size:-1], kept.read[..., -1] = take(words.to(products).flatten(0, 1), places), 1
         doubled = weight.clone()
         curved(doubled, count).mul_(2)
+        # The words' share of all steps; each adds its state's, and writes what becomes of the sum in their place.
+        torch.bmm(kept.read[..., size:].flatten(1, 2), doubled[:, size:], out=kept.active.view(DIRECTIONS, -1, columns))
+        of_state = doubled[:, :size].contiguous()
         query2, key2, score2 = 2 * query, (2 * key).to(products), 2 * score[:, None, None]
         minus_one = score.new_tensor(-1)
         hidden, scores, contents = empty_by_step(words, ((size,), (count,), (count, size)))
         # What every step works with again.
-        new, low = (partial(words.new_empty, dtype=dtype) for dtype in (words.dtype, products))
-        sums, gates = low(DIRECTIONS, batch, columns), new(DIRECTIONS, batch, columns)
-        likened, compared = low(DIRECTIONS, batch * count, 2 * size), new(DIRECTIONS, batch, count, 2 * size)
-        asked, weighed = new(DIRECTIONS, batch, 2 * size), torch.empty_like(compared)
-        state, memory = words.new_zeros(DIRECTIONS, batch, size), words.new_zeros(DIRECTIONS, batch, size)  # h, c
+        gates, compared, asked, state, memory = (
+            words.new_zeros(DIRECTIONS, batch, *shape)
+            for shape in ((columns,), (count, 2 * size), (2 * size,), (size,), (size,))  # the last are h and c
+        )
         now, now_curved = split(gates, count), curved(gates, count)
-        for number in range(steps):
-            step, (h, c_k, scores_now) = kept.at(number), views_of(number, (hidden, contents, scores))
-            step.read[..., :size].copy_(state)
+        memory_of_all, asked_of_all = memory[:, :, None], asked[:, :, None]  # the same for all cells
+        rows = (value.flatten(2, 3) for value in (kept.told, kept.likened))  # a cell of a sentence is one
+        for step, h_before, told, likened, h, c_k, scores_now in zip(
+            kept.steps(), *by_step(kept.read[..., :size], *rows, hidden, contents, scores), strict=True
+        ):
             step.last.copy_(memory)
-            torch.bmm(step.read, doubled, out=sums)
-            gates.copy_(sums).sigmoid_()
+            gates.copy_(step.active.baddbmm_(h_before.copy_(state), of_state)).sigmoid_()
             torch.add(minus_one, now_curved, alpha=2, out=now_curved)
             step.active.copy_(gates)
             # Entity type cells.
-            cells = torch.lerp(memory[:, :, None], now.candidates, now.enter, out=c_k)
-            step.told.copy_(cells)
+            torch.lerp(memory_of_all, now.candidates, now.enter, out=c_k)
             # Attention.
             torch.bmm(now.composed, query2, out=asked)  # too small for bf16 to save anything
-            torch.bmm(step.told.flatten(1, 2), key2, out=likened)
-            compared.copy_(likened.view_as(compared)).add_(asked[:, :, None]).sigmoid_()
+            step.told.copy_(c_k)
+            step.composed.copy_(now.composed)
+            torch.bmm(told, key2, out=likened)
+            compared.copy_(step.likened).add_(asked_of_all).sigmoid_()
             step.likened.copy_(compared)
-            torch.mul(compared, score2, out=weighed)
-            torch.softmax(torch.sum(weighed, dim=-1, out=scores_now), dim=-1, out=step.alpha)
-            torch.bmm(step.alpha.view(-1, 1, count), cells.flatten(0, 1), out=step.mixed.view(-1, 1, size))
+            torch.softmax(torch.sum(compared.mul_(score2), dim=-1, out=scores_now), dim=-1, out=step.alpha)
+            torch.bmm(step.alpha.view(-1, 1, count), c_k.flatten(0, 1), out=step.mixed.view(-1, 1, size))
             # Compositional cell.
             torch.lerp(memory, step.mixed, now.keep, out=memory)
             state = torch.mul(torch.tanh(memory, out=step.shown), now.show, out=h)
@@ -289,11 +298,15 @@ class Recurrence(torch.autograd.Function):
         """Steps in reverse; products that only the weights need are left for the end, all steps at once."""
         *kept, weight, query, key, score, places = context.saved_tensors
         with torch.autocast(d_hidden.device.type, enabled=False):
-            back = weight[:, :-1] if context.needs_input_grad[0] else weight[:, : query.shape[1]]
-            d_read, *of_weights = gradients(Kept(*kept), back, query, key, score, d_hidden, d_scores, d_contents)
-            d_words = d_read[..., query.shape[1] :].flatten(0, 2).to(score.dtype)  # each word was read twice
-            per_word = score.new_zeros(places[0].numel(), d_words.shape[1]).index_add_(0, places.flatten(), d_words)
-        found = per_word.view(places.shape[2], places.shape[1], -1) if context.needs_input_grad[0] else None
+            size, found = query.shape[1], None
+            d_sums, *of_weights = gradients(
+                Kept(*kept), weight[:, :size], query, key, score, d_hidden, d_scores, d_contents
+            )
+            if context.needs_input_grad[0]:
+                d_words = torch.bmm(d_sums.flatten(1, 2), weight[:, size:-1].transpose(1, 2)).flatten(0, 1)
+                found = score.new_zeros(places[0].numel(), d_words.shape[1])
+                found.index_add_(0, places.flatten(), d_words.to(score.dtype))  # each word was read twice
+                found = found.view(places.shape[2], places.shape[1], -1)
         return found, *of_weights, None, None
 
 
@@ -305,61 +318,63 @@ def gradients(
     kept: Kept, weight: Tensor, query: Tensor, key: Tensor, score: Tensor,
     d_hidden: Tensor, d_scores: Tensor, d_contents: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Of what each step reads, of the weight, P, Q and v, given those of h, I and c_k of each step.
+    """Of the sums that go through sigmoid and tanh in each step, (2, W, B, G), of the weight, P, Q and v.
 
     Args:
         kept: Of all steps.
-        weight: Rows of what gradients are wanted of: of h, (2, H, G), or of [h; w].
+        weight: Rows of h, (2, H, G).
         query, key, score: P, Q, v.
-        d_hidden: Of h, (2, W, B, H).
+        d_hidden: Of h of each step, (2, W, B, H).
         d_scores: Of I, (2, W, B, l).
         d_contents: Of c_k, (2, W, B, l, H).
     """
     products, dtype = weight.dtype, score.dtype
     _, steps, batch, count, size = kept.told.shape
-    new, low = (partial(weight.new_empty, dtype=dtype) for dtype in (dtype, products))
     # v, and 4 of the slope of tanh x = 2 sigmoid(2x) - 1, are part of what gradients are multiplied with next.
     weight_back = weight.contiguous().transpose(1, 2)
     query_back, key_back = ((4 * score[:, None] * value).transpose(1, 2) for value in (query, key))
     key_back = key_back.to(products)
     # What is computed, of each step.
     d_attended, d_likened, d_sums = d_scores.clone(), torch.empty_like(kept.likened), torch.empty_like(kept.active)
-    d_asked, d_read = new(DIRECTIONS, steps, batch, 2 * size), low(DIRECTIONS, steps, batch, weight_back.shape[2])
-    others = (d_hidden, d_contents, *slopes(kept), d_attended, d_likened, d_asked, d_sums, d_read)
+    d_asked = kept.read.new_empty(DIRECTIONS, steps, batch, 2 * size)
+    others = by_step(d_hidden, d_contents, d_attended, d_likened, d_asked, d_sums)
     # What every step works with again.
-    gates, d_gates = (new(DIRECTIONS, batch, weight.shape[2]) for _ in range(2))
+    new, low = (partial(weight.new_empty, dtype=dtype) for dtype in (dtype, products))
+    gates, slope = new(DIRECTIONS, batch, weight.shape[2]), new(DIRECTIONS, batch, count, 2 * size)
     d_cells, through, apart = (new(DIRECTIONS, batch, count, size) for _ in range(3))
-    d_state, d_memory, d_mixed, d_composed = (score.new_zeros(DIRECTIONS, batch, size) for _ in range(4))
-    d_told, slope = low(DIRECTIONS, batch * count, size), new(DIRECTIONS, batch, count, 2 * size)
-    now, d_now = split(gates, count), split(d_gates, count)
-    for number in reversed(range(steps)):
-        step = kept.at(number)
-        d_h, d_c_k, keep, to_keep, to_show, to_memory, d_score, d_like, d_ask, d_sum, d_input = views_of(number, others)
+    d_state, d_memory, d_mixed, d_composed, change = (score.new_zeros(DIRECTIONS, batch, size) for _ in range(5))
+    d_compared, d_told = new(DIRECTIONS, batch, 2 * size), low(DIRECTIONS, batch * count, size)
+    d_back = low(DIRECTIONS, batch, size)
+    now, d_mixed_of_each = split(gates, count), d_mixed[:, :, None]  # a gate's gradient is written in its place
+    for step, d_h, d_c_k, d_score, d_like, d_ask, d_sum in reversed([*zip(kept.steps(), *others, strict=True)]):
         gates.copy_(step.active)
         cells = through.copy_(step.told)
         # Compositional cell.
         d_state.add_(d_h)
-        torch.mul(d_state, to_show, out=d_now.show)
-        d_memory.addcmul_(d_state, to_memory)
-        torch.mul(d_memory, to_keep, out=d_now.keep)
-        torch.mul(d_memory, keep, out=d_mixed)
+        torch.mul(d_state, now.show, out=change)
+        d_memory.add_(tanh_backward(change, step.shown, grad_input=change))
+        sigmoid_backward(d_state.mul_(step.shown), now.show, grad_input=now.show)
+        torch.mul(d_memory, now.keep, out=d_mixed)
+        torch.sub(step.mixed, step.last, out=change)
+        sigmoid_backward(change.mul_(d_memory), now.keep, grad_input=now.keep)
         d_memory.sub_(d_mixed)
         # Attention.
         torch.sub(cells, step.last[:, :, None], out=apart)
-        d_alpha = torch.sum(cells.mul_(d_mixed[:, :, None]), dim=-1)
+        d_alpha = torch.sum(cells.mul_(d_mixed_of_each), dim=-1)
         d_score.add_(torch._softmax_backward_data(d_alpha, step.alpha, -1, dtype))
         sigmoid_backward(d_score[..., None], slope.copy_(step.likened), grad_input=slope)
-        torch.bmm(torch.sum(slope, dim=2, out=d_ask), query_back, out=d_composed)
-        tanh_backward(d_composed, now.composed, grad_input=d_now.composed)
+        torch.bmm(torch.sum(slope, dim=2, out=d_compared), query_back, out=d_composed)
+        d_ask.copy_(d_compared)
+        tanh_backward(d_composed, now.composed, grad_input=now.composed)
         # Entity type cells.
         d_cells.copy_(torch.bmm(d_like.copy_(slope).flatten(1, 2), key_back, out=d_told).view_as(d_cells))
-        d_cells.add_(d_c_k).addcmul_(step.alpha[..., None], d_mixed[:, :, None])
-        tanh_backward(torch.mul(d_cells, now.enter, out=through), now.candidates, grad_input=d_now.candidates)
-        torch.mul(d_cells.sub_(through), apart, out=d_now.enter)
+        d_cells.add_(d_c_k).addcmul_(step.alpha[..., None], d_mixed_of_each)
+        torch.mul(d_cells, now.enter, out=through)
+        tanh_backward(through, now.candidates, grad_input=now.candidates)
+        torch.mul(d_cells.sub_(through), apart, out=now.enter)
         d_memory.add_(torch.sum(d_cells, dim=2))
-        torch.bmm(d_sum.copy_(d_gates), weight_back, out=d_input)
-        d_state.copy_(d_input[..., :size])
-    return d_read, *weight_gradients(kept, score, products, d_sums, d_asked, d_likened, d_attended)
+        d_state.copy_(torch.bmm(d_sum.copy_(gates), weight_back, out=d_back))
+    return d_sums, *weight_gradients(kept, score, products, d_sums, d_asked, d_likened, d_attended)
 
 
 def weight_gradients(
@@ -367,7 +382,7 @@ def weight_gradients(
     d_attended: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Of the weight, P, Q and v, given the gradients, over 4 v, of what they are multiplied with, of all steps."""
-    d_query = over_all_steps(split(kept.active, kept.told.shape[3]).composed, d_asked.to(products))
+    d_query = over_all_steps(kept.composed, d_asked)
     d_key = over_all_steps(kept.told.flatten(2, 3), d_likened.flatten(2, 3))
     attended = torch.bmm(d_attended.flatten(1)[:, None].to(products), kept.likened.flatten(1, 3))[:, 0]
     return (
@@ -376,16 +391,6 @@ def weight_gradients(
         4 * score[:, None] * d_key,
         2 * attended.to(score.dtype) - d_attended.sum(dim=(1, 2, 3))[:, None],
     )
-
-
-def slopes(kept: Kept) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gate i of the compositional cell, and what leads from the gradient of c to that of i's sum, from that of h to
-    those of o's sum and of c, of each step, (2, W, B, H).
-    """
-    _, keep, show, _, _ = split(kept.active, kept.told.shape[3])
-    keep, show = (torch.empty_like(kept.last).copy_(value) for value in (keep, show))
-    to_keep = (kept.mixed - kept.last) * keep * (1 - keep)
-    return keep, to_keep, kept.shown * show * (1 - show), show * (1 - kept.shown * kept.shown)
 
 
 def over_all_steps(left: Tensor, right: Tensor) -> Tensor:
