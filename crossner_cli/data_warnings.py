@@ -114,8 +114,9 @@ def _domain_warnings(
     ):
         found.append(f"The {who}: {' and '.join(alike)} differ by case only: {len(alike)} types.")
     if "train" in splits:
-        untrained = set(labelled.types) - set(statistics["splits"]["train"]["entities"])
-        if untrained:
+        trained = statistics["splits"]["train"]["entities"]
+        untrained = set(labelled.types) - set(trained)
+        if trained and untrained:  # else it was told above
             found.append(f"The {who}: types that train does not show: {', '.join(sorted(untrained))}.")
     return found
 

@@ -42,7 +42,7 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
             models, f"{place}: {figures.count(result['sentences'])} sentences, {figures.count(result['words'])} words"
         ),
         _type_scores(models),
-        *_reliability(models),
+        *_reliability(models, result["split"]),
         *_fine_grained(result),
         *map(Line, lines),
     ]
@@ -102,7 +102,7 @@ def _type_scores(models: Mapping[str, Any]) -> Table:
     return Table("F1 by entity type" if len(models) > 1 else "By entity type", ("type", "entities", *columns), rows)
 
 
-def _reliability(models: Mapping[str, Any]) -> list[Block]:
+def _reliability(models: Mapping[str, Any], split: str | None) -> list[Block]:
     """Of each model its calibration error; of one alone, mean score and share correct in bins of the score."""
     blocks: list[Block] = []
     for label, model in models.items():
@@ -120,6 +120,9 @@ def _reliability(models: Mapping[str, Any]) -> list[Block]:
             columns = ("score", "entities", "mean score, %", "correct, %")
             blocks.append(Table(f"Reliability of the scores of entities ({kind})", columns, rows))
         error = f"{figures.score(100 * before['ece'])} %"
-        error += f" -> {figures.score(100 * after['ece'])} % by calibration on dev" if after else ", not calibrated"
+        fitted_on = "these sentences" if split == "dev" else "dev"
+        error += (
+            f" -> {figures.score(100 * after['ece'])} % by calibration on {fitted_on}" if after else ", not calibrated"
+        )
         blocks.append(Line(f"{label}: expected calibration error {error}"))
     return blocks

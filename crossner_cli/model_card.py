@@ -371,6 +371,8 @@ def _how_chosen(making: Making, training: Training) -> str:
     """What dev sentences had to do with the epoch that was kept."""
     if training.record["dev_f1"] is None:
         return "It was scored on nothing."
+    if not training.record["epochs"]:
+        return "It was not trained: there were no epochs to choose from."
     if making.options.get("keep") == "last":
         return f"The last epoch was kept; F1 on dev sentences of {plain(training.dev)} did not choose it."
     return (

@@ -228,6 +228,8 @@ def test_scores_are_measured_on_test_before_and_after_the_calibration_of_the_fol
     assert f"finetune: expected calibration error {errors[0]:.2f} % -> {errors[1]:.2f} % by calibration on dev" in lines
     titles = [block.title for block in evaluation_tables(manifest) if isinstance(block, Table)]
     assert "Reliability of the scores of entities (calibrated)" in titles
+    on_dev = evaluation_tables(go(run, engine, split="dev", name="dev")[0])
+    assert any("by calibration on these sentences" in block.text for block in on_dev if isinstance(block, Line))
     loose = model_of(go(run, engine, decoding="any", name="any")[0])["finetune"]["reliability"]
     assert loose["after"] is None
     assert model_of(go(run, engine, decoding="legal", name="legal")[0])["finetune"]["reliability"] == found

@@ -128,6 +128,8 @@ def test_limits_are_told_by_what_was_read(linear: Any) -> None:
     last = shown(tagger_card(folder, "linear", tagger, making(HOSTILE, keep="last"), training(HOSTILE)))
     assert f"The last epoch was kept; F1 on dev sentences of {HOSTILE} did not choose it." in last
     assert "was chosen" not in last and "looks better" not in last
+    untrained = training(HOSTILE, record={**RECORD, "epoch": 0, "epochs": 0})
+    assert "there were no epochs to choose from" in shown(tagger_card(folder, "linear", tagger, making("x"), untrained))
     unscored = tagger_card(folder, "linear", tagger, making("x"), training("x", record={**RECORD, "dev_f1": None}))
     assert ModelCard(unscored).data.eval_results is None and "It was scored on nothing." in unscored
 

@@ -415,6 +415,7 @@ def test_a_split_without_an_entity_is_a_warning(run, folders, split, then):
     (Path(folders["target"]) / f"{split}.txt").write_text("Rome\tO\n")
     warnings = prepare(run, **folders)["result"]["warnings"]
     assert f"The target 'food': {split} has no entity: every tag is O, so {then}." in warnings
+    assert not any("types that train does not show" in text for text in warnings), "it was said of all types at once"
 
 
 def test_a_file_called_as_a_split_that_is_not_read_is_a_warning(run, folders):
