@@ -61,6 +61,16 @@ if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
 if [ -n "$PHRASES" ]; then names+=(--dictionary-phrases); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
 
+# Prepared sentences as predict writes its own, for both to stand in one file: tags in BIO.
+in_bio() {
+  PYTHONUTF8=1 python3 -c '
+import json, sys
+for line in sys.stdin:
+    sentence = json.loads(line)
+    tags = [{"E": "I", "S": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in sentence["tags"]]
+    print(json.dumps({**sentence, "tags": tags}, ensure_ascii=False))'
+}
+
 # The first tagger (of its seeds the best on dev, for all seeds) labels the target's raw text; what it is sure of is then
 # learnt together with the news. Made anew where the tagger or the texts have changed.
 self_train() {
@@ -74,8 +84,8 @@ self_train() {
     if [ ! -s "$run/raw.jsonl" ]; then
       echo "Self-training: the tagger is sure of no sentence; lower SELF_TRAIN_SCORE=$SELF_TRAIN_SCORE." >&2 && exit 2
     fi
-    cp "$prepared/source/dev.jsonl" "$run/data/dev.jsonl"
-    cat "$prepared/source/train.jsonl" "$run/raw.jsonl" >"$run/data/train.jsonl"
+    in_bio <"$prepared/source/dev.jsonl" >"$run/data/dev.jsonl"
+    in_bio <"$prepared/source/train.jsonl" | cat - "$run/raw.jsonl" >"$run/data/train.jsonl"
     echo "$of" >"$run/made-of"
   fi
   crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET" --scheme "$SCHEME"

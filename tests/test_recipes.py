@@ -242,6 +242,8 @@ def test_self_training_makes_its_labels_anew_where_the_tagger_is_another_and_sto
 
     assert run().returncode == 0
     labels = tmp_path / "run" / "self-train-data" / "raw.jsonl"
+    prepared = json.loads((labels.parent / "prepare-data" / "manifest.json").read_text())["result"]["domains"]["source"]
+    assert prepared["found_scheme"] == "bio", "labels of news and predictions are of one kind"
     first = labels.stat().st_mtime_ns
     assert run().returncode == 0 and labels.stat().st_mtime_ns == first
     (labels.parent / "made-of").write_text("another tagger")
