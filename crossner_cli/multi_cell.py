@@ -105,9 +105,9 @@ class MultiCellLSTM(nn.Module):
     def _weight(self, cells: Tensor, dtype: torch.dtype) -> Tensor:
         """All affine maps of [h; w; 1], (2, H + d + 1, G); which of the G columns is what, ``split`` tells."""
         # Unbound, for the gradients of types to be copied; those of a selection would be added up number by number.
+        run = cells.tolist()
         enter, candidates = (
-            [of_type[cell] for cell in cells.tolist()]
-            for of_type in (self.type_gate.unbind(), self.type_candidate.unbind())
+            [of_type[cell] for cell in run] for of_type in (self.type_gate.unbind(), self.type_candidate.unbind())
         )
         return torch.cat([*enter, self.shared_gates, *candidates, self.shared_candidate], dim=2).to(dtype)
 
