@@ -115,7 +115,7 @@ def more_memory(options: Command) -> str:
     accumulate, batch_size = getattr(options, "accumulate", None), getattr(options, "batch_size", None)
     if accumulate is not None and batch_size is not None:
         keys = (setting.partition("=")[0] for setting in getattr(options, "settings", ()))
-        sizes = dict.fromkeys(f"--set {key}" for key in keys if key.replace("-", "_").endswith("_size"))
+        sizes = dict.fromkeys(f"--set {key}" for key in keys if key.replace("-", "_").endswith(("_size", "_layers")))
         return (
             f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same gradient;"
             f" --batch-size {max(1, batch_size // 2)} makes batches smaller. Both begin the stage again, with --force."

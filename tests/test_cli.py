@@ -420,6 +420,7 @@ def test_full_memory_is_a_known_problem_with_the_flags_that_help(error: Exceptio
     ("settings", "named"),
     [
         (["lstm_size=9999999", "dropout=0.1", "label-size=9"], " --set lstm_size, --set label-size."),
+        (["lstm_layers=9999999"], " --set lstm_layers."),
         (["dropout=1"], ""),
     ],
 )

@@ -579,10 +579,14 @@ def test_examples_that_the_start_was_given_too_stay_as_it_read_them(tmp_path):
     assert torch.equal(new.examples[2:], old.examples[[2, 1]]) and not torch.equal(new.examples, own["examples"])
 
 
-@pytest.mark.parametrize("now", ["", "town=oslo"])
-def test_a_list_of_the_start_that_has_no_place_makes_all_examples_new(tmp_path, now):
-    _, new, own = started_with_examples(tmp_path, "human=anna+bach+oslo;town=paris", now)
-    assert torch.equal(new.examples, own["examples"]) and torch.equal(new.is_example, own["is_example"])
+def test_a_list_of_the_start_that_is_longer_than_those_given_here_is_kept(tmp_path):
+    old, new, own = started_with_examples(tmp_path / "old", "human=anna+bach+oslo;town=paris", "town=oslo")
+    assert torch.equal(new.examples[3], old.examples[1]) and new.is_example[3].tolist() == [True] * 3
+    assert torch.equal(new.examples[2, :2], own["examples"][2]) and new.is_example[2].tolist() == [True, False, False]
+    assert read_examples(new.hyper.examples) == {"town": ("oslo",), "human": ("anna", "bach", "oslo")}
+    save_tagger(new, tmp_path / "new")
+    again = load_tagger(tmp_path / "new", start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
+    assert torch.equal(again.examples, new.examples) and torch.equal(again.is_example, new.is_example)
 
 
 def test_a_longer_list_of_the_start_is_no_hindrance_where_it_is_replaced(tmp_path):

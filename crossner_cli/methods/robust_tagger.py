@@ -50,10 +50,9 @@ class RobustTagger(ConceptTagger):
         """examples: words that are entities of a type, as politician=Merkel+Obama;country=Chile+Kenya; types that the
         run lacks are left aside. They are static vectors, so --embeddings make them meaningful: all words that are
         unknown look alike. Without, person, location, organisation and misc have the published ones, other types their
-        description. Types that carry over from a start keep its examples where they are given no others; all are new
-        where the start has a longer list. A + that belongs to a word is written \\+. lstm_layers: of the first BiLSTM,
-        at least one. lstm_size: of the second BiLSTM only; the first has half the width of a word's static vector. The
-        others are those of ``concept-tagger``.
+        description. Types that carry over from a start keep its examples where they are given no others. A + that
+        belongs to a word is written \\+. lstm_layers: of the first BiLSTM, at least one. lstm_size: of the second
+        BiLSTM only; the first has half the width of a word's static vector. The others are those of ``concept-tagger``.
         """
 
         lstm_size: int = 150
@@ -107,8 +106,8 @@ class RobustTagger(ConceptTagger):
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
         """Types that are given other examples than the start was take these; the others keep those of the start.
 
-        Lists of another length stand in rows of another width: as many places as this tagger has, where no example that
-        is kept stands behind them.
+        Lists of another length stand in rows of another width: this tagger gets as many places as the examples that
+        are kept need.
         """
         old = super().adopt(old, tag_set, settings)
         examples, is_example = old.get("examples"), old.get("is_example")
@@ -122,13 +121,10 @@ class RobustTagger(ConceptTagger):
             if not example_words(name, given) and not example_words(name, before)
         ]  # fmt: skip
         kept = [row for row, name in enumerate(tag_set.types, 1) if name in self.tag_set.types and name not in changed]
-        places = self.examples.shape[1]
-        if is_example[kept, places:].any():
-            return old
         self.note_kept("examples", read_examples, settings, tag_set, _join_examples)
-        more = max(0, places - examples.shape[1])
-        examples = functional.pad(examples, (0, 0, 0, more))[:, :places]
-        is_example = functional.pad(is_example, (0, more))[:, :places]
+        places = max(self.examples.shape[1], *is_example[kept].sum(dim=1).tolist(), 0)
+        self.examples, self.is_example = with_places(self.examples, self.is_example, places)
+        examples, is_example = with_places(examples, is_example, places)
         return {
             **old, "examples": with_rows(examples, tag_set, self.examples, self.tag_set, changed),
             "is_example": with_rows(is_example, tag_set, self.is_example, self.tag_set, changed),
@@ -152,6 +148,12 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
         return [word.replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed)]
 
     return words_of_types(text, "examples", "politician=Merkel+Obama;country=Chile+Kenya", split)
+
+
+def with_places(examples: Tensor, is_example: Tensor, places: int) -> tuple[Tensor, Tensor]:
+    """Lists of examples, (N, J, D) and (N, J), with as many places; what stands behind is cut off."""
+    more = max(0, places - examples.shape[1])
+    return functional.pad(examples, (0, 0, 0, more))[:, :places], functional.pad(is_example, (0, more))[:, :places]
 
 
 def _join_examples(words: Sequence[str]) -> str:
