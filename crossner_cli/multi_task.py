@@ -182,7 +182,12 @@ class MultiTaskTagger(Tagger):
         return lstm.generator.shared() if isinstance(lstm, GeneratedBiLSTM) else super().update(progress)
 
     def tag_layer(self, domain: int) -> TagLayer:
-        """Linear map and CRF of a domain."""
+        """Linear map and CRF of a domain. Where labels of the source alone are learnt, the target has the source's: its
+        own stay as they were drawn at random.
+        """
+        names = self.hyper.task_names
+        if domain == TARGET and "source-ner" in names and "target-ner" not in names:
+            domain = SOURCE
         layer = self.tag_layers[min(domain, len(self.tag_layers) - 1)]
         assert isinstance(layer, TagLayer)
         return layer

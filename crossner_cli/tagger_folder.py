@@ -91,6 +91,17 @@ def read_domain_of_new_text(folder: Path) -> str:
     return method.domain_of_new_text(read_tag_set(folder), description["hyperparameters"])
 
 
+def read_types(folder: Path, domain: str) -> tuple[str, ...]:
+    """The types that a tagger can find in a domain, or anywhere where it has none of that name: those that were taught.
+
+    Raises:
+        CrossNERError: ``tagger.json`` is missing or broken.
+    """
+    description, tag_set = read_description(folder), read_tag_set(folder)
+    taught = find_method(description["method"]).taught_types(tag_set, description["hyperparameters"])
+    return tuple(each for each in tag_set.domains.get(domain, tag_set.types) if each in taught)
+
+
 def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     """Write a tagger so that the folder alone is enough to use it.
 

@@ -156,10 +156,11 @@ class TagSet:
     def known_as(self, name: str, types: Iterable[str]) -> str:
         """The domain as which a data set is tagged: the one of its name, if the set has one, but not where it has types
         that the set knows from other domains alone, since two folders may be called alike. Then the first domain that
-        has all of them that the set has, or none, an empty name, for which every tag may be given.
+        has all of them that the set has, or none, an empty name, for which every tag may be given, as it may for a name
+        that the set does not have where it knows none of the types.
         """
         known = set(types).intersection(self.types)
-        if known <= set(self.domains.get(name, known)):
+        if known <= set(self.domains.get(name, ())):
             return name
         return next((domain for domain, its_types in self.domains.items() if known <= set(its_types)), "")
 

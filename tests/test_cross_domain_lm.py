@@ -449,6 +449,16 @@ def test_without_labels_of_the_target_no_gradient_reaches_its_crf():
 
 
 @pytest.mark.parametrize(
+    ("tasks", "untaught"), [("source-ner", True), (UNSUPERVISED.removeprefix("tasks="), True), ("target-ner", False),
+                            ("target-ner,source-ner", False)],
+)  # fmt: skip
+def test_a_target_without_labels_is_tagged_by_the_source_s_crf_never_by_one_drawn_at_random(tasks, untaught):
+    tagger = given(f"tasks={tasks}", "crf=domain")
+    assert tagger.tag_layer(SOURCE) is tagger.tag_layers[SOURCE]
+    assert tagger.tag_layer(TARGET) is tagger.tag_layers[SOURCE if untaught else TARGET]
+
+
+@pytest.mark.parametrize(
     ("tasks", "place"),
     [("source-ner", 1), ("source-ner,source-lm", 1), ("source-ner,target-lm", 0), ("target-ner,source-ner", 0),
      ("target-ner", 0)],

@@ -153,19 +153,20 @@ def test_several_models_are_compared_stage_folder_and_tagger_folder_alike(run, e
     assert len(list(run.folder("evaluate").glob("predictions-*.jsonl"))) == 3
 
 
-def test_sentences_of_a_data_set_that_is_called_as_the_source_of_a_tagger_get_the_types_of_its_target(
-    run, engine, tiny_encoder_folder, tmp_path
+@pytest.mark.parametrize(
+    ("other", "told"), [("news", "trained on another 'news', of other types"), ("songs", "not trained on 'news'")]
+)
+def test_sentences_get_the_types_of_the_domain_that_has_theirs_not_of_the_one_called_so(
+    other, told, run, engine, tiny_encoder_folder, tmp_path
 ):
     torch.manual_seed(1)
     encoder, _ = load_encoder(str(tiny_encoder_folder))
-    tag_set = TagSet({"mine": ("person", "place", "company"), "news": ("song", "band")})
+    tag_set = TagSet({other: ("song", "band"), "mine": ("person", "place", "company")})
     save_tagger(LinearTagger(encoder, tag_set, LinearTagger.Hyperparameters()), tmp_path / "tagger")
     manifest, said = go(run, engine, model=[str(tmp_path / "tagger")])
     model = next(iter(manifest["result"]["models"].values()))
     assert model["unknown_types"] == [] == model["extra_types"]
-    assert (
-        sum("another 'news', of other types: these sentences are tagged as its 'mine'." in text for text in said) == 1
-    )
+    assert sum(f"{told}: these sentences are tagged as its 'mine'." in text for text in said) == 1
     lines = [json.loads(line) for line in (run.folder("evaluate") / "predictions.jsonl").read_text().splitlines()]
     assert {tag.partition("-")[2] for line in lines for tag in line["tags"]} <= {"", "person", "place", "company"}
 

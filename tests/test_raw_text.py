@@ -241,8 +241,9 @@ def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():
 
     same = TagSet({"songs": ("person",), "news": ("person",)})
     for method in ("cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"):
-        (note,) = told(method, ("source-ner",))
+        note, of_types = told(method, ("source-ner",))
         assert "no task of this stage learns tags of the target" in note and "--set crf=shared" in note
+        assert "that of the source tags it" in note and "the target's types artist, song" in of_types
         assert told(method, ("target-ner", "source-ner")) == []
         for setting in ("crf=shared", "tasks=source-ner"):
             (note,) = told(method, ("source-ner",), setting)
@@ -252,7 +253,7 @@ def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():
         assert told(method, ("target-ner",), tag_set=TagSet({"songs": ("artist",)})) == []
         assert told(method, ("source-ner",), tag_set=same) == []
         (note,) = told(method, ("target-ner",), "crf=domain", "tasks=target-ner")
-        assert "tags of the source" in note
+        assert "tags of the source" in note and "it stays as it starts" in note
     assert told("bilstm-crf", ()) == []
 
 

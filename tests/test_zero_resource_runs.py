@@ -59,6 +59,18 @@ def run(prepared: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(prepared / "run", tmp_path / "run"))
 
 
+def test_types_of_the_target_that_no_label_teaches_are_nowhere_said_to_be_found(run, tmp_path):
+    tasks = ("--set", "tasks=source-ner,target-lm", "--set", "generator=none", "--select-on", "source")
+    done("joint-train", "--run", run, *QUICK, *SMALL, "--method", "cross-domain-lm", *tasks)
+    (scored,) = done("evaluate", "--run", run, *QUICK[:-2])["models"].values()
+    assert scored["unknown_types"] == ["artist"] and "artist" not in scored["extra_types"]
+    (tmp_path / "new.txt").write_text("Bach went to Paris .\n")
+    result = crossner("predict", tmp_path / "new.txt", "--run", run, *QUICK[:-2], "--model", "joint-train")
+    assert result.exit_code == 0 and "the types of songs (LOC)" in " ".join(result.stderr.split())
+    (card,) = (run / "joint-train").rglob("README.md")
+    assert "It tags the types of songs: LOC." in " ".join(card.read_text().split())
+
+
 @pytest.mark.parametrize("method", ["mtl", "moee", "concept-tagger", "robust-tagger", "coach"])
 def test_a_zero_resource_run_opens_nothing_of_the_target_but_the_test_sentences(run, method):
     target = run / "prepare-data" / "target"

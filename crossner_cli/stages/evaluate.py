@@ -27,7 +27,7 @@ from crossner_cli.spans import types_of
 from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
 from crossner_cli.storage import digest_file
 from crossner_cli.surroundings import Surroundings
-from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_description
+from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_description, read_types
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
 from crossner_cli.tags import TagSet, to_spans, to_tags
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
@@ -217,12 +217,12 @@ def _compare_types(
     folder = next(tagger.folder for tagger in taggers if tagger.label == label)
     tag_set = TagSet.from_json(read_description(folder)["tag_set"])
     domain = target.known_to(tag_set)
-    if domain != target.name:
-        yield Notice(
-            f"{label} was trained on another {target.name!r}, of other types: these sentences are tagged"
-            f" {f'as its {domain!r}' if domain else 'with all of its types'}."
-        )
-    known = tag_set.domains.get(domain, tag_set.types)
+    if domain != target.name and len(tag_set.domains) > 1:
+        is_other = target.name in tag_set.domains
+        found = f"trained on another {target.name!r}, of other types" if is_other else f"not trained on {target.name!r}"
+        tagged = f"as its {domain!r}" if domain else "with all of its types"
+        yield Notice(f"{label} was {found}: these sentences are tagged {tagged}.")
+    known = read_types(folder, domain)
     gold = set(types_of([sentence.tags or () for sentence in sentences]))
     unknown, extra = sorted(gold - set(known)), sorted(set(known) - gold)
     if unknown:

@@ -28,10 +28,15 @@ from crossner_cli.readers import Repairs
 from crossner_cli.resumable_output import Draft, Output, Stream, is_own_folder
 from crossner_cli.run_directory import Manifest, RunDirectory
 from crossner_cli.storage import digest_file
-from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_domain_of_new_text, read_tag_set
+from crossner_cli.tagger_folder import (
+    effective_decoding,
+    load_tagger,
+    read_domain_of_new_text,
+    read_tag_set,
+    read_types,
+)
 from crossner_cli.tagging import READING
 from crossner_cli.tagging_processes import Chunk, ChunkTagger, TaggedChunk, TaggingProcesses
-from crossner_cli.tags import TagSet
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.versions import versions
 
@@ -122,7 +127,7 @@ def run(
     domain = read_domain_of_new_text(trained.folder)
     calibration = read_calibration(trained.folder) if decoding == "trained" else None
     tagger = load_tagger(trained.folder, engine, decoding=decoding) if options.workers == 1 else None
-    yield Notice(f"{_describe(trained, domain, tag_set)} {_describe_scores(calibration, decoding)}")
+    yield Notice(f"{_describe(trained, domain)} {_describe_scores(calibration, decoding)}")
     schema = engine.first(lambda: shared_schema(options) if name == "parquet" else None)
     output_format = OutputFormat(name, tag_set.domains[domain], calibration is not None, schema)
     repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
@@ -262,9 +267,9 @@ def _check_output(output: Path, options: Predict, *, wants_folder: bool) -> None
                             hint=f"mkdir -p {shlex.quote(str(output.parent))}")  # fmt: skip
 
 
-def _describe(trained: TrainedTagger, domain: str, tag_set: TagSet) -> str:
+def _describe(trained: TrainedTagger, domain: str) -> str:
     dev = "" if trained.dev_f1 is None else f", dev F1 {trained.dev_f1:.2f}"
-    types = ", ".join(tag_set.domains[domain])
+    types = ", ".join(read_types(trained.folder, domain))
     return f"Tagging with {figures.with_seed(trained.label, trained.seed)}{dev}: the types of {domain} ({types})."
 
 
