@@ -29,14 +29,13 @@ def notes_on_tasks(options: Optimisation, tasks: Sequence[str], tag_set: TagSet)
     if settings.shares_crf(tag_set):
         return notes + _untaught_types(options, tasks, tag_set, settings)
     target, source = (f"{role}-ner" in tasks for role in ROLES)
-    untaught = [role for role in ROLES if f"{role}-ner" not in tasks]
     return notes + [
         f"no task of this stage learns tags of the {role}, which has a CRF of its own: "
         + (
             "that of the source tags it" if source and not target else
             f"it stays as it starts, and tags given to the {role} mean nothing yet"
         ) + " (--set crf=shared lets one serve both domains)"
-        for role in untaught
+        for role in ROLES if f"{role}-ner" not in tasks
     ] + _untaught_types(options, tasks, tag_set, settings)  # fmt: skip
 
 
