@@ -234,7 +234,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O stands first
     taken: list[str] = []
     fresh: list[str] = []
-    has_rows = False
+    has_rows, lost_rows = False, False
     for name, value in new.items():
         if name in type(tagger).word_rows and name in old:
             is_kept = _begins_with(value, old[name]) and _keeps_words(tagger, folder)
@@ -245,12 +245,15 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
         dimensions = by_type.get(name) or type(tagger).tag_dimensions.get(name, ())
         if name not in old or not _fits(value, old[name], dimensions):
             fresh.append(name)
+            lost_rows = lost_rows or (name in old and bool(dimensions))
             continue
         _copy_rows(value, old[name], dimensions, *(type_rows if name in by_type else tag_rows))
         taken.append(name)
         has_rows = has_rows or bool(dimensions)
     carried.add(len(taken), fresh, [name for name in old if name not in taken])
-    carried.carried_types = [each for each in new_set.types if has_rows and each in taught]
+    # Where weights that tell a type from others have another size, a bias or transitions alone carry no type over.
+    carries = has_rows and not lost_rows
+    carried.carried_types = [each for each in new_set.types if carries and each in taught]
     carried.fresh_types = [each for each in new_set.types if each not in carried.carried_types]
 
 

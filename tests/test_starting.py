@@ -176,6 +176,7 @@ def test_a_tensor_of_another_size_is_new_and_the_old_one_left(tiny_encoder_folde
     tagger, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, OLD, 1, engine)
     assert (carried.new, carried.left) == (1, 1)
     assert carried.loaded == len(encoder_of(tagger).state_dict()) + 1
+    assert (carried.carried_types, carried.fresh_types) == ([], list(OLD.types)), "a bias alone knows no type"
 
 
 def test_tags_of_another_scheme_carry_over_by_name(tiny_encoder_folder, tmp_path, run, engine):
