@@ -24,6 +24,7 @@ from crossner_cli.domains import bundled_domains, known_domains
 from crossner_cli.encoders import MINILM
 from crossner_cli.methods import Tagger
 from crossner_cli.run_directory import Manifest
+from crossner_cli.tagger_folder import read_types
 from crossner_cli.tags import to_spans
 
 CARD = "README.md"
@@ -91,7 +92,6 @@ def tagger_card(folder: Path, method: str, tagger: Tagger, making: Making, train
     """
     is_classifier = is_token_classifier(folder)
     target = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
-    taught = tagger.taught_types(tagger.tag_set, vars(tagger.hyper))
     names = [making.prepared["result"]["domains"][role]["name"] for role in training.labelled]
     score, has_encoder = training.record["dev_f1"], (folder / "config.json").is_file()
     front = front_matter(
@@ -110,7 +110,7 @@ def tagger_card(folder: Path, method: str, tagger: Tagger, making: Making, train
         f"# {plain(making.name)}: a tagger of named entities in {plain(target)}",
         "",
         f"Method {plain(method)}, seed {training.seed}. It tags the types of {plain(target)}:"
-        f" {listed([each for each in tagger.tag_set.domains[target] if each in taught])}.",
+        f" {listed(read_types(folder, target))}.",
         "", "## Use", "", *_use(is_classifier, getattr(tagger.hyper, "legal", True)),
         "", "## Data", "", *_data(tagger, making, training),
         "", "## Scores", "", *_scores(training), *_calibration(folder),

@@ -122,7 +122,7 @@ class RobustTagger(ConceptTagger):
         ]  # fmt: skip
         kept = [row for row, name in enumerate(tag_set.types, 1) if name in self.tag_set.types and name not in changed]
         self.note_kept("examples", read_examples, settings, tag_set, _join_examples)
-        places = max(self.examples.shape[1], *is_example[kept].sum(dim=1).tolist(), 0)
+        places = max([self.examples.shape[1], *is_example[kept].sum(dim=1).tolist()])
         self.examples, self.is_example = with_places(self.examples, self.is_example, places)
         examples, is_example = with_places(examples, is_example, places)
         return {

@@ -27,9 +27,9 @@ from crossner_cli.spans import types_of
 from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
 from crossner_cli.storage import digest_file
 from crossner_cli.surroundings import Surroundings
-from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_description, read_types
+from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_tag_set, read_types
 from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
-from crossner_cli.tags import TagSet, to_spans, to_tags
+from crossner_cli.tags import to_spans, to_tags
 from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.type_parents import read_parents
 
@@ -137,7 +137,7 @@ def _parents(
         return refuse_parents(options)
     types = set(types_of([sentence.tags or () for sentence in sentences]))
     types.update(*(domain.types for domain in prepared.domains.values()))
-    types.update(*(TagSet.from_json(read_description(tagger.folder)["tag_set"]).types for tagger in taggers))
+    types.update(*(read_tag_set(tagger.folder).types for tagger in taggers))
     return read_parents(options.type_parents, types)
 
 
@@ -215,7 +215,7 @@ def _compare_types(
 ) -> Work[dict[str, list[str]]]:
     """Tell which gold types the model cannot predict, and which of its types the gold tags do not show."""
     folder = next(tagger.folder for tagger in taggers if tagger.label == label)
-    tag_set = TagSet.from_json(read_description(folder)["tag_set"])
+    tag_set = read_tag_set(folder)
     domain = target.known_to(tag_set)
     if domain != target.name and len(tag_set.domains) > 1:
         is_other = target.name in tag_set.domains
