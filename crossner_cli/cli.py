@@ -139,7 +139,8 @@ def settings_of_the_paper(options: Any) -> list[str]:
     from crossner_cli.methods import published_settings
 
     method = method_of(options)
-    return [] if method is None else published_settings(method, options.settings)
+    of_source = isinstance(options, PretrainSource)
+    return [] if method is None else published_settings(method, options.settings, of_source=of_source)
 
 
 def method_of(options: Any) -> type[Tagger] | None:

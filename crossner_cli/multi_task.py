@@ -132,30 +132,35 @@ class MultiTaskTagger(Tagger):
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
         """What the start learnt in one domain alone begins both: of the other it holds what was drawn at random. What
-        it has once begins as many as there are here, and what is here once begins as the target's.
+        it has once begins as many as there are here, and what is here once begins as the target's. Where both have
+        two, domains of one name belong together, whichever was the target.
         """
         tasks = settings.get("tasks")
         if not isinstance(tasks, str):  # of a method that has no tasks
             return old
         learnt = {kind: [task.partition("-")[0] for task in read_tasks(tasks) if task.endswith(kind)] for kind in KINDS}
-        adopted = dict(old)
+        adopted, there, here = dict(old), list(tag_set.domains), list(self.tag_set.domains)
 
-        def number(roles: list[str]) -> int:
-            return ROLES.index(roles[0]) if len(tag_set.domains) > 1 else 0
+        def begins(roles: list[str], wanted: int, found: int) -> list[int]:
+            """Which of what is found each of what is wanted begins as."""
+            if len(set(roles)) == 1:
+                places = [ROLES.index(roles[0]) if len(there) > 1 else 0] * wanted
+            else:
+                # A domain that the start knows by name begins as that one, another as the one in its place.
+                names = (here[place] if place < len(here) else "" for place in range(wanted))
+                places = [there.index(name) if name in there else place for place, name in enumerate(names)]
+            return [min(place, found - 1) for place in places]
 
         layers = 1 + any(name.startswith("tag_layers.1.") for name in old)
-        if len(learnt["ner"]) == 1 or layers < len(self.tag_layers):
-            first = f"tag_layers.{number(learnt['ner']) if layers > 1 else 0}."
-            begin = {name.removeprefix(first): value for name, value in old.items() if name.startswith(first)}
-            for layer in range(len(self.tag_layers)):
-                adopted |= {f"tag_layers.{layer}.{name}": value for name, value in begin.items()}
-        roles, own = learnt["ner"] + learnt["lm"], self.above_encoder()
-        of_one = len(set(roles)) == 1
+        for layer, begin in enumerate(begins(learnt["ner"], len(self.tag_layers), layers)):
+            prefix = f"tag_layers.{begin}."
+            adopted |= {
+                f"tag_layers.{layer}.{name.removeprefix(prefix)}": value
+                for name, value in old.items() if name.startswith(prefix)
+            }  # fmt: skip
+        own = self.above_encoder()
         for name in PER_DOMAIN & old.keys() & own.keys():
-            rows, wanted = old[name], len(own[name])
-            if of_one or len(rows) != wanted:
-                row = rows[number(roles) if of_one and len(rows) > 1 else TARGET]
-                adopted[name] = row.expand(wanted, *row.shape)
+            adopted[name] = old[name][begins(learnt["ner"] + learnt["lm"], len(own[name]), len(old[name]))]
         return adopted
 
     @classmethod

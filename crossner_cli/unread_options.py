@@ -86,7 +86,8 @@ def _unread_settings(options: Optimisation, inputs: Any, start: Start) -> list[t
         elif inputs.characters == "ngrams" and "character_size" in start.vector_sizes(inputs):
             reasons["character_size"] = "vectors are as wide as those of the start"
     given = [split_setting(setting) for setting in options.settings]
-    last, of_paper = dict(given), find_method(options.method).published(dict(given)) if options.paper else {}
+    last, method = dict(given), find_method(options.method)
+    of_paper = method.published(last, of_source=isinstance(options, PretrainSource)) if options.paper else {}
     found = [
         (f"--set {key}={value}", reasons[key])
         for key, value in last.items()

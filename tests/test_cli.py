@@ -25,7 +25,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.method_facts import describe_methods
 from crossner_cli.methods import method_names
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, option
-from crossner_cli.options import Finetune, Predict
+from crossner_cli.options import Finetune, Predict, PretrainSource
 from crossner_cli.output_place import output_place
 from crossner_cli.problems import known_problems
 from crossner_cli.tables import settings_of
@@ -167,6 +167,14 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
         ("nomethod", [], []),
     ):
         assert settings_of_the_paper(Finetune(method=method, settings=settings)) == expected
+
+
+@pytest.mark.parametrize("settings", [[], ["tasks=source-ner"], ["tasks=target-ner,source-ner"]])
+def test_paper_weighs_types_as_without_target_labels_where_the_source_alone_is_trained_however_that_is_said(
+    settings: list[str],
+) -> None:
+    found = settings_of_the_paper(PretrainSource(method="multi-cell-lstm", settings=settings))
+    assert {"entity_weight=0.1", "attention_weight=0.5"} <= set(found)
 
 
 @pytest.mark.parametrize(

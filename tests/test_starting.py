@@ -463,6 +463,8 @@ def test_a_language_model_of_words_that_are_not_kept_starts_afresh(method, tiny_
 
 SOURCE_ALONE, TARGET_ALONE = (TagSet({name: types}) for name, types in (*OLD.domains.items(), *NEW.domains.items()))
 BOTH = TagSet({**NEW.domains, **OLD.domains})  # the target first
+TURNED = TagSet({**OLD.domains, **NEW.domains})
+OTHER_SOURCE = TagSet({**OLD.domains, "third": ("person",)})
 
 
 def begun_from(
@@ -520,6 +522,18 @@ def test_tags_learnt_in_both_domains_begin_their_own(tiny_encoder_folder, run, e
     for before, after in zip(old.tag_layers, new.tag_layers, strict=True):
         assert torch.equal(shared_rows(before, BOTH), shared_rows(after, BOTH))
     assert not torch.equal(shared_rows(new.tag_layers[0], BOTH), shared_rows(new.tag_layers[1], BOTH))
+
+
+@pytest.mark.parametrize("new_set", [TURNED, OTHER_SOURCE])
+def test_a_domain_that_was_the_source_and_is_the_target_now_begins_as_itself(new_set, tiny_encoder_folder, run, engine):
+    tasks = "target-ner,source-ner"
+    old, new = begun_from(
+        run, tiny_encoder_folder, engine, "multi-cell-lstm", (BOTH, tasks), (new_set, tasks), "attention=domain"
+    )
+    source, expected = old.tag_layers[1], [1, 0 if new_set is TURNED else 1]
+    assert torch.equal(shared_rows(new.tag_layers[0], new_set), shared_rows(source, BOTH))
+    for name in ("query", "key", "score"):
+        assert torch.equal(getattr(new.lstm, name), getattr(old.lstm, name)[expected]), name
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,8 @@ class Tagger(nn.Module, ABC):
         return {name: value for name, value in cls.paper_options.items() if name not in left_out}
 
     @classmethod
-    def published(cls, given: Mapping[str, str]) -> Mapping[str, str]:
-        """The published hyperparameters of a tagger with these settings, by name."""
+    def published(cls, given: Mapping[str, str], *, of_source: bool = False) -> Mapping[str, str]:
+        """The published hyperparameters of a tagger with these settings, by name; of one of the source alone."""
         return cls.paper_settings
 
     @classmethod
@@ -289,10 +289,11 @@ def split_setting(setting: str) -> tuple[str, str]:
     return key.strip().replace("-", "_"), text.strip()
 
 
-def published_settings(method: type[Tagger], settings: Iterable[str]) -> list[str]:
+def published_settings(method: type[Tagger], settings: Iterable[str], *, of_source: bool) -> list[str]:
     """The published hyperparameters that ``key=value`` texts do not set, as such texts."""
     given = dict(map(split_setting, settings))
-    return [f"{key}={value}" for key, value in method.published(given).items() if key not in given]
+    published = method.published(given, of_source=of_source)
+    return [f"{key}={value}" for key, value in published.items() if key not in given]
 
 
 def _convert(text: str, kind: Any, setting: str) -> Any:

@@ -86,9 +86,9 @@ class MultiCellTagger(MultiTaskTagger):
     by_domain = ("attention",)
 
     @classmethod
-    def published(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+    def published(cls, given: Mapping[str, str], *, of_source: bool = False) -> Mapping[str, str]:
         """Without labels of the target the types' losses weigh less."""
-        has_labels = "target-ner" in given.get("tasks", "target-ner")
+        has_labels = not of_source and "target-ner" in given.get("tasks", "target-ner")
         return cls.paper_settings if has_labels else {**cls.paper_settings, **WITHOUT_TARGET_LABELS}
 
     type_dimensions = dict.fromkeys(
