@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
+from crossner_cli.triples import is_triples
 
 OF_RAW_TEXT = (
     "text_column", "sentences_per_line", "drop_duplicates", "drop_boilerplate", "executor", "workers",
@@ -47,6 +48,8 @@ def unread_options(options: PrepareData) -> list[str]:
     unread = {name: "there is no raw text (--corpus, --source-corpus)" for name in OF_RAW_TEXT if not has_raw_text}
     if not options.entities:
         unread |= dict.fromkeys(OF_NAMES, "there are no names (--entities)")
+    elif not any(map(is_triples, options.entities)):
+        unread["language"] = "no list of names is RDF"
     unread = {**_unread_at_level(options.corpus_level), **unread}
     if not options.wikipedia_category:
         unread["category_depth"] = "no category is asked for (--wikipedia-category)"

@@ -347,6 +347,9 @@ def test_options_that_change_nothing_are_told_with_what_would_read_them(run, cor
     (note,) = told(corpus=sample, drop_boilerplate=True, min_entities=1)
     assert note.startswith("--min-entities 1 is not read")
     assert told(corpus=sample, entities=sample, drop_boilerplate=True, min_entities=1) == []
+    assert told(corpus=sample, entities=sample, language="de") == [
+        "--language de is not read: no list of names is RDF."
+    ]
     given = {"corpus": sample, "entities": sample, "min_entities": 1, "task_upsample": 9}
     assert told(**given, corpus_level="domain") == [
         "--min-entities 1 is not read: --corpus-level domain does not use it.",
