@@ -133,22 +133,20 @@ class MultiTaskTagger(Tagger):
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
         """What the start learnt in one domain alone begins both: of the other it holds what was drawn at random. What
         it has once begins as many as there are here, and what is here once begins as the target's. Where both have
-        two, domains of one name belong together, whichever was the target.
+        two, domains of one name and types belong together, whichever was the target.
         """
         tasks = settings.get("tasks")
         if not isinstance(tasks, str):  # of a method that has no tasks
             return old
         learnt = {kind: [task.partition("-")[0] for task in read_tasks(tasks) if task.endswith(kind)] for kind in KINDS}
-        adopted, there, here = dict(old), list(tag_set.domains), list(self.tag_set.domains)
+        adopted, there, here = dict(old), tag_set.domains, self.tag_set.domains
 
         def begins(roles: list[str], wanted: int, found: int) -> list[int]:
             """Which of what is found each of what is wanted begins as."""
             if len(set(roles)) == 1:
                 places = [ROLES.index(roles[0]) if len(there) > 1 else 0] * wanted
             else:
-                # A domain that the start knows by name begins as that one, another as the one in its place.
-                names = (here[place] if place < len(here) else "" for place in range(wanted))
-                places = [there.index(name) if name in there else place for place, name in enumerate(names)]
+                places = [self._begins_as(place, tag_set) if place < len(here) else place for place in range(wanted)]
             return [min(place, found - 1) for place in places]
 
         layers = 1 + any(name.startswith("tag_layers.1.") for name in old)
@@ -162,6 +160,18 @@ class MultiTaskTagger(Tagger):
         for name in PER_DOMAIN & old.keys() & own.keys():
             adopted[name] = old[name][begins(learnt["ner"] + learnt["lm"], len(own[name]), len(old[name]))]
         return adopted
+
+    def _begins_as(self, place: int, start: TagSet) -> int:
+        """The domain of a start that one of this tagger's begins as: that of its name, of its place, or else the first,
+        that has all of its types that the start knows; two folders may be called alike, and a CRF has learnt never to
+        choose types of the other domain alone. By place where none has all.
+        """
+        name, there = list(self.tag_set.domains)[place], list(start.domains)
+        known = set(self.tag_set.domains[name]).intersection(start.types)
+        for domain in (name, *there[place : place + 1], *there):
+            if domain in start.domains and known <= set(start.domains[domain]):
+                return there.index(domain)
+        return place
 
     @classmethod
     def taught_types(cls, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:

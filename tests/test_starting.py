@@ -464,6 +464,7 @@ def test_a_language_model_of_words_that_are_not_kept_starts_afresh(method, tiny_
 SOURCE_ALONE, TARGET_ALONE = (TagSet({name: types}) for name, types in (*OLD.domains.items(), *NEW.domains.items()))
 BOTH = TagSet({**NEW.domains, **OLD.domains})  # the target first
 TURNED = TagSet({**OLD.domains, **NEW.domains})
+NEW_NAME, NEW_TYPES, OLD_TYPES = "music", NEW.domains["music"], OLD.domains["conll"]
 OTHER_SOURCE = TagSet({**OLD.domains, "third": ("person",)})
 
 
@@ -522,6 +523,28 @@ def test_tags_learnt_in_both_domains_begin_their_own(tiny_encoder_folder, run, e
     for before, after in zip(old.tag_layers, new.tag_layers, strict=True):
         assert torch.equal(shared_rows(before, BOTH), shared_rows(after, BOTH))
     assert not torch.equal(shared_rows(new.tag_layers[0], BOTH), shared_rows(new.tag_layers[1], BOTH))
+
+
+@pytest.mark.parametrize(
+    ("domains", "expected"),
+    [
+        ({"third": OLD_TYPES, "fourth": NEW_TYPES}, [1, 0]),
+        ({"third": NEW_TYPES, "fourth": OLD_TYPES}, [0, 1]),
+        ({NEW_NAME: OLD_TYPES, "third": ("event",)}, [1, 1]),
+        ({"third": ("event",), NEW_NAME: OLD_TYPES}, [0, 1]),
+        ({"third": ("person", "place"), "fourth": ("person", "place", "event")}, [0, 1]),
+    ],
+)
+def test_a_domain_begins_as_the_one_that_has_its_types_whatever_it_is_called(
+    domains, expected, tiny_encoder_folder, run, engine
+):
+    tasks = "target-ner,source-ner"
+    old, new = begun_from(
+        run, tiny_encoder_folder, engine, "multi-cell-lstm", (BOTH, tasks), (TagSet(domains), tasks), "attention=domain"
+    )
+    assert torch.equal(new.lstm.query, old.lstm.query[expected])
+    for layer, place in zip(new.tag_layers, expected, strict=True):
+        assert torch.equal(layer.classifier.weight[0], old.tag_layers[place].classifier.weight[0])
 
 
 @pytest.mark.parametrize("new_set", [TURNED, OTHER_SOURCE])
