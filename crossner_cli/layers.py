@@ -14,14 +14,16 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from crossner_cli.errors import CrossNERError
 
 
-def check_rate(rate: float) -> None:
-    """Refuse what is no dropout rate.
+def check_rate(rate: float, name: str = "dropout") -> None:
+    """Refuse a setting that is no dropout rate.
 
     Raises:
         CrossNERError: The rate is not in [0, 1).
     """
     if not 0 <= rate < 1:
-        raise CrossNERError(f"A dropout rate of {rate} is not in [0, 1).", hint="Give a share, as --set dropout=0.1.")
+        raise CrossNERError(
+            f"A dropout rate of {rate} ({name}) is not in [0, 1).", hint=f"Give a share, as --set {name}=0.1."
+        )
 
 
 def check_range(name: str, value: float, least: float, most: float = math.inf) -> None:

@@ -234,6 +234,9 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O stands first
     taken: list[str] = []
     fresh: list[str] = []
+    learnt = {name for name, _ in tagger.named_parameters()}
+    # Taggers that read descriptions have no row a type that is learnt: all that is learnt tells types apart.
+    by_rows = any(name in learnt and (by_type.get(name) or name in type(tagger).tag_dimensions) for name in new)
     has_rows, lost_rows = False, False
     for name, value in new.items():
         if name in type(tagger).word_rows and name in old:
@@ -245,7 +248,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
         dimensions = by_type.get(name) or type(tagger).tag_dimensions.get(name, ())
         if name not in old or not _fits(value, old[name], dimensions):
             fresh.append(name)
-            lost_rows = lost_rows or (name in old and bool(dimensions))
+            lost_rows = lost_rows or (name in old and bool(dimensions)) or (name in learnt and not by_rows)
             continue
         _copy_rows(value, old[name], dimensions, *(type_rows if name in by_type else tag_rows))
         taken.append(name)

@@ -69,8 +69,8 @@ class WordInputs:
         return unread
 
     def __post_init__(self) -> None:
-        check_rate(self.input_dropout)
-        check_rate(self.character_dropout)
+        check_rate(self.input_dropout, "input_dropout")
+        check_rate(self.character_dropout, "character_dropout")
         if self.words == self.characters == self.strings == self.transformer == "none":
             raise CrossNERError(
                 "words, characters, strings and transformer are all none: there is nothing to read.",

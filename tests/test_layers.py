@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import BiLSTM, Dropout, LinearChainCRF, run_mirrored, trains_faster_mirrored
+from crossner_cli.methods import find_method, read_settings
 
 SPREADS = (0.1, 3.0, 100.0)  # of the transitions; the last one is far beyond what float32 exponentials hold
 
@@ -413,3 +414,10 @@ def test_vectors_of_another_width_are_no_input_of_a_mirrored_layer(lengths, widt
     mask = torch.arange(3) < torch.tensor(lengths)[:, None]
     with pytest.raises(ValueError, match=f"vectors of {width} values, and the layer reads 6"):
         run_mirrored(list(lstm.parameters()), torch.randn(2, 3, width), mask)
+
+
+@pytest.mark.parametrize("name", ["dropout", "input_dropout", "character_dropout", "output_dropout"])
+def test_a_setting_that_is_no_dropout_rate_is_told_by_its_name(name: str) -> None:
+    with pytest.raises(CrossNERError, match=rf"1\.5 \({name}\) is not in") as caught:
+        read_settings(find_method("bilstm-crf"), [f"{name}=1.5"])
+    assert f"--set {name}=0.1" in caught.value.hint

@@ -179,6 +179,23 @@ def test_a_tensor_of_another_size_is_new_and_the_old_one_left(tiny_encoder_folde
     assert (carried.carried_types, carried.fresh_types) == ([], list(OLD.types)), "a bias alone knows no type"
 
 
+@pytest.mark.parametrize("method", ["coach", "concept-tagger", "robust-tagger"])
+@pytest.mark.parametrize("size", [4, 6])
+def test_where_types_are_read_from_descriptions_they_carry_over_with_all_that_is_learnt(
+    method, size, tiny_encoder_folder, run, tmp_path, engine
+):
+    def settings(lstm_size: int) -> list[str]:
+        sizes = [each for each in small_sizes(find_method(method)) if not each.startswith("lstm_size=")]
+        return [*sizes, f"lstm_size={lstm_size}"]
+
+    old = make_tagger(tiny_encoder_folder, method, OLD, *settings(4))
+    save_tagger(old, tmp_path / "old")
+    options = options_for(tiny_encoder_folder, method=method, start_from=str(tmp_path / "old"), settings=settings(size))
+    start = find_start(run, options, wanted_by="finetune")
+    _, carried = start_tagger(start, options, OLD, 1, engine, known_to(old))
+    assert carried.carried_types == (list(OLD.types) if size == 4 else []), carried.new_tensors
+
+
 def test_tags_of_another_scheme_carry_over_by_name(tiny_encoder_folder, tmp_path, run, engine):
     old = make_tagger(tiny_encoder_folder, "linear", OLD)
     save_tagger(old, tmp_path)

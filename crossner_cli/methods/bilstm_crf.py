@@ -43,7 +43,7 @@ class BiLSTMCRFTagger(Tagger):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
-            check_rate(self.output_dropout)
+            check_rate(self.output_dropout, "output_dropout")
 
     reads = "words"
     paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"}
