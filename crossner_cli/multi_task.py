@@ -162,16 +162,13 @@ class MultiTaskTagger(Tagger):
         return adopted
 
     def _begins_as(self, place: int, start: TagSet) -> int:
-        """The domain of a start that one of this tagger's begins as: that of its name, of its place, or else the first,
-        that has all of its types that the start knows; two folders may be called alike, and a CRF has learnt never to
-        choose types of the other domain alone. By place where none has all.
+        """The domain of a start that one of this tagger's begins as: the one it is known as there, that of its place
+        before others, since a CRF has learnt never to choose types of the other domain alone; by place where there is
+        none.
         """
-        name, there = list(self.tag_set.domains)[place], list(start.domains)
-        known = set(self.tag_set.domains[name]).intersection(start.types)
-        for domain in (name, *there[place : place + 1], *there):
-            if domain in start.domains and known <= set(start.domains[domain]):
-                return there.index(domain)
-        return place
+        there = list(start.domains)
+        domain = start.known_as(*list(self.tag_set.domains.items())[place], *there[place : place + 1])
+        return there.index(domain) if domain in there else place
 
     @classmethod
     def taught_types(cls, tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:

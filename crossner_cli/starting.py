@@ -236,7 +236,8 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
     fresh: list[str] = []
     learnt = {name for name, _ in tagger.named_parameters()}
     # Taggers that read descriptions have no row a type that is learnt: all that is learnt tells types apart.
-    by_rows = any(name in learnt and (by_type.get(name) or name in type(tagger).tag_dimensions) for name in new)
+    rows_of = {name: by_type.get(name) or type(tagger).tag_dimensions.get(name, ()) for name in new}
+    by_rows = any(rows_of[name] for name in learnt & rows_of.keys())
     has_rows, lost_rows = False, False
     for name, value in new.items():
         if name in type(tagger).word_rows and name in old:
@@ -245,7 +246,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
                 value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters
             (taken if is_kept else fresh).append(name)
             continue
-        dimensions = by_type.get(name) or type(tagger).tag_dimensions.get(name, ())
+        dimensions = rows_of[name]
         if name not in old or not _fits(value, old[name], dimensions):
             fresh.append(name)
             lost_rows = lost_rows or (name in old and bool(dimensions)) or (name in learnt and not by_rows)

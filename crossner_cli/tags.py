@@ -153,16 +153,16 @@ class TagSet:
         types = self.domains.get(domain, self.types)
         return [tag == OUTSIDE or split_tag(tag)[1] in types for tag in self.tags]
 
-    def known_as(self, name: str, types: Iterable[str]) -> str:
+    def known_as(self, name: str, types: Iterable[str], *others: str) -> str:
         """The domain as which a data set is tagged: the one of its name, if the set has one, but not where it has types
-        that the set knows from other domains alone, since two folders may be called alike. Then the first domain that
-        has all of them that the set has, or none, an empty name, for which every tag may be given, as it may for a name
-        that the set does not have where it knows none of the types.
+        that the set knows from other domains alone, since two folders may be called alike. Then the first domain, the
+        others that are named before the set's own order, that has all of them that the set has, or none, an empty name,
+        for which every tag may be given, as it may for a name that the set does not have where it knows none of the
+        types.
         """
         known = set(types).intersection(self.types)
-        if known <= set(self.domains.get(name, ())):
-            return name
-        return next((domain for domain, its_types in self.domains.items() if known <= set(its_types)), "")
+        domains = (name, *others, *self.domains)
+        return next((domain for domain in domains if known <= set(self.domains.get(domain, ()))), "")
 
     def legal_moves(self) -> tuple[list[bool], list[list[bool]], list[bool]]:
         """Which tags may begin a sentence, (K,), which may follow which, (K, K): from, to, and which may end it."""
