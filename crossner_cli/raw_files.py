@@ -18,7 +18,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.jsonl_files import is_writable
 from crossner_cli.mediawiki_dump import is_dump
 from crossner_cli.optional_packages import import_optional
-from crossner_cli.storage import files_below
+from crossner_cli.run_directory import MANIFEST, read_manifest
+from crossner_cli.storage import digest_file, digest_files, files_below
 from crossner_cli.text_files import open_lines
 
 RawFormat = Literal["text", "jsonl", "parquet", "xml", "tar"]
@@ -40,11 +41,13 @@ class CorpusFiles(NamedTuple):
         named: How many were named, some perhaps more than once.
         passed_over: Files in folders whose names tell no format of raw text, and of those that do the hidden ones and
             the links to nothing.
+        stages: Stages of run directories that lie in a folder, and of which nothing is read.
     """
 
     files: list[Path]
     named: int
     passed_over: list[Path]
+    stages: list[Path]
 
     def notes(self) -> list[str]:
         """What a person may not expect of them."""
@@ -57,6 +60,12 @@ class CorpusFiles(NamedTuple):
                 f"{len(self.passed_over)} files in folders of the corpus are not read, since they are hidden, links"
                 f" to nothing, or their names end in none of {' '.join(FOLDER_ENDINGS)}, plain or compressed: {names}."
                 " Named themselves, they are."
+            )
+        if self.stages:
+            names = ", ".join(map(str, self.stages[:5])) + (", …" if self.stages[5:] else "")
+            notes.append(
+                f"{len(self.stages)} stages of run directories in folders of the corpus are not read: {names}. Named"
+                " itself, one is."
             )
         return notes
 
@@ -72,23 +81,39 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
     """
     named: list[Path] = []
     passed_over: list[Path] = []
+    stages: list[Path] = []
     for path in paths:
         status = status_of(path)
         if status is None or not stat.S_ISDIR(status.st_mode):
             named.append(path)
             continue
-        is_read = {file: _is_read(file, path) for file in sorted(files_below(path))}
+        below = sorted(files_below(path))
+        made = {file.parent for file in below if file.name == MANIFEST and file.parent != path}
+        made = set(filter(_is_stage, made))
+        stages += sorted(made)
+        is_read = {file: _is_read(file, path) for file in below if made.isdisjoint(file.parents)}
         chosen = [file for file in is_read if _is_corpus_name(file.name) and is_read[file]]
         if not chosen:
             endings = ", ".join(f"*{ending}" for ending in FOLDER_ENDINGS[1:])
             raise CrossNERError(
-                f"{path} holds no *.txt file, and none of {endings}, plain or compressed as .gz, .bz2 or .zst.",
+                f"{path} holds no *.txt file, and none of {endings}, plain or compressed as .gz, .bz2 or .zst"
+                + (", but in stages of a run directory." if made else "."),
                 hint="Name the files of the corpus themselves.",
             )
         named += chosen
         passed_over += [file for file in is_read if _is_corpus_name(file.name) and not is_read[file]]
         passed_over += [file for file in is_read if not _is_corpus_name(file.name) and is_read[file]]
-    return CorpusFiles(each_once(named), len(named), passed_over)
+    return CorpusFiles(each_once(named), len(named), passed_over, stages)
+
+
+def digest_corpus(path: Path) -> str:
+    """SHA-256 of a file of raw text, or over the names and digests of those that are read of a folder.
+
+    Raises:
+        CrossNERError: The folder holds none.
+        OSError: One cannot be read.
+    """
+    return digest_files(path, corpus_files([path]).files) if path.is_dir() else digest_file(path)
 
 
 def each_once(paths: Sequence[Path]) -> list[Path]:
@@ -183,6 +208,14 @@ def _is_read(path: Path, folder: Path) -> bool:
     """Whether a path below a folder is a plain file that is not hidden, as copies are that editors keep."""
     status, is_hidden = status_of(path), any(part.startswith(".") for part in path.relative_to(folder).parts)
     return status is not None and stat.S_ISREG(status.st_mode) and not is_hidden
+
+
+def _is_stage(folder: Path) -> bool:
+    """Whether a folder with a file called like a manifest is a finished stage."""
+    try:
+        return bool(read_manifest(folder))
+    except CrossNERError:
+        return False
 
 
 def status_of(path: Path) -> os.stat_result | None:

@@ -23,8 +23,13 @@ def digest_file(path: Path) -> str:
 
 def digest_folder(folder: Path) -> str:
     """SHA-256 over the names and digests of every file below a folder."""
+    return digest_files(folder, (path for path in files_below(folder) if path.is_file()))
+
+
+def digest_files(folder: Path, files: Iterable[Path]) -> str:
+    """SHA-256 over the names and digests of files below a folder, in whatever order they come."""
     total = hashlib.sha256()
-    for path in sorted(path for path in files_below(folder) if path.is_file()):
+    for path in sorted(files):
         total.update(os.fsencode(f"{path.relative_to(folder).as_posix()} {digest_file(path)}\n"))
     return total.hexdigest()
 

@@ -567,6 +567,15 @@ def test_raw_text_of_the_source_is_kept_apart_without_what_taggers_are_scored_on
         prepare(run, target=folders["target"], source_corpus=[tmp_path / "raw.txt"], force=True)
 
 
+def test_a_run_directory_in_the_folder_of_its_corpus_is_finished_and_no_text(run, folders, tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "a.txt").write_text("Ada went home.\nBob came back.\n")
+    made = [prepare(RunDirectory(texts / name), **folders, corpus=[texts], dev_from_train=0.1) for name in "xyx"]
+    assert made[0] == made[2], "finished, since nothing of the corpus is another"
+    assert made[0]["result"]["corpus"] == made[1]["result"]["corpus"]
+
+
 def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_source_lacks(
     run, folders, corpora, tmp_path
 ):

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from crossner_cli import text_files
 from crossner_cli.errors import CrossNERError
-from crossner_cli.raw_files import corpus_files, raw_format, read_texts, refuse_labelled
-from crossner_cli.storage import digest_folder
+from crossner_cli.raw_files import corpus_files, digest_corpus, raw_format, read_texts, refuse_labelled
+from crossner_cli.storage import digest_folder, write_json
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -226,7 +226,7 @@ def test_a_folder_gives_its_files_of_raw_text_once(tmp_path: Path) -> None:
     (tmp_path / "link.txt").symlink_to(tmp_path / "b.txt")
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
     (tmp_path / ".hidden").write_bytes(b"")
-    files, named, passed_over = corpus_files([tmp_path / "below" / "c.parquet", tmp_path])
+    files, named, passed_over, _ = corpus_files([tmp_path / "below" / "c.parquet", tmp_path])
     assert named == len(names) + 2
     assert [path.name for path in passed_over] == [
         "gone.txt", "all.tar.gz", "x", "dump.xml.bz2", "info.json", "notes.md", "table.csv.gz"
@@ -273,7 +273,7 @@ def test_utf16_without_a_mark_is_refused_as_a_corpus(tmp_path: Path) -> None:
 def test_files_that_are_named_are_taken_whatever_their_name(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_text('{"text": "Ada"}')
-    assert corpus_files([path, tmp_path / "missing", path]) == ([path, tmp_path / "missing"], 3, [])
+    assert corpus_files([path, tmp_path / "missing", path]) == ([path, tmp_path / "missing"], 3, [], [])
     assert read(path) == ["Ada"]
     assert "does not exist" in refusal(tmp_path / "missing.parquet").problem
 
@@ -286,6 +286,34 @@ def test_files_that_a_folder_has_besides_are_told(tmp_path: Path) -> None:
     (note,) = corpus_files([tmp_path]).notes()
     assert note.startswith("6 files in folders of the corpus are not read") and "wiki_04, …. Named" in note
     assert "wiki_05" not in note
+
+
+def make_stage(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "domain.txt").write_text("Ada went home.")
+    write_json(folder / "manifest.json", {"stage": "x", "name": "x", "options": {}, "inputs": {}, "result": {}})
+    return folder
+
+
+def test_stages_of_run_directories_in_a_folder_are_no_raw_text_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada came back.")
+    before = digest_corpus(tmp_path)
+    stage = make_stage(tmp_path / "run" / "prepare-data")
+    (tmp_path / "run" / ".lock-prepare-data").touch()
+    found = corpus_files([tmp_path])
+    assert (found.files, found.stages) == ([tmp_path / "a.txt"], [stage])
+    assert f"1 stages of run directories in folders of the corpus are not read: {stage}." in found.notes()[-1]
+    assert digest_corpus(tmp_path) == before, "a run directory is no other corpus"
+    assert corpus_files([stage]).files == [stage / "domain.txt"], "one that is named is read"
+    (stage / "manifest.json").write_text('{"of": "another program"}')
+    assert corpus_files([tmp_path]).files == [tmp_path / "a.txt", stage / "domain.txt"]
+    assert digest_corpus(tmp_path) != before
+
+
+def test_a_folder_with_nothing_but_stages_is_told(tmp_path: Path) -> None:
+    make_stage(tmp_path / "run" / "prepare-data")
+    with pytest.raises(CrossNERError, match="but in stages of a run directory"):
+        corpus_files([tmp_path])
 
 
 def test_a_folder_without_raw_text_is_told(tmp_path: Path) -> None:

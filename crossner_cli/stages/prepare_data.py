@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from crossner_cli.jsonl_files import TYPE_HINT
 from crossner_cli.labelled_domain import LabelledDomain, read_domain
 from crossner_cli.options import PrepareData
 from crossner_cli.progress import Notice, Progress, Work
+from crossner_cli.raw_files import digest_corpus
 from crossner_cli.readers import is_tag
 from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory
 from crossner_cli.storage import digest_path, write_json
@@ -111,20 +112,22 @@ def _bundled(path: Path, part: str) -> Path:
 def _digests(domains: Domains, corpus: list[Path], source_corpus: list[Path], entities: list[Path]) -> dict[str, str]:
     """Digest of every file that is read."""
     paths = {f"{role}/{split}": path for role, domain in domains.items() for split, path in domain.files.items()}
-    paths |= {f"corpus/{number}": path for number, path in enumerate(corpus)}
-    paths |= {f"source-corpus/{number}": path for number, path in enumerate(source_corpus)}
-    paths |= {f"entities/{number}": path for number, path in enumerate(entities) if path != TRAIN}
-    return {name: _digest(path) for name, path in paths.items()}
+    texts = {f"corpus/{number}": path for number, path in enumerate(corpus)}
+    texts |= {f"source-corpus/{number}": path for number, path in enumerate(source_corpus)}
+    lists = {f"entities/{number}": path for number, path in enumerate(entities) if path != TRAIN}
+    found = {name: _digest(path, digest_path) for name, path in paths.items()}
+    found |= {name: _digest(path, digest_corpus) for name, path in texts.items()}
+    return found | {name: _digest(path, digest_path) for name, path in lists.items()}
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, digest: Callable[[Path], str]) -> str:
     if not (path.is_file() or path.is_dir()) and path.exists():
         raise CrossNERError(
             f"{path} is no plain file and no folder, and what is read is read more than once.",
             hint="Write it to a file first, as with: zcat corpus.gz > corpus.txt",
         )
     try:
-        return digest_path(path)
+        return digest(path)
     except OSError as error:
         raise CrossNERError(
             f"{path} cannot be read: {error.strerror}.", hint="Give a file or folder that exists and is yours."
