@@ -55,14 +55,14 @@ class CorpusFiles(NamedTuple):
         if self.named > len(self.files):
             notes.append(f"{self.named - len(self.files)} corpus files were named more than once and are read once.")
         if self.passed_over:
-            names = ", ".join(path.name for path in self.passed_over[:5]) + (", …" if self.passed_over[5:] else "")
+            names = _first_of([path.name for path in self.passed_over], 5)
             notes.append(
                 f"{len(self.passed_over)} files in folders of the corpus are not read, since they are hidden, links"
                 f" to nothing, or their names end in none of {' '.join(FOLDER_ENDINGS)}, plain or compressed: {names}."
                 " Named themselves, they are."
             )
         if self.stages:
-            names = ", ".join(map(str, self.stages[:5])) + (", …" if self.stages[5:] else "")
+            names = _first_of([str(stage) for stage in self.stages], 5)
             notes.append(
                 f"{len(self.stages)} stages of run directories in folders of the corpus are not read: {names}. Named"
                 " itself, one is."
@@ -88,7 +88,7 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
             named.append(path)
             continue
         below = sorted(files_below(path))
-        made = {file.parent for file in below if file.name == MANIFEST and file.parent != path}
+        made = {file.parent for file in below if file.name == MANIFEST} - {path}
         made = set(filter(_is_stage, made))
         stages += sorted(made)
         is_read = {file: _is_read(file, path) for file in below if made.isdisjoint(file.parents)}
@@ -262,9 +262,13 @@ def _text(value: Any, what: str, counts: Counter[str]) -> Iterator[str]:
 
 
 def _listed(names: Any) -> str:
+    """Names of columns for a message."""
+    return _first_of([repr(str(name)[:40]) for name in names], 20) or "none"
+
+
+def _first_of(names: Sequence[str], most: int) -> str:
     """Names for a message, the first of many."""
-    names = [repr(str(name)[:40]) for name in names]
-    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "") or "none"
+    return ", ".join(names[:most]) + (", …" if names[most:] else "")
 
 
 def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:

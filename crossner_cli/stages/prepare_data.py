@@ -112,12 +112,11 @@ def _bundled(path: Path, part: str) -> Path:
 def _digests(domains: Domains, corpus: list[Path], source_corpus: list[Path], entities: list[Path]) -> dict[str, str]:
     """Digest of every file that is read."""
     paths = {f"{role}/{split}": path for role, domain in domains.items() for split, path in domain.files.items()}
+    paths |= {f"entities/{number}": path for number, path in enumerate(entities) if path != TRAIN}
     texts = {f"corpus/{number}": path for number, path in enumerate(corpus)}
     texts |= {f"source-corpus/{number}": path for number, path in enumerate(source_corpus)}
-    lists = {f"entities/{number}": path for number, path in enumerate(entities) if path != TRAIN}
     found = {name: _digest(path, digest_path) for name, path in paths.items()}
-    found |= {name: _digest(path, digest_corpus) for name, path in texts.items()}
-    return found | {name: _digest(path, digest_path) for name, path in lists.items()}
+    return found | {name: _digest(path, digest_corpus) for name, path in texts.items()}
 
 
 def _digest(path: Path, digest: Callable[[Path], str]) -> str:
