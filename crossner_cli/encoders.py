@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -30,6 +31,8 @@ from crossner_cli.tokenizer import (
     read_tokenizer,
 )
 
+# Every class of transformers 5 that looks a kernel up by name finds ours, BART's too, which does not say so.
+KERNELS_BY_NAME = int(transformers.__version__.split(".")[0]) >= 5
 MINILM = "minilm"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -344,7 +347,7 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
         kind: An ``Auto`` class of transformers.
         folder: A model folder or a Hugging Face name.
         config: Its configuration.
-        attention: Attention kernel; None lets transformers choose.
+        attention: Attention kernel; None, and where the architecture takes no other's kernel, is transformers' choice.
 
     Returns:
         The model, and which tensors were missing or left.
@@ -355,6 +358,16 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     is_packed = attention == PACKED_ATTENTION
     if is_packed and not (config.model_type in LAYERS_LIKE_BERT and fits_packed_kernel(config)):
         attention = None
+    if attention is not None:
+        with contextlib.suppress(*UNREADABLE):  # what is wrong with the folder itself is told below
+            model, report = _read_with(kind, folder, config, attention)
+            if attention in ("eager", "sdpa") or KERNELS_BY_NAME or model._supports_attention_backend:
+                return model, report
+            del model  # others fail at its name: some when they are made, some in their first batch
+    return _read_with(kind, folder, config, None)
+
+
+def _read_with(kind: Any, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:
     with quiet_transformers():
         model, report = kind.from_pretrained(
             folder,
@@ -374,8 +387,6 @@ def _load_model(encoder: str, folder: str, config: Any, attention: str | None) -
     try:
         return read_model(AutoModel, folder, config, attention)
     except UNREADABLE as error:
-        if attention is not None:
-            return _load_model(encoder, folder, config, None)
         raise CrossNERError(
             f"The encoder {encoder!r} cannot be loaded: {first_line(error)}",
             hint="It must be a bidirectional Hugging Face encoder with safetensors weights.",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from conftest import ARCHITECTURES, SMALL, make_encoder, make_tokenizer, vectors_of
+from conftest import ARCHITECTURES, BEFORE_TRANSFORMERS_5, SMALL, make_encoder, make_tokenizer, vectors_of
 from safetensors.torch import load_file, save_file
 
 from crossner_cli import encoders as module
@@ -219,7 +219,7 @@ def test_the_tokenizer_of_another_model_is_refused(tmp_path):
 def test_a_folder_without_a_tokenizer_is_refused(copy):
     for path in copy.glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(CrossNERError, match="has no vocabulary"):
+    with pytest.raises(CrossNERError, match="has no vocabulary|No tokenizer can be read"):
         load_encoder(str(copy))
 
 
@@ -260,10 +260,12 @@ def test_remote_code_is_never_run(copy, tmp_path, model_type):
     tokenizer.update(auto_map={"AutoTokenizer": ["tokenization_evil.Evil"] * 2}, tokenizer_class="Evil")
     (copy / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     script = "import sys; from crossner_cli.encoders import load_encoder; load_encoder(sys.argv[1])"
-    if model_type == "bert":  # the architecture is known without that code
+    if (
+        model_type == "bert" and not BEFORE_TRANSFORMERS_5
+    ):  # transformers 5 knows architecture and tokenizer without that code
         load_encoder(str(copy))
     else:
-        with pytest.raises(CrossNERError, match="No encoder can be read"):
+        with pytest.raises(CrossNERError, match="No (encoder|tokenizer) can be read"):
             load_encoder(str(copy))
         # Nor where somebody could be asked and says yes.
         done = subprocess.run([sys.executable, "-c", script, copy], input="y\ny\n", text=True, capture_output=True)

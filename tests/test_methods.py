@@ -24,6 +24,7 @@ from crossner_cli.encoder_decoder import load_encoder_decoder
 from crossner_cli.encoders import Encoder, load_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
+from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.layers import Dropout
 from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
 from crossner_cli.methods.linear import LinearTagger
@@ -66,10 +67,10 @@ def small_sizes(kind: type[Tagger]) -> list[str]:
 def make_encoder_of(kind: type[Tagger], hyper: Any, folder: Path) -> Encoder:
     """A transformer, an encoder-decoder, or an encoder of words that knows all but one of them."""
     if kind.reads == "encoder-decoder":
-        return load_encoder_decoder(str(folder_for(kind, folder)), attention="eager")[0]
+        return load_encoder_decoder(str(folder_for(kind, folder)), attention=CPU_ATTENTION)[0]
     if kind.reads == "subwords":
-        return load_encoder(str(folder), attention="eager")[0]
-    transformer = None if hyper.transformer == "none" else load_encoder(str(folder), attention="eager")[0]
+        return load_encoder(str(folder), attention=CPU_ATTENTION)[0]
+    transformer = None if hyper.transformer == "none" else load_encoder(str(folder), attention=CPU_ATTENTION)[0]
     known = [Sentence((word, word)) for word in WORDS if word != "acme"]
     # Where types are compared with words, every type has a vector of its own.
     described = [*TAG_SET.types, "Quigley", "Samokhalova"] if "descriptions" in kind.type_dimensions else []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import ARCHITECTURES, vectors_of
+from conftest import ARCHITECTURES, takes_our_kernels, vectors_of
 from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -34,6 +34,7 @@ SENTENCES = [
 ]
 
 
+@takes_our_kernels
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(architectures, name):
     found = []
@@ -49,6 +50,7 @@ def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(architectures
     assert (encoder.model.config._attn_implementation == PACKED_ATTENTION) == is_packed
 
 
+@takes_our_kernels
 @given(lengths=st.lists(st.integers(1, 120), min_size=1, max_size=6))
 def test_a_packed_row_holds_every_window_once_and_nothing_else(architectures, lengths):
     encoder, _ = load_encoder(str(architectures("Roberta")), attention=PACKED_ATTENTION)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import TOKENIZER_FILES
 from huggingface_hub import ModelCard
 from made_runs import rewrite_prepared
 from safetensors.torch import load_file
@@ -32,7 +33,7 @@ from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.text import find_words, segment
 from crossner_cli.word_reader import WordInputs
 
-MODEL_FILES = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 

@@ -330,7 +330,7 @@ def test_a_tokenizer_file_of_another_version_is_a_known_problem(tmp_path):
 
 def test_a_folder_without_a_vocabulary_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(CrossNERError, match="has no vocabulary"):
+    with pytest.raises(CrossNERError, match="has no vocabulary|No tokenizer can be read"):
         read_tokenizer(tmp_path)
     make_tokenizer(tmp_path)
     model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from conftest import make_tokenizer
+from conftest import TOKENIZER_FILES, make_tokenizer
 from safetensors.torch import load_file, save_file
 from test_methods import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
 
@@ -27,7 +27,7 @@ from crossner_cli.tagger_folder import is_tagger_folder, load_tagger, read_descr
 from crossner_cli.tagging import tag
 from crossner_cli.tags import TagSet, illegal_positions, to_spans
 
-ENCODER_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+ENCODER_FILES = {"config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {"tagger.json", "tagger.safetensors"}
 WORD_FILES = {"words.json", "words.safetensors"}
 

@@ -1,9 +1,8 @@
 """Writes the other files of this folder: what the flair package itself makes of sentences, by random language models.
 
-Run where flair is installed (0.15.1 made what is here), which crossner's environment cannot be, as flair needs
-transformers below 5:
+Run where the extra flair is installed (0.15.1 made what is here):
 
-    python tests/flair_reference/make.py
+    python tests/flair_reference/make.py [FOLDER]
 
 The language models are stored as flair stores them, and written as safetensors by recipes/flair_strings.sh.
 """
@@ -21,6 +20,7 @@ from flair.embeddings import FlairEmbeddings
 from flair.models import LanguageModel
 
 HERE = Path(__file__).resolve().parent
+WRITTEN = Path(sys.argv[1]).resolve() if sys.argv[1:] else HERE
 RECIPE = HERE.parent.parent / "recipes" / "flair_strings.sh"
 CHARACTERS = "\n abcdehinorst.-"
 # Unknown characters, a word alone, one of many characters, and sentences of other lengths beside each other.
@@ -39,7 +39,8 @@ def main() -> None:
             LanguageModel(dictionary, side == "forward", hidden_size=size, nlayers=1, embedding_size=4).save(
                 f"random-{side}.pt"
             )
-        given = {"PYTHON": sys.executable, "FORWARD": "random-forward.pt", "BACKWARD": "random-backward.pt"}
+        here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        given = {"PATH": here, "PYTHON": "", "FORWARD": "random-forward.pt", "BACKWARD": "random-backward.pt"}
         subprocess.run(["bash", str(RECIPE)], env=os.environ | given, check=True)
         vectors = {}
         for side in ("forward", "backward"):
@@ -47,9 +48,9 @@ def main() -> None:
             FlairEmbeddings(f"random-{side}.pt").embed(sentences)
             vectors[side] = [[word.get_embedding().tolist() for word in sentence] for sentence in sentences]
         for name in ("strings.safetensors", "strings.json"):
-            (HERE / name).write_bytes((Path("news-strings") / name).read_bytes())
+            (WRITTEN / name).write_bytes((Path("news-strings") / name).read_bytes())
     record = {"sentences": SENTENCES, **vectors}
-    (HERE / "vectors.json").write_text(json.dumps(record) + "\n")
+    (WRITTEN / "vectors.json").write_text(json.dumps(record) + "\n")
 
 
 if __name__ == "__main__":
