@@ -4,8 +4,9 @@ Paper: Jia and Zhang (2020), Multi-Cell Compositional LSTM for NER Domain Adapta
 
 A step has four matrix products, whatever the number of cells, both directions side by side. What the words add to the
 largest is computed before, for all steps at once, as are the gradients of the weights and of the words after. What
-remains is elementwise and done in few passes over buffers that stay in the cache. The large tanh x are 2 sigmoid(2x) -
-1: PyTorch's sigmoid takes a fifth of the time of its tanh on some CPUs.
+remains is elementwise and done in few passes over buffers that stay in the cache. Any tanh x is 2 sigmoid(2x) - 1:
+PyTorch's sigmoid takes a fifth of the time of its tanh on some CPUs. Steps are of many small operations, so what
+autograd adds to each of them, which finds nothing to do there, counts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from torch.autograd.function import once_differentiable
 from crossner_cli.layers import mirrored_places
 
 DIRECTIONS = 2  # forward, backward
+# Within it autograd and its versions of tensors are left out: an operation is its kernel alone.
+BelowAutograd = torch._C._AutoDispatchBelowAutograd
 Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -235,7 +238,7 @@ class Recurrence(torch.autograd.Function):
         context: Any, words: Tensor, weight: Tensor, query: Tensor, key: Tensor, score: Tensor, places: Tensor,
         count: int,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        """One step after another.
+        """Read the words of both directions.
 
         Args:
             context: Keeps what the backward pass needs.
@@ -247,67 +250,79 @@ class Recurrence(torch.autograd.Function):
             places: Rows of a flattened (B, W) that each step reads, (2, W, B).
             count: Entity type cells, l.
         """
-        (batch, _, _), size, columns = words.shape, query.shape[1], weight.shape[2]
-        products = weight.dtype
-        kept = Kept.empty(words, size, count, products)
-        kept.read[..., size:-1], kept.read[..., -1] = take(words.to(products).flatten(0, 1), places), 1
-        doubled = weight.clone()
-        curved(doubled, count).mul_(2)
-        # The words' share of all steps; each adds its state's, and writes what becomes of the sum in their place.
-        torch.bmm(kept.read[..., size:].flatten(1, 2), doubled[:, size:], out=kept.active.view(DIRECTIONS, -1, columns))
-        of_state = doubled[:, :size].contiguous()
-        query2, key2, score2 = 2 * query, (2 * key).to(products), 2 * score[:, None, None]
-        minus_one = score.new_tensor(-1)
-        hidden, scores, contents = empty_by_step(words, ((size,), (count,), (count, size)))
-        # What every step works with again.
-        gates, compared, asked, state, memory = (
-            words.new_zeros(DIRECTIONS, batch, *shape)
-            for shape in ((columns,), (count, 2 * size), (2 * size,), (size,), (size,))  # the last are h and c
-        )
-        now, now_curved = split(gates, count), curved(gates, count)
-        memory_of_all, asked_of_all = memory[:, :, None], asked[:, :, None]  # the same for all cells
-        rows = (value.flatten(2, 3) for value in (kept.told, kept.likened))  # a cell of a sentence is one
-        for step, h_before, told, likened, h, c_k, scores_now in zip(
-            kept.steps(), *by_step(kept.read[..., :size], *rows, hidden, contents, scores), strict=True
-        ):
-            step.last.copy_(memory)
-            gates.copy_(step.active.baddbmm_(h_before.copy_(state), of_state)).sigmoid_()
-            torch.add(minus_one, now_curved, alpha=2, out=now_curved)
-            step.active.copy_(gates)
-            # Entity type cells.
-            torch.lerp(memory_of_all, now.candidates, now.enter, out=c_k)
-            # Attention.
-            torch.bmm(now.composed, query2, out=asked)  # too small for bf16 to save anything
-            step.told.copy_(c_k)
-            step.composed.copy_(now.composed)
-            torch.bmm(told, key2, out=likened)
-            compared.copy_(step.likened).add_(asked_of_all).sigmoid_()
-            step.likened.copy_(compared)
-            torch.softmax(torch.sum(compared.mul_(score2), dim=-1, out=scores_now), dim=-1, out=step.alpha)
-            torch.bmm(step.alpha.view(-1, 1, count), c_k.flatten(0, 1), out=step.mixed.view(-1, 1, size))
-            # Compositional cell.
-            torch.lerp(memory, step.mixed, now.keep, out=memory)
-            state = torch.mul(torch.tanh(memory, out=step.shown), now.show, out=h)
+        kept = Kept.empty(words, query.shape[1], count, weight.dtype)
+        with BelowAutograd():
+            found = states(kept, words, weight, query, key, score, places)
         context.save_for_backward(*kept, weight, query, key, score, places)
-        # The rest of v tanh(.) = 2 v sigmoid(2 .) - v is the same for all cells.
-        return hidden, scores.sub_(score.sum(dim=1)[:, None, None, None]), contents
+        return found
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, d_hidden: Tensor, d_scores: Tensor, d_contents: Tensor) -> tuple[Tensor | None, ...]:
         """Steps in reverse; products that only the weights need are left for the end, all steps at once."""
         *kept, weight, query, key, score, places = context.saved_tensors
-        with torch.autocast(d_hidden.device.type, enabled=False):
+        with torch.autocast(d_hidden.device.type, enabled=False), BelowAutograd():
             size, found = query.shape[1], None
             d_sums, *of_weights = gradients(
                 Kept(*kept), weight[:, :size], query, key, score, d_hidden, d_scores, d_contents
             )
             if context.needs_input_grad[0]:
-                d_words = torch.bmm(d_sums.flatten(1, 2), weight[:, size:-1].transpose(1, 2)).flatten(0, 1)
+                of_words = weight[:, size:-1].transpose(1, 2).contiguous()
+                d_words = torch.bmm(d_sums.flatten(1, 2), of_words).flatten(0, 1)
                 found = score.new_zeros(places[0].numel(), d_words.shape[1])
                 found.index_add_(0, places.flatten(), d_words.to(score.dtype))  # each word was read twice
                 found = found.view(places.shape[2], places.shape[1], -1)
         return found, *of_weights, None, None
+
+
+def states(
+    kept: Kept, words: Tensor, weight: Tensor, query: Tensor, key: Tensor, score: Tensor, places: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """h, I and c_k of each step, one after another; ``kept`` is filled, the others are those of the recurrence."""
+    batch, count, size, columns = len(words), *kept.told.shape[3:], weight.shape[2]
+    products = weight.dtype
+    kept.read[..., size:-1], kept.read[..., -1] = take(words.to(products).flatten(0, 1), places), 1
+    doubled = weight.clone()
+    curved(doubled, count).mul_(2)
+    # The words' share of all steps; each adds its state's, and writes what becomes of the sum in their place.
+    torch.bmm(kept.read[..., size:].flatten(1, 2), doubled[:, size:], out=kept.active.view(DIRECTIONS, -1, columns))
+    of_state = doubled[:, :size].contiguous()
+    query2, key2, score2 = 2 * query, (2 * key).to(products), 2 * score[:, None, None]
+    minus_one, two = score.new_tensor(-1), score.new_tensor(2)
+    hidden, scores, contents = empty_by_step(words, ((size,), (count,), (count, size)))
+    # What every step works with again.
+    gates, compared, asked, state, memory = (
+        words.new_zeros(DIRECTIONS, batch, *shape)
+        for shape in ((columns,), (count, 2 * size), (2 * size,), (size,), (size,))  # the last are h and c
+    )
+    now, now_curved = split(gates, count), curved(gates, count)
+    memory_of_all, asked_of_all = memory[:, :, None], asked[:, :, None]  # the same for all cells
+    rows = (value.flatten(2, 3) for value in (kept.told, kept.likened))  # a cell of a sentence is one
+    for step, h_before, told, likened, h, c_k, scores_now in zip(
+        kept.steps(), *by_step(kept.read[..., :size], *rows, hidden, contents, scores), strict=True
+    ):
+        step.last.copy_(memory)
+        gates.copy_(step.active.baddbmm_(h_before.copy_(state), of_state)).sigmoid_()
+        torch.add(minus_one, now_curved, alpha=2, out=now_curved)
+        step.active.copy_(gates)
+        # Entity type cells.
+        torch.lerp(memory_of_all, now.candidates, now.enter, out=c_k)
+        # Attention.
+        torch.bmm(now.composed, query2, out=asked)  # too small for bf16 to save anything
+        step.told.copy_(c_k)
+        step.composed.copy_(now.composed)
+        torch.bmm(told, key2, out=likened)
+        compared.copy_(step.likened).add_(asked_of_all).sigmoid_()
+        step.likened.copy_(compared)
+        torch.softmax(torch.sum(compared.mul_(score2), dim=-1, out=scores_now), dim=-1, out=step.alpha)
+        torch.bmm(step.alpha.view(-1, 1, count), c_k.flatten(0, 1), out=step.mixed.view(-1, 1, size))
+        # Compositional cell.
+        torch.lerp(memory, step.mixed, now.keep, out=memory)
+        torch.mul(memory, two, out=step.shown).sigmoid_()
+        torch.add(minus_one, step.shown, alpha=2, out=step.shown)
+        state = torch.mul(step.shown, now.show, out=h)
+    # The rest of v tanh(.) = 2 v sigmoid(2 .) - v is the same for all cells.
+    return hidden, scores.sub_(score.sum(dim=1)[:, None, None, None]), contents
 
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # gradient * y * (1 - y)
