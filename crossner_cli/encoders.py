@@ -247,7 +247,7 @@ def read_config(folder: str) -> Any:
 
     try:
         with quiet_transformers():
-            return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except UNREADABLE as error:
         raise CrossNERError(
             f"No encoder can be read from {folder!r}: {first_line(error)}",
@@ -255,6 +255,13 @@ def read_config(folder: str) -> Any:
             + (" (HF_HUB_OFFLINE is set, so only cached names work)" if HF_HUB_OFFLINE else "")
             + ", or minilm.",
         ) from None
+    if not KERNELS_BY_NAME and hasattr(config, "rope_parameters"):  # not read there: its own default would be taken
+        raise CrossNERError(
+            f"{folder!r} was written by transformers 5, of which transformers {transformers.__version__} misreads the "
+            "rotations of positions (rope_parameters).",
+            hint='Install "transformers>=5", without the extra flair.',
+        )
+    return config
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -70,8 +70,7 @@ class MaskedLanguageModel(nn.Module):
 
         Args:
             encoder: A Hugging Face name, a folder or ``minilm``.
-            attention: ``sdpa`` or ``eager``, whichever is fast on the device; None is the architecture's own choice, as
-                not every one has ``sdpa``.
+            attention: As for ``load_encoder``.
 
         Raises:
             CrossNERError: It cannot be read, is no encoder with a masked-LM form, or lacks weights of the encoder.

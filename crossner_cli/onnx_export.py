@@ -81,10 +81,11 @@ def write_onnx(tagger: LinearTagger, path: Path) -> None:
         path: To write. What exceeds the largest file stands beside it, as ``NAME.data``.
     """
     scores = SubwordScores(tagger).eval()
-    scores.model.set_attn_implementation("eager")  # plain products and softmax, which every runtime has
     example = torch.full((2, 4), tagger.encoder.reader.pad_id), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
     sizes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("subwords")}
     with quietly():
+        # Plain products and softmax, which every runtime has; before transformers 5 most classes do not change theirs.
+        scores.model.set_attn_implementation("eager")
         torch.onnx.export(
             scores, example, str(path), input_names=INPUTS, output_names=[OUTPUT], dynamic_shapes=(sizes, sizes),
             dynamo=True, verbose=False, external_data=is_large(scores),

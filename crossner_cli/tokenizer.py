@@ -53,7 +53,7 @@ def _load_tokenizer(folder: str) -> Any:
             raise
         raise CrossNERError(
             f"No tokenizer can be read from {folder!r}: {first_line(error)}",
-            hint="Give a folder or name that holds a tokenizer.json, or minilm.",
+            hint="Give a folder or name that holds a tokenizer.json, or minilm; what transformers 5 wrote may need it.",
         ) from None
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Flair's language models of characters as a folder that --string-embeddings reads: safetensors and their characters.
 # Source: Akbik, Blythe and Vollgraf (2018); the package flair finds, fetches and opens them.
-# Needs: pip install "crossner[flair]", or PYTHON, another interpreter that has the package; without either it gets an
-# environment of its own here, from a network. Its models come from a network too, but where they are files.
+# Needs: pip install "crossner[flair]", or PYTHON, another interpreter that has the package; without either the package
+# FLAIR gets an environment of its own here, from a network. Its models come from a network too, but where they are files.
 # Differs: the models' scores of the next character are left out. Flair's files are pickles, which can run what they
 # like when they are opened: name none of a place that you do not trust.
 set -euo pipefail
@@ -14,8 +14,9 @@ PYTHON=${PYTHON:-}
 
 if [ -e "$OUTPUT" ]; then echo "$OUTPUT exists." >&2 && exit 2; fi
 folder=$(mktemp -d)
-trap 'rm -rf "$folder" "$OUTPUT.part"' EXIT
-if [ -z "$PYTHON" ] && python3 -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("flair"))'; then
+trap 'rm -rf "$folder"' EXIT
+has_flair='import importlib.util, sys; sys.exit(not getattr(importlib.util.find_spec("flair"), "origin", None))'
+if [ -z "$PYTHON" ] && python3 -c "$has_flair"; then
   PYTHON=python3
 elif [ -z "$PYTHON" ]; then
   python3 -m venv "$folder/venv"
@@ -23,6 +24,7 @@ elif [ -z "$PYTHON" ]; then
   "$PYTHON" -m pip install --quiet "$FLAIR"
 fi
 mkdir "$OUTPUT.part"
+trap 'rm -rf "$folder" "$OUTPUT.part"' EXIT
 "$PYTHON" - "$FORWARD" "$BACKWARD" "$OUTPUT.part" <<'PYTHON'
 import json
 import pathlib

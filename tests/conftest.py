@@ -107,6 +107,7 @@ takes_our_kernels = pytest.mark.skipif(BEFORE_TRANSFORMERS_5, reason="before tra
 TOKENIZER_FILES = {"tokenizer.json", "tokenizer_config.json"} | (
     {"special_tokens_map.json"} if BEFORE_TRANSFORMERS_5 else set()
 )
+NO_VOCABULARY = "No tokenizer can be read" if BEFORE_TRANSFORMERS_5 else "has no vocabulary"  # of a folder without one
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "Bert": SMALL,

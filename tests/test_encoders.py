@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from conftest import ARCHITECTURES, BEFORE_TRANSFORMERS_5, SMALL, make_encoder, make_tokenizer, vectors_of
+from conftest import (
+    ARCHITECTURES,
+    BEFORE_TRANSFORMERS_5,
+    NO_VOCABULARY,
+    SMALL,
+    make_encoder,
+    make_tokenizer,
+    vectors_of,
+)
 from safetensors.torch import load_file, save_file
 
 from crossner_cli import encoders as module
@@ -219,7 +227,7 @@ def test_the_tokenizer_of_another_model_is_refused(tmp_path):
 def test_a_folder_without_a_tokenizer_is_refused(copy):
     for path in copy.glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(CrossNERError, match="has no vocabulary|No tokenizer can be read"):
+    with pytest.raises(CrossNERError, match=NO_VOCABULARY):
         load_encoder(str(copy))
 
 
@@ -260,17 +268,23 @@ def test_remote_code_is_never_run(copy, tmp_path, model_type):
     tokenizer.update(auto_map={"AutoTokenizer": ["tokenization_evil.Evil"] * 2}, tokenizer_class="Evil")
     (copy / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     script = "import sys; from crossner_cli.encoders import load_encoder; load_encoder(sys.argv[1])"
-    if (
-        model_type == "bert" and not BEFORE_TRANSFORMERS_5
-    ):  # transformers 5 knows architecture and tokenizer without that code
+    unread = "encoder" if model_type == "evil" else "tokenizer" if BEFORE_TRANSFORMERS_5 else None
+    if unread is None:  # architecture and tokenizer are known without that code
         load_encoder(str(copy))
     else:
-        with pytest.raises(CrossNERError, match="No (encoder|tokenizer) can be read"):
+        with pytest.raises(CrossNERError, match=f"No {unread} can be read"):
             load_encoder(str(copy))
         # Nor where somebody could be asked and says yes.
         done = subprocess.run([sys.executable, "-c", script, copy], input="y\ny\n", text=True, capture_output=True)
         assert "CrossNERError" in done.stderr
     assert not proof.exists()
+
+
+@pytest.mark.skipif(not BEFORE_TRANSFORMERS_5, reason="rotations of positions are read by transformers 5")
+def test_rotations_that_transformers_4_would_misread_are_refused(copy):
+    change_config(copy, rope_parameters={"rope_theta": 50.0, "rope_type": "default"})
+    with pytest.raises(CrossNERError, match="misreads the rotations"):
+        load_encoder(str(copy))
 
 
 def test_the_digest_of_an_encoder_tells_its_files_or_its_name(copy):
