@@ -31,8 +31,7 @@ from crossner_cli.tokenizer import (
     read_tokenizer,
 )
 
-# Every class of transformers 5 that looks a kernel up by name finds ours, BART's too, which does not say so.
-KERNELS_BY_NAME = int(transformers.__version__.split(".")[0]) >= 5
+BEFORE_TRANSFORMERS_5 = int(transformers.__version__.split(".")[0]) < 5
 MINILM = "minilm"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -255,7 +254,7 @@ def read_config(folder: str) -> Any:
             + (" (HF_HUB_OFFLINE is set, so only cached names work)" if HF_HUB_OFFLINE else "")
             + ", or minilm.",
         ) from None
-    if not KERNELS_BY_NAME and hasattr(config, "rope_parameters"):  # not read there: its own default would be taken
+    if BEFORE_TRANSFORMERS_5 and hasattr(config, "rope_parameters"):  # not read there: its own default would be taken
         raise CrossNERError(
             f"{folder!r} was written by transformers 5, of which transformers {transformers.__version__} misreads the "
             "rotations of positions (rope_parameters).",
@@ -368,7 +367,8 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     if attention is not None:
         with contextlib.suppress(*UNREADABLE):  # what is wrong with the folder itself is told below
             model, report = _read_with(kind, folder, config, attention)
-            if attention in ("eager", "sdpa") or KERNELS_BY_NAME or model._supports_attention_backend:
+            # From 5 on every class that looks a kernel up by name finds ours, BART's too, which does not say so.
+            if attention in ("eager", "sdpa") or not BEFORE_TRANSFORMERS_5 or model._supports_attention_backend:
                 return model, report
             del model  # others fail at its name: some when they are made, some in their first batch
     return _read_with(kind, folder, config, None)

@@ -17,7 +17,7 @@ from torch import Tensor  # noqa: E402
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa: E402
 
 from crossner_cli.data import Sentence  # noqa: E402
-from crossner_cli.encoders import KERNELS_BY_NAME, TransformerEncoder  # noqa: E402
+from crossner_cli.encoders import BEFORE_TRANSFORMERS_5, TransformerEncoder  # noqa: E402
 from crossner_cli.methods import Tagger  # noqa: E402
 
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
@@ -101,8 +101,7 @@ def mirror() -> Path:
 
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-# With what transformers the extra flair is installed: most encoders take no kernel but transformers' own.
-BEFORE_TRANSFORMERS_5 = not KERNELS_BY_NAME
+# Of transformers that the extra flair comes with most encoders take no kernel but transformers' own.
 takes_our_kernels = pytest.mark.skipif(BEFORE_TRANSFORMERS_5, reason="before transformers 5 our kernels are not taken")
 TOKENIZER_FILES = {"tokenizer.json", "tokenizer_config.json"} | (
     {"special_tokens_map.json"} if BEFORE_TRANSFORMERS_5 else set()

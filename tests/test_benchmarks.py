@@ -9,11 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import BEFORE_TRANSFORMERS_5, takes_our_kernels
+from conftest import takes_our_kernels
 from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
 from crossner_cli.domains import find_domain
+from crossner_cli.encoders import BEFORE_TRANSFORMERS_5
 from crossner_cli.engine import reset_accelerate, start_engine
 from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.labelled_domain import read_domain

@@ -16,7 +16,6 @@ import torch
 import transformers
 from conftest import (
     ARCHITECTURES,
-    BEFORE_TRANSFORMERS_5,
     NO_VOCABULARY,
     SMALL,
     make_encoder,
@@ -28,6 +27,7 @@ from safetensors.torch import load_file, save_file
 from crossner_cli import encoders as module
 from crossner_cli.data import Sentence
 from crossner_cli.encoders import (
+    BEFORE_TRANSFORMERS_5,
     MINILM,
     MINILM_SHA256,
     digest_encoder,
