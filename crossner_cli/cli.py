@@ -128,10 +128,10 @@ def with_published(options: Options, context: typer.Context) -> Options:
     return dataclasses.replace(options, **published)
 
 
-def options_of_the_paper(options: Options) -> Mapping[str, Any]:
+def options_of_the_paper(options: Any) -> Mapping[str, Any]:
     """What the paper of the method has for options, where that is not CrossNER's; nothing for one that is not there."""
     method = method_of(options)
-    return {} if method is None else method.published_options(of_source=isinstance(options, PretrainSource))
+    return {} if method is None else method.published_options(of_source=options.of_source)
 
 
 def settings_of_the_paper(options: Any) -> list[str]:
@@ -139,8 +139,7 @@ def settings_of_the_paper(options: Any) -> list[str]:
     from crossner_cli.methods import published_settings
 
     method = method_of(options)
-    of_source = isinstance(options, PretrainSource)
-    return [] if method is None else published_settings(method, options.settings, of_source=of_source)
+    return [] if method is None else published_settings(method, options.settings, of_source=options.of_source)
 
 
 def method_of(options: Any) -> type[Tagger] | None:

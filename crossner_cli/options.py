@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from crossner_cli.option_fields import EVERY_COMMAND, Command, option
 
@@ -177,7 +177,13 @@ class Dapt(Compute):
 
 @dataclass(frozen=True, kw_only=True)
 class Optimisation(Compute):
-    """How a tagger is trained."""
+    """How a tagger is trained.
+
+    Attributes:
+        of_source: Whether what is trained is the source's tagger, for which some papers have settings of their own.
+    """
+
+    of_source: ClassVar[bool] = False
 
     method: str = option("linear", "Tagging method: one of those that crossner methods lists.")
     encoder: str = option("minilm", "Encoder: a Hugging Face name, a folder, or minilm.", paper="bert-base-cased")
@@ -246,6 +252,8 @@ class Optimisation(Compute):
 @dataclass(frozen=True, kw_only=True)
 class PretrainSource(Optimisation):
     """Train a tagger on the labelled sentences of the source domain."""
+
+    of_source: ClassVar[bool] = True
 
     epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=2, panel=OPTIMISATION)
     batch_size: int = option(32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)

@@ -8,7 +8,7 @@ from typing import Any
 
 from crossner_cli.known_words import RAW_MINIMUM
 from crossner_cli.methods import find_method, read_settings, split_setting
-from crossner_cli.options import JointTrain, Optimisation, PretrainSource
+from crossner_cli.options import JointTrain, Optimisation
 from crossner_cli.start_from import Start
 from crossner_cli.word_reader import WordInputs
 
@@ -68,7 +68,7 @@ def _unread_flags(
 def _given(options: Optimisation, name: str) -> str | None:
     """An option as it is written on a command line; None where it has its default, or what ``--paper`` makes of it."""
     fields = {field.name: field for field in dataclasses.fields(options)}
-    own = find_method(options.method).published_options(of_source=isinstance(options, PretrainSource))
+    own = find_method(options.method).published_options(of_source=options.of_source)
     of_paper = own.get(name, fields[name].metadata["paper"])
     return None if options.paper and getattr(options, name) == of_paper else options.given(name)
 
@@ -87,7 +87,7 @@ def _unread_settings(options: Optimisation, inputs: Any, start: Start) -> list[t
             reasons["character_size"] = "vectors are as wide as those of the start"
     given = [split_setting(setting) for setting in options.settings]
     last, method = dict(given), find_method(options.method)
-    of_paper = method.published(last, of_source=isinstance(options, PretrainSource)) if options.paper else {}
+    of_paper = method.published(last, of_source=options.of_source) if options.paper else {}
     found = [
         (f"--set {key}={value}", reasons[key])
         for key, value in last.items()
