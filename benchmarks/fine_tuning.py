@@ -15,12 +15,12 @@ from torch import nn
 from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
 
 from crossner_cli.data import Sentence
-from crossner_cli.encoders import quiet_transformers, read_config, resolve_encoder
 from crossner_cli.engine import start_engine
 from crossner_cli.evaluation import score
 from crossner_cli.layers import Dropout
 from crossner_cli.methods import Tagger
 from crossner_cli.options import Finetune
+from crossner_cli.pretrained import quiet_transformers, read_config, resolve_encoder
 from crossner_cli.progress import exhaust
 from crossner_cli.start_from import Start
 from crossner_cli.starting import encoder_of, start_tagger

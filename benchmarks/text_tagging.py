@@ -13,9 +13,9 @@ from measuring import Measured, Side, Stopwatch
 from transformers import pipeline
 
 from crossner_cli.data import Sentence
-from crossner_cli.encoders import quiet_transformers
 from crossner_cli.engine import start_engine
 from crossner_cli.options import Predict
+from crossner_cli.pretrained import quiet_transformers
 from crossner_cli.progress import exhaust
 from crossner_cli.run_directory import RunDirectory
 from crossner_cli.stages import predict

@@ -8,15 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossner_cli.encoders import (
-    LoadedWeights,
-    TransformerEncoder,
-    load_encoder,
-    load_weights,
-    read_config,
-    resolve_encoder,
-)
+from crossner_cli.encoders import TransformerEncoder, load_encoder
 from crossner_cli.errors import CrossNERError
+from crossner_cli.pretrained import LoadedWeights, load_weights, read_config, resolve_encoder
 from crossner_cli.subwords import Batch, SubwordReader
 from crossner_cli.tokenizer import check_vocabulary, position_limit, read_tokenizer
 from crossner_cli.type_descriptions import describe_type

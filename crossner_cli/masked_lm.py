@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from crossner_cli.encoders import quiet_transformers, read_config, read_model, resolve_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.fast_encoder import only_positions
 from crossner_cli.masking import NOT_CHOSEN, Level, mask_block
+from crossner_cli.pretrained import quiet_transformers, read_config, read_model, resolve_encoder
 from crossner_cli.token_stream import TokenBlocks
 from crossner_cli.tokenizer import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
 

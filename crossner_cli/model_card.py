@@ -21,8 +21,8 @@ from crossner_cli.calibration import METHOD as CALIBRATION_METHOD
 from crossner_cli.calibration import read_calibration
 from crossner_cli.data import Sentence
 from crossner_cli.domains import bundled_domains, known_domains
-from crossner_cli.encoders import MINILM
 from crossner_cli.methods import Tagger
+from crossner_cli.pretrained import MINILM
 from crossner_cli.run_directory import Manifest
 from crossner_cli.tagger_folder import read_types
 from crossner_cli.tags import to_spans

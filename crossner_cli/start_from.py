@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from crossner_cli import figures
-from crossner_cli.encoders import MINILM, digest_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import find_method, read_settings, split_setting
 from crossner_cli.options import Dapt, Optimisation
+from crossner_cli.pretrained import MINILM, digest_encoder
 from crossner_cli.run_directory import MANIFEST, RunDirectory, read_manifest
 from crossner_cli.storage import digest_file, digest_folder
 from crossner_cli.string_encoder import TENSORS as STRINGS

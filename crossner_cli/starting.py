@@ -12,11 +12,12 @@ from safetensors import safe_open
 
 from crossner_cli import figures
 from crossner_cli.encoder_decoder import check_encoder_decoder, load_transformer
-from crossner_cli.encoders import Encoder, TransformerEncoder, read_config, read_tensors
+from crossner_cli.encoders import Encoder, TransformerEncoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method, read_settings
 from crossner_cli.options import Optimisation
+from crossner_cli.pretrained import read_config, read_tensors
 from crossner_cli.start_from import Start
 from crossner_cli.string_encoder import TENSORS as STRINGS
 from crossner_cli.string_encoder import load_string_encoder

@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from crossner_cli.encoders import read_tensors
 from crossner_cli.errors import CrossNERError
+from crossner_cli.pretrained import read_tensors
 
 TENSORS, CHARACTERS = "strings.safetensors", "strings.json"
 SIDES = ("forward", "backward")

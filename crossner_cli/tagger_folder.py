@@ -17,11 +17,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossner_cli.encoder_decoder import load_transformer
-from crossner_cli.encoders import LoadedWeights, TransformerEncoder, quiet_transformers, read_tensors
+from crossner_cli.encoders import TransformerEncoder
 from crossner_cli.engine import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger, find_method
 from crossner_cli.options import Decoding
+from crossner_cli.pretrained import LoadedWeights, quiet_transformers, read_tensors
 from crossner_cli.storage import write_json
 from crossner_cli.tags import TagSet
 from crossner_cli.word_encoder import WordEncoder, load_word_encoder, save_word_encoder

@@ -19,9 +19,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossner_cli.data import Sentence
-from crossner_cli.encoders import Encoder, TransformerEncoder, read_tensors
+from crossner_cli.encoders import Encoder, TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers import Dropout, drawn_apart
+from crossner_cli.pretrained import read_tensors
 from crossner_cli.string_encoder import StringEncoder, load_string_encoder, save_string_encoder
 from crossner_cli.subwords import Batch
 from crossner_cli.type_descriptions import describe_type

@@ -17,8 +17,9 @@ from torch import Tensor  # noqa: E402
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa: E402
 
 from crossner_cli.data import Sentence  # noqa: E402
-from crossner_cli.encoders import BEFORE_TRANSFORMERS_5, TransformerEncoder  # noqa: E402
+from crossner_cli.encoders import TransformerEncoder  # noqa: E402
 from crossner_cli.methods import Tagger  # noqa: E402
+from crossner_cli.pretrained import BEFORE_TRANSFORMERS_5  # noqa: E402
 
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("crossner")

@@ -14,11 +14,11 @@ from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
 from crossner_cli.domains import find_domain
-from crossner_cli.encoders import BEFORE_TRANSFORMERS_5
 from crossner_cli.engine import reset_accelerate, start_engine
 from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.labelled_domain import read_domain
 from crossner_cli.layers import Dropout
+from crossner_cli.pretrained import BEFORE_TRANSFORMERS_5
 from crossner_cli.starting import encoder_of, start_tagger
 from crossner_cli.tagger_folder import save_tagger
 from crossner_cli.tags import TagSet

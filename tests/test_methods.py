@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 
 from crossner_cli.data import Sentence
 from crossner_cli.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders import BEFORE_TRANSFORMERS_5, Encoder, load_encoder
+from crossner_cli.encoders import Encoder, load_encoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation import score
 from crossner_cli.fast_encoder import CPU_ATTENTION
@@ -29,6 +29,7 @@ from crossner_cli.layers import Dropout
 from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
+from crossner_cli.pretrained import BEFORE_TRANSFORMERS_5
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet, illegal_positions
 from crossner_cli.training_plan import parameter_groups

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from crossner_cli import subwords as module
 from crossner_cli.data import Sentence
-from crossner_cli.encoders import resolve_encoder
 from crossner_cli.errors import CrossNERError
+from crossner_cli.pretrained import resolve_encoder
 from crossner_cli.subwords import (
     EncodedSentence,
     SubwordReader,
