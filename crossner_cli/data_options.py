@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
+from crossner_cli.raw_files import corpus_files, raw_format
 from crossner_cli.triples import is_triples
 
 OF_RAW_TEXT = (
@@ -46,6 +47,9 @@ def unread_options(options: PrepareData) -> list[str]:
     """Options that were given and change nothing, a line each, with the reason."""
     has_raw_text = bool(options.corpus or options.source_corpus)
     unread = {name: "there is no raw text (--corpus, --source-corpus)" for name in OF_RAW_TEXT if not has_raw_text}
+    texts = corpus_files([*options.corpus, *options.source_corpus]).files
+    if has_raw_text and not any(raw_format(path) in ("jsonl", "parquet") for path in texts):
+        unread["text_column"] = "no file of raw text is JSONL or Parquet"
     if not options.entities:
         unread |= dict.fromkeys(OF_NAMES, "there are no names (--entities)")
     elif not any(map(is_triples, options.entities)):

@@ -332,7 +332,7 @@ def test_options_that_contradict_each_other_are_errors(run, options, problem):
     assert run.stages() == []
 
 
-def test_options_that_change_nothing_are_told_with_what_would_read_them(run, corpora):
+def test_options_that_change_nothing_are_told_with_what_would_read_them(run, corpora, tmp_path):
     def told(**options):
         events = list(prepare_data.run(run, PrepareData(run=run.path, target="sample-target", force=True, **options)))
         return [event.text for event in events if isinstance(event, Notice) and "is not read" in event.text]
@@ -358,6 +358,13 @@ def test_options_that_change_nothing_are_told_with_what_would_read_them(run, cor
     assert told(**given, corpus_level="entity") == [
         "--task-upsample 9 is not read: --corpus-level entity does not use it."
     ]
+    assert told(corpus=sample, text_column="body") == [
+        "--text-column body is not read: no file of raw text is JSONL or Parquet."
+    ]
+    records = tmp_path / "records"
+    records.mkdir()
+    (records / "some.jsonl").write_text('{"body": "Anna lives in Paris ."}\n')
+    assert told(corpus=[*sample, records], text_column="body") == []
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
