@@ -1,6 +1,6 @@
 """Time of the multi-cell recurrence beside a plain LSTM and beside the loop its equations suggest; see README.md.
 
-python benchmarks/recurrence_speed.py [--rounds 11] [--threads 1] [--compile]
+python benchmarks/recurrence_speed.py [--rounds 11] [--threads 1] [--compile | --products]
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from crossner_cli.options import Finetune
 LSTM, LAYER, LAYER_BF16, LOOP = "nn.LSTM", "multi-cell, fp32", "multi-cell, bf16 products", "multi-cell, cell by cell"
 COMPILED = "multi-cell, fp32, torch.compile"
 SIDES = (LSTM, LAYER, LAYER_BF16, LOOP)
+PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm_")
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,17 @@ def measure(task: Task, side: str, seed: int) -> Measured:
     return Measured(task.sentences * task.words * task.repeats, time.perf_counter() - began)
 
 
+def share_of_products(task: Task, side: str) -> tuple[float, float]:
+    """Milliseconds of a pass, and how many of them are matrix products, by PyTorch's profiler."""
+    run = task.pass_of(side)
+    run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(task.repeats):
+            run()
+    spent = {event.key: event.self_cpu_time_total / 1e3 / task.repeats for event in profile.key_averages()}
+    return sum(spent.values()), sum(spent.get(name, 0.0) for name in PRODUCTS)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print a table; a ratio of 0.25 to ``nn.LSTM`` is four times its time."""
     parser = argparse.ArgumentParser(description="Time of the multi-cell recurrence beside a plain LSTM.")
@@ -130,10 +142,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         add(f"--{name}", type=int, default=getattr(Task, name))
     add("--threads", type=int, help="CPU threads; default: all cores")
     add("--compile", action="store_true", help="also what torch.compile makes of the layer; takes minutes to make")
+    add("--products", action="store_true", help="instead: how much of the layer's time matrix products take")
     wanted = parser.parse_args(arguments)
     start_engine(Finetune(threads=wanted.threads, device="cpu"))
     keep_freed_memory()  # as where taggers are trained
     task = Task(**{name: getattr(wanted, name) for name in Task.__dataclass_fields__})
+    if wanted.products:
+        for side in (LAYER, LAYER_BF16):
+            whole, products = share_of_products(task, side)
+            print(f"{side}: {whole:.1f} ms a pass, {products:.1f} of them matrix products")
+        return
     chosen = (*SIDES, COMPILED) if wanted.compile else SIDES
     sides: dict[str, Side] = {side: functools.partial(measure, task, side) for side in chosen}
     sizes = f"{task.width} values a word, {task.hidden} units a direction, {task.cells} cells"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -278,3 +279,6 @@ def test_every_side_of_the_comparison_runs(monkeypatch: pytest.MonkeyPatch, caps
     recurrence_speed.main([*sizes, "--rounds", "1", "--repeats", "1", "--threads", str(threads)])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == list(recurrence_speed.SIDES)
+    recurrence_speed.main([*sizes, "--repeats", "1", "--threads", str(threads), "--products"])
+    told = re.findall(r"(\S+) ms a pass, (\S+) of them matrix products", capsys.readouterr().out)
+    assert len(told) == 2 and all(0 < float(products) < float(whole) for whole, products in told)
