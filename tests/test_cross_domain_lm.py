@@ -634,3 +634,28 @@ def test_each_tensor_tells_which_of_its_dimensions_count_tags(method, crf):
         sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
         counting = tuple(place for place, pair in sizes if pair[0] != pair[1])
         assert counting == tagger.tag_dimensions.get(name, ()), name
+
+
+def test_every_layer_is_dropped_before_it_is_read():
+    class Turned(torch.nn.Module):
+        def forward(self, values):
+            return -values
+
+    tagger, other = given(*STACKED, "dropout=0.5"), given("lstm_layers=3", "dropout=0.5", method="multi-task-lstm")
+    assert tagger.upper.between.p == tagger.upper.lstm.dropout == other.lstm.between.p == other.lstm.lstm.dropout == 0.5
+    tagger.dropout = Turned()  # in the place of what drops values
+    words, mask = tagger.encoder.vectors, TARGET_NER.word_mask
+    first = -tagger.lstm(words, mask)
+    torch.testing.assert_close(tagger._states(words, mask, TARGET, LM), first)
+    torch.testing.assert_close(tagger.tag_states(words, mask, TARGET), -tagger.upper(first, mask))
+
+
+@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])
+def test_a_word_that_is_hidden_from_the_encoder_is_still_to_be_predicted(tiny_encoder_folder: Path, method: str):
+    settings = ("tasks=source-ner,target-lm", "characters=none")
+    tagger: Any = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings).train()
+    tagger.encoder.rare.fill_(True)
+    batch = dataclasses.replace(batch_of(tagger, some_sentences(4), with_tags=False), is_raw=True)
+    before = batch.word_ids.clone()
+    tagger(batch)
+    assert before.any() and torch.equal(batch.word_ids, before)

@@ -389,3 +389,17 @@ def test_a_batch_of_both_domains_is_tagged_as_each_alone(tiny_encoder_folder):
         alone = [tagger.decode(batch_of(tagger, [sentence])) for sentence in sentences]
     assert together.tags == [decoded.tags[0] for decoded in alone]
     assert len(TAG_SET) > 0 and together.tags[0] == together.tags[2]
+
+
+def test_states_and_cells_are_dropped_at_the_rate_that_is_set(tiny_encoder_folder: Path):
+    tagger = make(tiny_encoder_folder, "dropout=0.5", "input_dropout=0")
+    assert tagger.dropout.p == 0.5
+    batch = batch_of(tagger, some_sentences(4))
+    dropped = tagger.train().tag_states(tagger.encoder(batch), batch.word_mask, 0)[batch.word_mask]
+    assert 0.2 < float((dropped != 0).float().mean()) < 0.8
+
+
+def test_defaults_are_those_of_the_paper_with_labels_of_the_target():
+    hyper = MultiCellTagger.Hyperparameters()
+    assert (hyper.cells, hyper.attention, hyper.negatives) == ("apart", "shared", 50)
+    assert (hyper.lm_weight, hyper.entity_weight, hyper.attention_weight, hyper.target_weight) == (1, 1, 1, 1)

@@ -25,6 +25,7 @@ from crossner_cli.domain_streams import (
     describe_names,
     domain_streams,
     read_dictionary,
+    read_raw,
     tasks_of,
     types_of_dictionary,
 )
@@ -449,3 +450,32 @@ def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told_to_be_that(tmp_path):
         with pytest.raises(CrossNERError, match=f"--dictionary {path}: {said}") as caught:
             check_dictionary(JointTrain(method="multi-cell-lstm", dictionary=[path]), ["source-ner", "target-lm"])
         assert "name<TAB>type" in caught.value.hint
+
+
+def test_what_is_read_of_raw_text_is_each_domains_own_with_the_names_and_the_cut_off_that_are_given(tmp_path):
+    for role, line in (("target", "Abba"), ("source", "Anna sang")):
+        (tmp_path / role).mkdir()
+        file_of(tmp_path / role, line)
+    domains = {"target": ("songs", ("artist", "song")), "source": ("news", ("song",))}
+    prepared: Any = SimpleNamespace(
+        raw_text=lambda role: tmp_path / role / "raw.txt",
+        domains={role: SimpleNamespace(name=name, types=types) for role, (name, types) in domains.items()},
+        tag_set=lambda *roles: TAG_SET,
+    )
+    names, tasks = dictionary(tmp_path, "Abba\tartist"), ("target-ner", "source-ner", "target-lm", "source-lm")
+    options = JointTrain(method="cross-domain-lm", settings=["entity_weight=1"], raw_minimum=2)
+    raw = read_raw(prepared, options, tasks, {}, names)
+    assert raw is not None and raw.names is names and raw.fewest == 2
+    first = {role: text.sentences([0]) for role, text in raw.texts.items()}
+    assert first == {"target": [("Abba",)], "source": [("Anna", "sang")]}
+    assert raw.domains == {"target": "songs", "source": "news"}
+
+
+@pytest.mark.parametrize("phrases", [False, True])
+def test_names_of_several_words_label_what_an_update_reads_where_that_is_asked_for(tmp_path, phrases):
+    names = dictionary(tmp_path, "Anna\tartist", "Dancing Queen\tsong")
+    raw = RawInputs({"target": RawSentences([("Anna", "sang", "Dancing", "Queen")])}, {"target": "songs"}, names, 1)
+    labelled = {"source": [Sentence(("Abba",), ("O",), "news")]}
+    _, stream = domain_streams(TAGGER, ["source-ner"], labelled, raw, JointTrain(dictionary_phrases=phrases), 1)
+    artist, *song = TAG_SET.to_ids(("B-artist", "B-song", "I-song"))
+    assert stream.batch([0], 0).tags.tolist() == [[artist, UNLABELLED, *(song if phrases else [UNLABELLED] * 2)]]

@@ -551,3 +551,10 @@ def test_adaptation_and_joint_training_resume_to_the_bit_identical_result_too(
     assert resumed.returncode == 0 and "continues behind update" in resumed.stderr, resumed.stderr
     expected, found = (load_file(prepared_run / f"{stage}-{name}" / weights) for name in ("whole", "killed"))
     assert all(torch.equal(found[name], value) for name, value in expected.items())
+
+
+@pytest.mark.parametrize(("upsample", "size"), [(1, 1), (5, 5), (50, 10)])
+def test_an_update_reads_as_few_sentences_of_the_smaller_domain_as_its_share_of_the_epoch(upsample: int, size: int):
+    options = JointTrain(upsample=upsample, batch_size=10)
+    pace = paces_of({"target": 100, "source": 1000}, ("target-ner", "source-ner"), options)["target"]
+    assert (pace.batch_size, pace.readings) == (size, min(upsample, 10)), "an epoch has 100 updates"

@@ -411,3 +411,19 @@ def test_words_of_raw_text_that_a_language_model_knows_are_told_by_their_vectors
     unknown = "57.1 % of the words of raw text are the unknown word to language models"
     assert f"{unknown}: without a vector (words=frozen), or in no labelled sentence and fewer than 3 times" in said
     assert "--raw-minimum 6 is not read: with words=frozen a word of raw text that has a vector is known from 3" in said
+
+
+def test_each_domain_reads_its_own_raw_text_and_names_label_that_of_the_target(prepared, tmp_path):
+    (tmp_path / "news.txt").write_text("Anna met Bach .\n" * 3)
+    (tmp_path / "names.tsv").write_text("Paris\tLOC\n")
+    data = ("--source", prepared / "news", "--target", prepared / "songs", "--corpus", prepared / "raw.txt")
+    done("prepare-data", "--run", tmp_path / "both", *data, "--source-corpus", tmp_path / "news.txt")
+    train = ("joint-train", "--run", tmp_path / "both", *QUICK, *SMALL, "--method", "multi-cell-lstm")
+    train += ("--select-on", "source", "--set", "tasks=source-ner,target-lm,source-lm")
+    result = crossner(*train, "--dictionary", tmp_path / "names.tsv")
+    said = " ".join(result.stderr.split())
+    assert "raw text of the target: 5 sentences, 35 words" in said
+    assert "raw text of the source: 3 sentences, 12 words" in said
+    manifest = json.loads((tmp_path / "both" / "joint-train" / "manifest.json").read_text())
+    losses = manifest["result"]["seeds"]["1"]["history"][-1]["losses"]
+    assert losses["entity target"] > 0 and losses["attention target"] > 0
