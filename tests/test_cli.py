@@ -163,7 +163,12 @@ def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins()
             ["tasks=source-ner,target-lm", "digits=kept", "character_dropout=0", "legal=true"],
             ["entity_weight=0.1", "attention_weight=0.5"],
         ),
-        ("cross-domain-lm", [], ["digits=zeros", "character_dropout=0.5", "legal=false"]),
+        ("cross-domain-lm", [], ["digits=zeros", "character_dropout=0.5", "legal=false", "lm_text=labelled"]),
+        (
+            "cross-domain-lm",
+            ["tasks=source-ner,target-lm,source-lm"],
+            ["digits=zeros", "character_dropout=0.5", "legal=false"],
+        ),
         ("nomethod", [], []),
     ):
         assert settings_of_the_paper(Finetune(method=method, settings=settings)) == expected

@@ -13,20 +13,22 @@ seen the words that they would predict. How many there are and what theirs read 
 Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words), not by its
 sentences; the weights are those of the authors' first code, as the paper prints none. As in that code, the labelled
 sentences of a domain are read by its language model too, beside raw text (lm_text=labelled is the paper's with labels
-of the target, lm_text=raw reads raw text only); that it reads test sentences as raw text too is left out. Negative
-words are ranked by their frequency in the raw text, as the paper tells and the code does not. Each CRF knows the tags
-of all domains, those of the other ones are never gold; one is shared where tags are learnt in one domain only or all
-domains have the same types (crf=domain never shares). A domain that no task reads is tagged with the vector of the
-other. domain_vectors=alike is ours: what the labels of one domain teach reaches the BiLSTM of the other as far as the
-two vectors point the same way, and vectors of eight random values need not. Adam moves W by a share of the rate, so
-that what is generated moves as far as the other layers do, as under the papers' SGD. With a transformer or strings the
-language models see the words that they predict.
+of the target, lm_text=raw reads raw text only); that it reads test sentences as raw text too is left out. An epoch is
+one of the larger labelled set, where the code's is the source's, and an update reads --raw-batch-size raw sentences,
+where the code spreads all of them over an epoch. Negative words are ranked by their frequency in the raw text, as the
+paper tells and the code does not; a capitalised word that is not known is predicted as the lower-cased one, if that is.
+Each CRF knows the tags of all domains, those of the other ones are never gold; one is shared where tags are learnt in
+one domain only or all domains have the same types (crf=domain never shares). A domain that no task reads is tagged with
+the vector of the other. domain_vectors=alike is ours: what the labels of one domain teach reaches the BiLSTM of the
+other as far as the two vectors point the same way, and vectors of eight random values need not. Adam moves W by a share
+of the rate, so that what is generated moves as far as the other layers do, as under the papers' SGD. With a transformer
+or strings the language models see the words that they predict.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,6 +104,12 @@ class CrossDomainLM(MultiTaskTagger):
                     f"lm_mixed=true, tasks={self.tasks}: no two language models could read each other's text.",
                     hint="Name target-lm and source-lm, or leave lm_mixed out.",
                 )
+
+    @classmethod
+    def published(cls, given: Mapping[str, str], *, of_source: bool = False) -> Mapping[str, str]:
+        """With labels of the target language models read the labelled sentences, and no raw text."""
+        has_labels = not of_source and "target-ner" in given.get("tasks", "target-ner")
+        return {**cls.paper_settings, "lm_text": "labelled"} if has_labels else cls.paper_settings
 
     @classmethod
     def unread_settings(cls, hyper: Any) -> dict[str, str]:

@@ -8,11 +8,13 @@ Differs: the loss of a domain's tags is divided by the words of as many average 
 one value a sentence, so that it weighs beside the tags what it weighs in the papers. DANN's has a divisor for each
 domain; GRAD's is one sum over the sentences of both, which focal_alpha balances, divided by the words of both. The CRF
 is shared where all domains have the same types or tags are learnt in one domain only (crf=domain never shares). The
-layout of GRAD's discriminator is not told: masked attention over the states, and one linear map. Its reversed gradient
-is multiplied by 0.7, as in its authors' code. DANN's discriminator has one hidden layer and reads the mean of the
-states. An epoch reads both domains whole, as that of ``multi-cell-lstm``. The CRF knows the tags of
-all domains, and a generator learns at a share of the rate, both as in ``cross-domain-lm``. Sizes of STACKED BILSTMS
-(lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and Zhang (2020) are not told.
+layout of GRAD's discriminator is not told: masked attention over the states, and one linear map, both behind the
+reversal, so that the attention learns to tell domains apart. Its reversed gradient is multiplied by 0.7, as in its
+authors' code. DANN's discriminator has one hidden layer and reads the mean of the states. An epoch reads both domains
+whole, as that of ``multi-cell-lstm``. The CRF knows the tags of all domains, and a generator learns at a share of the
+rate, both as in ``cross-domain-lm``. Sizes of STACKED BILSTMS (lstm_layers) and HIDDEN EXPANSION (lstm_size) of Jia and
+Zhang (2020) are not told. Their [REPRO] of MULTI-TASK, which drops values inside the recurrence, is left out: fused
+LSTMs cannot.
 """
 
 from __future__ import annotations
