@@ -127,8 +127,7 @@ def find_domain(name_or_folder: str) -> Domain:
     Raises:
         CrossNERError: There is no such data set, its files are ambiguous, or it cannot be fetched.
     """
-    is_path = any(separator and separator in name_or_folder for separator in (os.sep, os.altsep, "/"))
-    if not is_path:
+    if not _is_path(name_or_folder):
         if name_or_folder in bundled_domains():
             return _bundled_domain(name_or_folder)
         known = known_domains().get(name_or_folder)
@@ -140,6 +139,21 @@ def find_domain(name_or_folder: str) -> Domain:
         others = tuple(sorted(path.name for path in folder.iterdir() if _seems_split(path.name, files)))
         return Domain(folder.resolve().name, files, dict.fromkeys(SPLITS, "folder"), passed_over=others)
     raise _unknown(name_or_folder)
+
+
+def hides_folder(name: str) -> bool:
+    """Whether a known name is also that of a folder here with labelled data, which is not read then."""
+    if _is_path(name) or not (name in bundled_domains() or name in known_domains()) or not is_folder(Path(name)):
+        return False
+    try:
+        names = [path.name for path in Path(name).iterdir()]
+    except OSError:
+        return False
+    return any(_split_of(each) for each in names if each.lower().endswith(ENDINGS))
+
+
+def _is_path(name_or_folder: str) -> bool:
+    return any(separator and separator in name_or_folder for separator in (os.sep, os.altsep, "/"))
 
 
 def _seems_split(name: str, files: Mapping[str, Path]) -> bool:

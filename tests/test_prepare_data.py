@@ -332,6 +332,20 @@ def test_options_that_contradict_each_other_are_errors(run, options, problem):
     assert run.stages() == []
 
 
+def test_a_folder_of_the_users_that_a_known_name_hides_is_told(run, tmp_path, monkeypatch):
+    def told(name):
+        events = list(prepare_data.run(run, PrepareData(run=run.path, target=name, force=True)))
+        return [event.text for event in events if isinstance(event, Notice) and "is not read" in event.text]
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample-target" / "prepare-data").mkdir(parents=True)  # a run called as its target
+    assert told("sample-target") == []
+    (tmp_path / "sample-target" / "train.txt").write_text("Rome\tB-city\n")
+    (note,) = told("sample-target")
+    assert note.endswith("the folder sample-target here is not read: ./sample-target is.")
+    assert told("./sample-target") == []
+
+
 def test_options_that_change_nothing_are_told_with_what_would_read_them(run, corpora, tmp_path):
     def told(**options):
         events = list(prepare_data.run(run, PrepareData(run=run.path, target="sample-target", force=True, **options)))

@@ -17,7 +17,7 @@ from crossner_cli.data import SPLITS, Sentence, write_sentences
 from crossner_cli.data_options import check_options, unread_options
 from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
 from crossner_cli.data_warnings import data_warnings, name_warnings
-from crossner_cli.domains import Domain, bundled_domains, find_domain
+from crossner_cli.domains import Domain, bundled_domains, find_domain, hides_folder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.jsonl_files import TYPE_HINT
 from crossner_cli.labelled_domain import LabelledDomain, read_domain
@@ -48,6 +48,11 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
     """
     check_options(options)
     domains = _find_domains(options)
+    for name in filter(None, (options.source, options.target)):
+        if hides_folder(name):
+            yield Notice(
+                f"{name!r} is the known data set of that name; the folder {name} here is not read: ./{name} is."
+            )
     for role, domain in domains.items():
         fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
         if fetched:
