@@ -146,12 +146,19 @@ def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
         CrossNERError: As above.
     """
     method = find_method(options.method)
-    learns = method.learns_from_dictionary(read_settings(method, options.settings))
+    inputs = read_settings(method, options.settings)
+    learns = method.learns_from_dictionary(inputs)
     if options.dictionary and not (learns and "target-lm" in tasks):
+        lacking = [] if "target-lm" in tasks else [f"--set tasks={','.join([*tasks, 'target-lm'])}"]
+        lacking += [] if learns else ["--set entity_weight=0.1"]
+        way_out = f"add {' '.join(lacking)}"
+        if options.of_source:
+            way_out = "train with joint-train, which reads text of the target"
+        elif not hasattr(inputs, "entity_weight"):
+            way_out = "choose --method multi-cell-lstm, or cross-domain-lm with --set entity_weight=0.1"
         raise CrossNERError(
             f"--dictionary labels raw text of the target, and {options.method} as set learns from no such labels.",
-            hint="Leave it out, or choose a method, tasks and weights that do, as --method multi-cell-lstm --set "
-            "tasks=source-ner,target-lm --set entity_weight=0.1 --set attention_weight=0.5.",
+            hint=f"Leave it out, or {way_out}.",
         )
     if options.dictionary_phrases and not options.dictionary:
         raise CrossNERError(

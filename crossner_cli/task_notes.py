@@ -109,9 +109,12 @@ def note_on_pace(counts: Mapping[str, int], tasks: Sequence[str], options: Optim
     if target is None or max(counts.values()) <= counts["target"]:
         return []
     asked = times_read(options, "target")
-    if abs(target.readings - asked) <= asked / 10:
+    if abs(target.readings - asked) <= asked / 4:
         return []
+    reason = "at least one and at most as many of them as of the source's"
+    if target.readings < asked:
+        reason += ", --set target_weight= weighs them more"
     return [
         f"an epoch reads each labelled sentence of the target {target.readings:.1f} times, not {asked} (--upsample): an"
-        f" update reads {target.batch_size} of them, at least 1 and at most --batch-size {options.batch_size}"
+        f" update reads {reason}"
     ]

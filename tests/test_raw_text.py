@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import tracemalloc
@@ -32,7 +33,7 @@ from crossner_cli.domain_streams import (
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import Tagger
 from crossner_cli.names import read_names
-from crossner_cli.options import Finetune, JointTrain
+from crossner_cli.options import Finetune, JointTrain, PretrainSource
 from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, frequent_words, label
 from crossner_cli.stages import tagger_training
 from crossner_cli.subwords import UNLABELLED
@@ -357,6 +358,27 @@ def test_a_dictionary_that_no_loss_reads_is_refused(tmp_path):
             check_dictionary(options, ["source-ner", "target-lm"])
         assert ("learns from no such labels" in caught.value.problem) == (settings == off)
         assert settings != off or "--set entity_weight=0.1" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "way_out"),
+    [
+        (JointTrain(method="cross-domain-lm"), "add --set entity_weight=0.1."),
+        (JointTrain(method="multi-cell-lstm"), "add --set tasks=target-ner,source-ner,target-lm."),
+        (Finetune(method="cross-domain-lm", settings=["tasks=target-ner"]),
+         "add --set tasks=target-ner,target-lm --set entity_weight=0.1."),
+        (JointTrain(method="multi-task-lstm"), "choose --method multi-cell-lstm"),
+        (Finetune(method="linear"), "choose --method multi-cell-lstm"),
+        (PretrainSource(method="multi-cell-lstm"), "train with joint-train"),
+    ],
+)  # fmt: skip
+def test_what_a_dictionary_lacks_is_named_and_no_label_of_the_target_given_up(tmp_path, options, way_out):
+    (tmp_path / "names.tsv").write_text("Anna\tartist\n")
+    inputs = module.read_settings(module.find_method(options.method), options.settings)
+    tasks = [task for task in getattr(inputs, "task_names", ()) if not options.of_source or "source" in task]
+    with pytest.raises(CrossNERError) as caught:
+        check_dictionary(dataclasses.replace(options, dictionary=[tmp_path / "names.tsv"]), tasks)
+    assert f"Leave it out, or {way_out}" in caught.value.hint
 
 
 @given(target=st.integers(1, 60), source=st.integers(1, 200), upsample=st.integers(1, 50), size=st.integers(1, 16))

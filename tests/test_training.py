@@ -404,7 +404,8 @@ def test_an_epoch_of_tasks_reads_sentences_of_the_target_as_often_as_it_tells_an
     often = np.bincount(read, minlength=20)
     assert len(read) / 20 == pytest.approx(pace.readings, rel=0.1) and often.max() - often.min() <= 2
     notes = note_on_pace(counts, tasks, options)
-    assert bool(notes) == (abs(pace.readings - upsample) > upsample / 10)
+    assert bool(notes) == (abs(pace.readings - upsample) > upsample / 4)
+    assert all(("target_weight=" in note) == (pace.readings < upsample) for note in notes)
     assert all(f"{pace.readings:.1f} times, not {upsample} (--upsample)" in note for note in notes)
 
 
