@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WIDTH_OF_PIPES = 100
 SECONDS_BETWEEN_LINES = 10.0
-NARROW, NARROW_BAR, WIDE_BAR = 100, 8, 24
+BARS = (24, 8)  # widths
 NARROWEST_TEXT, UNLIMITED = 12, 10_000
 
 
@@ -215,24 +215,34 @@ class Bars(contextlib.AbstractContextManager["Bars"]):
 
 def rich_progress(console: Console | None = None) -> RichProgress:
     """Bars of rich with our columns; stdout is left alone, since data may go there."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as RichProgress
     from rich.table import Column
 
-    console = console or Console(stderr=True, markup=False, emoji=False, highlight=False)
-    bar_width = NARROW_BAR if console.width < NARROW else WIDE_BAR
-    return RichProgress(
+    class Bar(BarColumn):
+        """A bar as wide as what is told beside it leaves room for, in all rows alike."""
+
+        def render(self, task: Any) -> Any:
+            fields = ("amount", "values", "left")
+            told = zip(*([each.description, *map(each.fields.get, fields)] for each in progress.tasks), strict=True)
+            room = progress.console.width - sum(max(cell_len(text or "") + 1 for text in column) for column in told)
+            self.bar_width = next((width for width in BARS if width <= room), 0)
+            return super().render(task) if self.bar_width else ""
+
+    progress = RichProgress(
         TextColumn("{task.description}", style="bold", markup=False),
-        BarColumn(bar_width, complete_style="cyan", finished_style="cyan", pulse_style="cyan"),
+        Bar(complete_style="cyan", finished_style="cyan", pulse_style="cyan"),
         TextColumn("{task.fields[amount]}", markup=False),
         # Wraps on narrow terminals, where cutting would lose numbers.
         TextColumn("{task.fields[values]}", markup=False, table_column=Column(overflow="fold")),
         TextColumn("{task.fields[left]}", style="dim", markup=False),
-        console=console,
+        console=console or Console(stderr=True, markup=False, emoji=False, highlight=False),
         redirect_stdout=False,
         redirect_stderr=True,
     )
+    return progress
 
 
 def follow(

@@ -114,7 +114,10 @@ class PreparedDomain:
             return f"{'Give prepare-data --dev-from-train 0.1 to take dev from train' if self.has('train') else add}" \
                    f"{on_other}."  # fmt: skip
         if split == "train" and self.role == "target":
-            return f"{add}; crossner pretrain-source trains without the target."
+            return (
+                f"{add}; crossner pretrain-source trains without the target, and joint-train of methods with tasks"
+                " without its labels: --set tasks=source-ner,target-lm --select-on source."
+            )
         return f"{add}."
 
     def words(self) -> list[str]:

@@ -80,7 +80,7 @@ def _map_warnings(map_types: str, labelled: Mapping[str, LabelledDomain]) -> lis
     new = dict.fromkeys(pair.partition("=")[2].strip() for pair in map_types.split(",") if map_types)
     missing = [name for name in new if name not in (*targets, OUTSIDE)]
     return [
-        f"--map-types: the target has no type {', '.join(missing)}; its types are {', '.join(targets)}."
+        f"--map-types: the target has no type {', '.join(missing)}; its types are {', '.join(targets) or 'none'}."
     ] if missing else []  # fmt: skip
 
 

@@ -68,8 +68,11 @@ def read_domain(
     for split, path in files.items():
         found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
         if not found[split]:
+            instead = {"dev": " and give --dev-from-train 0.1", "test": ""}.get(split)
             raise CrossNERError(
-                f"{path} holds no sentence.", hint=JSONL_HINT if ".jsonl" in path.name else COLUMNS_HINT
+                f"{path} holds no sentence.",
+                hint=(JSONL_HINT if ".jsonl" in path.name else COLUMNS_HINT)
+                + ("" if instead is None else f" Or remove the file{instead}."),
             )
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(

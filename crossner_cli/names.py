@@ -59,7 +59,7 @@ def read_names(paths: Sequence[Path]) -> Names:
             types[name] = (*known, entity_type)
     if not types:
         raise CrossNERError(
-            f"The entity lists hold no name: {', '.join(map(str, paths))}.", hint="Write a line each: name<TAB>type."
+            f"The lists of names hold no name: {', '.join(map(str, paths))}.", hint="Write a line each: name<TAB>type."
         )
     counts.update(names=len(types), names_with_several_types=sum(len(of_name) > 1 for of_name in types.values()))
     lengths: dict[str, set[int]] = {}

@@ -265,6 +265,7 @@ def _variance_of_seeds(scores: Floats, drawn: Floats) -> Floats:
 
 def _interval(draws: Floats, confidence: float) -> Interval:
     outside = 50 * (1 - confidence)
-    low, high = np.percentile(draws, [outside, 100 - outside], axis=0)
+    # Two seeds leave Student's t one degree of freedom: it goes beyond what two F1 can differ by.
+    low, high = np.clip(np.percentile(draws, [outside, 100 - outside], axis=0), -100, 100)
     beyond = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
     return Interval(low, high, np.minimum(1.0, 2 * (beyond + 1) / (len(draws) + 1)))

@@ -157,7 +157,7 @@ def training_tables(manifest: Manifest) -> list[Block]:
     return [
         Line(f"{manifest['name']}: dev F1 {figures.spread(result['dev_f1'], result['dev_f1_deviation'])}{over}", True),
         Table(
-            f"{manifest['name']}, {figures.duration(manifest['seconds'])}",
+            f"{manifest['name']}, {_time_of(manifest)}",
             ("seed", "dev F1", epoch, "updates", "words/s", "folder"),
             rows, summary=[mean] if len(seeds) > 1 else [], texts=(0, 5),
         ),
@@ -197,7 +197,7 @@ def dapt_tables(manifest: Manifest) -> list[Block]:
     columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
     return [
         Line(f"{manifest['name']}: {headline}", is_headline=True),
-        Table(f"{manifest['name']}, {figures.duration(manifest['seconds'])}", columns, [row]),
+        Table(f"{manifest['name']}, {_time_of(manifest)}", columns, [row]),
         *map(Line, lines),
     ]
 
@@ -221,7 +221,7 @@ def strings_tables(manifest: Manifest) -> list[Block]:
     columns = ("text", "characters", "distinct", "epochs", "updates", "characters/s")
     return [
         Line(f"{manifest['name']}: {headline}", is_headline=True),
-        Table(f"{manifest['name']}, {figures.duration(manifest['seconds'])}", columns, [row]),
+        Table(f"{manifest['name']}, {_time_of(manifest)}", columns, [row]),
         *map(Line, lines),
     ]
 
@@ -323,3 +323,8 @@ def prediction_tables(manifest: Manifest) -> list[Block]:
         Line(f"{manifest['name']}: {found} entities in {sentences} sentences, {words} words, {rate} words/s", True),
         *(Line(line) for line in lines if line),
     ]
+
+
+def _time_of(manifest: Manifest) -> str:
+    """How long a stage took; where it was interrupted, what it took since."""
+    return figures.duration(manifest["seconds"]) + (" since it was continued" if manifest.get("continued") else "")

@@ -209,6 +209,19 @@ def test_log_rows_do_not_interleave_with_bars() -> None:
     assert rows == [*(f"warning {number}" for number in range(1, 6)), "noted"]
 
 
+@pytest.mark.parametrize(("width", "has_bar"), [(80, False), (90, False), (110, True), (140, True)])
+def test_a_bar_leaves_the_numbers_beside_it_room(width: int, has_bar: bool) -> None:
+    shown = Console(file=io.StringIO(), width=width, force_terminal=True)
+    values = {"epoch": 2.0, "loss": 11.717, "dev_f1": 50.0, "words/s": 7187.0}
+    with Bars(console=shown) as bars:
+        for name in ("joint-train, seed 1", "joint-train, seed 2"):
+            bars.show(Progress(name, 19, 38, "updates", values))
+        shown.print(bars.progress.get_renderable())
+    lines = ANSI.sub("", shown.file.getvalue()).splitlines()[-2:]  # type: ignore[attr-defined]
+    assert all(("━" in line) == has_bar for line in lines)
+    assert ("7,187 words/s" in lines[-1]) == (width >= 90)
+
+
 WARNING = """
 import sys
 from crossner_cli.console import follow, show_manifest
@@ -469,6 +482,13 @@ def test_an_epoch_that_dev_did_not_choose_is_not_called_the_best() -> None:
     for keep, told, other in (("best", "best epoch", "epoch kept"), ("last", "epoch kept", "best epoch")):
         shown = list(text_of(manifest_tables(trained(60.0, keep=keep))))
         assert told in shown and other not in shown
+
+
+def test_the_time_of_a_stage_that_was_interrupted_is_that_since_it_was_continued() -> None:
+    for continued in (False, True):
+        stream = io.StringIO()
+        print_blocks(manifest_tables({**trained(60.0), "continued": continued}), stream)
+        assert (" since it was continued" in stream.getvalue()) == continued
 
 
 def test_every_cell_of_every_table_is_printed(prepared: Manifest) -> None:

@@ -237,7 +237,15 @@ def test_a_file_without_sentences_is_an_error(tmp_path, content):
     (tmp_path / "train.txt").write_bytes(content)
     with pytest.raises(CrossNERError, match="holds no sentence") as raised:
         read_domain({"train": tmp_path / "train.txt"})
-    assert "word<TAB>tag" in raised.value.hint
+    assert "word<TAB>tag" in raised.value.hint and "remove" not in raised.value.hint
+
+
+@pytest.mark.parametrize(("split", "way_out"), [("dev", " and give --dev-from-train 0.1."), ("test", ".")])
+def test_a_split_that_one_can_do_without_may_be_removed_where_it_is_empty(tmp_path, split, way_out):
+    (tmp_path / f"{split}.txt").touch()
+    with pytest.raises(CrossNERError, match="holds no sentence") as raised:
+        read_domain({split: tmp_path / f"{split}.txt"})
+    assert raised.value.hint.endswith(f"Or remove the file{way_out}")
 
 
 def test_objects_without_sentences_are_told_how_objects_look(tmp_path):

@@ -147,6 +147,14 @@ def test_swapping_the_sides_mirrors_the_result_and_the_seed_fixes_it(small: Any)
     assert compare_counts(one, other, resamples=400, seed=2).interval.low.tolist() != found.interval.low.tolist()
 
 
+def test_no_interval_goes_beyond_what_two_f1_can_differ_by(small: Any) -> None:
+    _, _, gold, sides = small
+    wrong = [["O"] * len(tags) for tags in gold]
+    one, other = count(gold, [gold, wrong]), count(gold, [sides[0], wrong])
+    interval = compare_counts(one, other).interval
+    assert interval.low.min() >= -100 and interval.high.max() <= 100 and interval.high.max() > 99
+
+
 def test_a_wider_interval_is_more_confident(small: Any) -> None:
     narrow, wide = (compare_counts(*small[:2], resamples=400, confidence=share).interval for share in (0.5, 0.99))
     assert (wide.low <= narrow.low).all() and (wide.high >= narrow.high).all()
