@@ -234,10 +234,11 @@ def read_dictionary(options: Optimisation, types: Sequence[str], untaught: Seque
         way_out = f"Give each name one type, written as the target does: {', '.join(types)}."
         if not types:
             way_out = f"prepare-data --map-types calls types of the source as the target does: {', '.join(untaught)}."
+        if usable_names(names, types):
+            way_out = "--dictionary-phrases reads names of several words, as predict finds words."
         raise CrossNERError(
             f"--dictionary labels nothing. {describe_names(names, types, options.dictionary_phrases, untaught)}.",
-            hint=way_out
-            + (" --dictionary-phrases reads names of several words." if usable_names(names, types) else ""),
+            hint=way_out,
         )
     return names
 

@@ -36,6 +36,7 @@ ATTEMPTS, PAUSE, TIMEOUT = 3, 1.0, 30.0  # times, seconds, seconds
 PASSING_STATUS = (429, 500, 502, 503, 504)
 CACHE_HINT = "CROSSNER_CACHE=FOLDER names another one."
 FOLDER_HINT = f"A folder holds train, dev and test files, each ending in one of {' '.join(ENDINGS)}."
+TEST_HINT = "Where raw text alone is to be learnt from, a test file of a few labelled sentences is enough."
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,9 @@ def split_files(folder: Path) -> dict[str, Path]:
     if not found:
         names = ", ".join(path.name for path in paths[:10]) or "nothing"
         way_out = f" {LIST_HINT}." if any(path.suffix.lower() == ".json" for path in paths) else ""
-        raise CrossNERError(f"{folder} holds no train, dev or test file (found: {names}).", hint=FOLDER_HINT + way_out)
+        raise CrossNERError(
+            f"{folder} holds no train, dev or test file (found: {names}).", hint=f"{FOLDER_HINT}{way_out} {TEST_HINT}"
+        )
     return {split: found[split] for split in SPLITS if split in found}
 
 
