@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from crossner_cli.corpora import LEVELS, Selection, write_levels
 from crossner_cli.corpus_executors import Execution
 from crossner_cli.errors import CrossNERError
 from crossner_cli.labelled_domain import read_domain
+from crossner_cli.mentioned_lines import COLUMNS, MENTION
 from crossner_cli.names import Name, Names, read_names
 from crossner_cli.progress import Notice, Progress, Work, exhaust
 from crossner_cli.tags import to_spans
@@ -437,3 +439,31 @@ def test_of_a_malformed_line_a_message_shows_the_beginning(tmp_path: Path) -> No
     with pytest.raises(CrossNERError) as found:
         read_names([tmp_path / "names.tsv"])
     assert "names.tsv:1: expected" in found.value.problem and len(found.value.problem) < 1000
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_integrated_level(
+    level: str, tmp_path: Path
+) -> None:
+    (tmp_path / "names.tsv").write_text("Ada\tperson\nThe Times\tpaper\nLondon\tcity\n", encoding="utf-8")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for number in range(3):
+        text = f"We read The Times {number} in London.\nAda saw London {number}.\nNobody came {number}.\n"
+        (folder / f"{number}.txt").write_text(text, encoding="utf-8")
+    write(folder, tmp_path / "names.tsv", tmp_path / "out")
+    lines = read(tmp_path / "out", level)
+    rows = np.fromfile(tmp_path / "out" / f"{level}.mentions", MENTION).reshape(-1, COLUMNS).tolist()
+    found = [(line, lines[line][start:end]) for line, start, end in rows]
+    names = ("The Times", "Ada", "London")
+    assert found == [(number, name) for number, line in enumerate(lines) for name in names if name in line]
+
+
+def test_a_name_of_several_types_is_specialised_where_one_of_them_is(
+    corpus: Path,
+    entities: Path,
+    tmp_path: Path,
+) -> None:
+    write(corpus, entities, tmp_path / "out", specialised_types={"person"})
+    times = "The New York Times wrote of Paris; london did not."
+    assert read(tmp_path / "out", "task") == ["Ada Lovelace lived in London.", times], "Paris is a city and a person"

@@ -421,3 +421,11 @@ def test_a_setting_that_is_no_dropout_rate_is_told_by_its_name(name: str) -> Non
     with pytest.raises(CrossNERError, match=rf"1\.5 \({name}\) is not in") as caught:
         read_settings(find_method("bilstm-crf"), [f"{name}=1.5"])
     assert f"--set {name}=0.1" in caught.value.hint
+
+
+def test_a_bilstm_drops_nothing_of_what_its_first_layer_reads() -> None:
+    lstm, mask, read = BiLSTM(3, 4, 2, 0.5), torch.ones(2, 5, dtype=torch.bool), []
+    lstm.between.register_forward_hook(lambda module, inputs, output: read.append(inputs[0].shape[-1]))
+    lstm.train()
+    lstm(torch.randn(2, 5, 3), mask)
+    assert read == [8], "the states of the first layer once, the vectors read never"

@@ -17,7 +17,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.options import Dapt
 from crossner_cli.progress import exhaust
-from crossner_cli.stages.dapt import BlockStream, carried_by
+from crossner_cli.stages.dapt import BlockStream, MaskedTask, carried_by, parameter_groups
 from crossner_cli.start_from import Start
 from crossner_cli.token_stream import TokenBlocks, border_ids, write_token_stream
 
@@ -435,3 +435,37 @@ def test_minilm_gets_a_head_and_keeps_its_encoder(tmp_path):
     with torch.inference_mode():
         expected = encoder(input_ids=ids).last_hidden_state
         torch.testing.assert_close(model.encoder(input_ids=ids).last_hidden_state, expected)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2, 0.6])
+def test_an_adaptation_masks_the_share_that_it_is_told_to(headless, blocks, rate):
+    stream = BlockStream(blocks, headless, Dapt(masking="token", mask_rate=rate))
+    batches = [stream.batch(range(len(blocks)), epoch) for epoch in range(30)]
+    pieces = sum(batch.labels[:, 1:-1].numel() for batch in batches)
+    assert sum(batch.chosen for batch in batches) / pieces == pytest.approx(rate, abs=0.03)
+
+
+def test_a_loss_of_masked_subwords_is_divided_by_how_many_are_masked(headless, blocks):
+    batch = BlockStream(blocks, headless, Dapt(mask_rate=0.2)).batch([0, 1, 2], 0)
+    assert MaskedTask(headless).units(batch) == {"masked": int((batch.labels != -100).sum())}
+
+
+@pytest.mark.parametrize("has_new_head", [True, False])
+def test_only_matrices_decay_and_only_a_new_head_learns_alone_first(tmp_path, tiny_encoder_folder, has_new_head):
+    folder = tiny_encoder_folder if has_new_head else folder_of(tmp_path)
+    model = MaskedLanguageModel.from_pretrained(folder)
+    assert model.has_new_head is has_new_head
+    groups = parameter_groups(model, Dapt(weight_decay=0.5, head_warmup=0.25))
+    decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
+    starts = {id(value): group.starts_at for group in groups for value in group.parameters}
+    assert decays == {id(value): 0.5 * (value.dim() > 1) for value in model.parameters()}
+    assert {starts[id(value)] for value in model.encoder_parameters()} == {0.25 * has_new_head}
+    assert {starts[id(value)] for value in model.head_parameters()} == {0.0}
+
+
+def test_random_subwords_come_from_the_whole_vocabulary_added_ones_too(tmp_path):
+    model = MaskedLanguageModel.from_pretrained(folder_of(tmp_path))
+    model.tokenizer.add_tokens(["acmecorp", "londoners"])
+    assert model.tokenizer.vocab_size < len(model.tokenizer)
+    ids, _ = model.mask(some_blocks(4000), "token", 0.9, torch.Generator().manual_seed(0))
+    assert ids.max() == len(model.tokenizer) - 1

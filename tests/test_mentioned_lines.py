@@ -145,3 +145,15 @@ def test_the_rate_is_kept_however_long_the_mentions_are() -> None:
         generator=torch.Generator().manual_seed(1), joins=joins,
     )  # fmt: skip
     assert abs((labels != NOT_CHOSEN).float().mean().item() - 0.15) < 0.01
+
+
+def test_masks_of_mentions_are_the_chosen_units_and_are_moved_nowhere() -> None:
+    ids = torch.randint(5, 50, (8, 64), generator=torch.Generator().manual_seed(0))
+    ids[:, 0], ids[:, -1] = 1, 2
+    joins = torch.rand((8, 64), generator=torch.Generator().manual_seed(1)) < 0.3
+    expected = choose_units((ids == 1) | (ids == 2), joins, 0.15, torch.Generator().manual_seed(2))
+    _, labels = mask_block(
+        ids, level="entity", rate=0.15, special_ids=[1, 2], mask_id=3, vocabulary_size=50,
+        generator=torch.Generator().manual_seed(2), joins=joins,
+    )  # fmt: skip
+    assert torch.equal(labels != NOT_CHOSEN, expected)

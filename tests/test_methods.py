@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ from crossner_cli.options import Finetune
 from crossner_cli.pretrained import BEFORE_TRANSFORMERS_5
 from crossner_cli.subwords import Batch
 from crossner_cli.tags import TagSet, illegal_positions
-from crossner_cli.training_plan import parameter_groups
+from crossner_cli.training_plan import learning_rate_of, parameter_groups
 from crossner_cli.word_encoder import WordEncoder
 from crossner_cli.word_reader import WordInputs, collect_vocabulary
 
@@ -576,3 +577,52 @@ def test_what_generates_an_lstm_learns_at_its_share_of_the_rate(tiny_encoder_fol
         if value.requires_grad:
             assert rates.pop(id(value)) == pytest.approx(6e-3 * (share if id(value) in generators else 1.0))
     assert not rates
+
+
+@every_method
+def test_what_a_tagger_shows_of_its_inside_is_not_told_by_gold_tags(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    batch = batch_of(tagger, some_sentences(4, longest=9))
+    assert batch.tags is not None
+    others = dataclasses.replace(batch, tags=(batch.tags + 1) % len(TAG_SET))
+    with torch.no_grad():
+        for show in (tagger.explain, tagger.hidden_states):
+            for own, other in zip(show(batch).values(), show(others).values(), strict=True):
+                values, changed = (each if isinstance(each, torch.Tensor) else each[0] for each in (own, other))
+                assert torch.equal(values, changed)
+
+
+@pytest.mark.parametrize("method", ["linear", "crf", "bilstm-crf", "laner", "moee", "coach"])
+def test_matrices_decay_and_biases_and_norms_do_not(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    groups = parameter_groups(tagger, Finetune(weight_decay=0.3, train_embeddings=True))
+    decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
+    expected = {id(value): 0.3 * (value.dim() > 1) for value in tagger.parameters() if value.requires_grad}
+    assert decays == expected and set(decays.values()) == {0.0, 0.3}
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_the_table_of_subword_vectors_is_trained_on_request_only(tiny_encoder_folder, is_trained):
+    tagger = make_tagger(tiny_encoder_folder, "linear")
+    groups = parameter_groups(tagger, Finetune(train_embeddings=is_trained))
+    trained = {id(value) for group in groups for value in group.parameters}
+    assert (id(tagger.encoder.word_embeddings) in trained) is is_trained
+
+
+@pytest.mark.parametrize(("width", "rate"), [(1024, 2.44e-5), (768, 5e-5), (384, 2.83e-4), (128, 5e-4), (None, None)])
+def test_a_wider_transformer_learns_in_smaller_steps(width, rate):
+    encoder: Any = SimpleNamespace(width=width)
+    assert learning_rate_of(encoder, Finetune()) == (None if rate is None else pytest.approx(rate, rel=0.01))
+
+
+@pytest.mark.parametrize("method", ["linear", "crf"])
+def test_a_probability_is_that_among_the_tags_of_the_domain(tiny_encoder_folder, method):
+    tagger: Any = make_tagger(tiny_encoder_folder, method)
+    sentences = [sentence for sentence in some_sentences(6) if sentence.domain == "news"]
+    found = decode(tagger, sentences)
+    with torch.no_grad():
+        tagger.classifier.bias[~torch.tensor(TAG_SET.of("news"))] = -1e4
+    expected = decode(tagger, sentences)
+    assert found.tags == expected.tags
+    for own, other in zip(found.probabilities, expected.probabilities, strict=True):
+        assert own == pytest.approx(other, abs=1e-4)

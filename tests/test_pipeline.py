@@ -6,6 +6,7 @@ import errno
 import json
 import shutil
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,17 @@ from crossner_cli.corpora import LEVELS
 from crossner_cli.data import PreparedData, Sentence, read_sentences
 from crossner_cli.engine import start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation import score
 from crossner_cli.known_words import CorpusSentences, known_words
-from crossner_cli.options import Finetune, JointTrain, Predict
+from crossner_cli.options import Finetune, JointTrain, Predict, PretrainSource
 from crossner_cli.run_directory import RunDirectory, Stage
+from crossner_cli.stages import dapt, tagger_training
 from crossner_cli.start_from import Start
 from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.tagging import tag
+from crossner_cli.tagging import Tagged, tag
 from crossner_cli.tags import TagSet, split_tag
 from crossner_cli.text import find_words, segment
+from crossner_cli.training import Plan
 from crossner_cli.word_reader import WordInputs
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
@@ -626,3 +630,72 @@ def test_with_a_test_split_of_the_target_alone_the_source_trains_and_the_target_
     assert "Zebulon" in known["words"], "a word of the target that the file has a vector of"
     scores = crossner("evaluate", *run, *QUICK, "--model", "pretrain-source")["result"]["models"]["pretrain-source"]
     assert scores["support"] == 2 and {row["type"] for row in scores["per_type"]} >= {"PER", "LOC"}
+
+
+def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(
+    chain: Path,
+    tiny_encoder_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dev = list(read_sentences(chain / "prepare-data" / "target" / "dev.jsonl"))
+    gold = [sentence.tags or () for sentence in dev]
+    missed = max(tag[2:] for tags in gold for tag in tags)  # a type of which nothing is found
+    predicted = [
+        tuple("O" if tag.endswith(missed) else tag.replace("B-", "I-") if number % 2 else tag for tag in tags)
+        for number, tags in enumerate(gold)
+    ]
+    scores = {mode: score(gold, predicted, mode=mode) for mode in ("conll", "strict")}  # type: ignore[arg-type]
+    found = scores["conll"]
+    others = (found.macro_f1, found.precision, found.recall, scores["strict"].f1)
+    assert all(abs(found.f1 - other) > 0.5 for other in others), f"{found.f1} is not told apart of {others}"
+
+    def tagged(*_: Any, **__: Any) -> list[Tagged]:
+        return [Tagged(tags, (0.5,) * len(tags)) for tags in predicted]
+
+    monkeypatch.setattr(tagger_training, "tag", tagged)
+    result = crossner(
+        "finetune", "--run", chain, "--name", "chosen", *QUICK, "--encoder", tiny_encoder_folder, "--epochs", "1"
+    )["result"]
+    shutil.rmtree(chain / "chosen")
+    assert result["dev_f1"] == pytest.approx(found.f1)
+
+
+@pytest.mark.parametrize("role", ["target", "source"])
+def test_the_dev_sentences_that_choose_are_those_of_the_domain_that_is_asked_for(chain: Path, role: Any) -> None:
+    prepared = PreparedData.load(RunDirectory(chain), wanted_by="pretrain-source")
+    data = tagger_training.read_data(prepared, PretrainSource(select_on=role), "pretrain-source", ["source"], (), None)
+    assert data.dev == prepared.domain(role, wanted_by="pretrain-source").sentences("dev")
+
+
+def test_an_adaptation_trains_as_its_options_say_and_is_measured_alike_whatever_they_are(
+    chain: Path,
+    tiny_encoder_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shutil.copytree(chain / "prepare-data", tmp_path / "prepare-data")
+    plans: list[Plan] = []
+    measured: list[tuple[Any, ...]] = []
+    fit, held_out_loss = dapt.fit, dapt.held_out_loss
+
+    def watched(
+        model: Any, groups: Any, streams: Any, plan: Plan, *more: Any, **named: Any
+    ) -> Generator[Any, None, Any]:
+        plans.append(plan)
+        return fit(model, groups, streams, plan, *more, **named)
+
+    def measure(model: Any, blocks: Any, *how: Any) -> float:
+        measured.append(how[:3])
+        return held_out_loss(model, blocks, *how)
+
+    monkeypatch.setattr(dapt, "fit", watched)
+    monkeypatch.setattr(dapt, "held_out_loss", measure)
+    crossner(
+        "dapt", "--run", tmp_path, *QUICK, "--encoder", tiny_encoder_folder, "--block-size", "32", "--max-steps", "2",
+        "--epochs", "3", "--warmup", "0.3", "--clip-norm", "0.5", "--accumulate", "2", "--checkpoint-every", "9",
+        "--masking", "span", "--mask-rate", "0.4",
+    )  # fmt: skip
+    assert plans == [
+        Plan(epochs=3, max_steps=2, warmup=0.3, clip_norm=0.5, accumulate=2, keep="last", checkpoint_every=9)
+    ]
+    assert measured == [("token", dapt.HELD_OUT_RATE, dapt.HELD_OUT_SEED)] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import math
@@ -21,6 +22,7 @@ from conftest import make_encoder
 from safetensors.torch import load_file, save_file
 from test_methods import make_tagger, some_sentences
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from crossner_cli import checkpoints as checkpoints_module
 from crossner_cli import training as training_module
@@ -34,6 +36,7 @@ from crossner_cli.stages.tagger_training import TaggerData, streams_of
 from crossner_cli.subwords import EncodedSentence
 from crossner_cli.task_notes import note_on_pace
 from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
+from crossner_cli.training_plan import plan_of
 
 
 class Numbers:
@@ -559,3 +562,78 @@ def test_an_update_reads_as_few_sentences_of_the_smaller_domain_as_its_share_of_
     options = JointTrain(upsample=upsample, batch_size=10)
     pace = paces_of({"target": 100, "source": 1000}, ("target-ner", "source-ner"), options)["target"]
     assert (pace.batch_size, pace.readings) == (size, min(upsample, 10)), "an epoch has 100 updates"
+
+
+def test_the_rate_falls_to_nothing_by_the_last_update_where_updates_are_bounded(engine) -> None:
+    whole, _ = train(engine, epochs=2)
+    bounded, result = train(engine, epochs=9, max_steps=6)
+    assert result is not None and result.steps == 6
+    assert weights(bounded) == weights(whole)
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.01])
+def test_gradients_are_no_longer_than_the_largest_norm_where_there_is_one(engine, largest) -> None:
+    norms: list[float] = []
+
+    def measure(optimiser, *_) -> None:
+        gradients = [value.grad for group in optimiser.param_groups for value in group["params"]]
+        norms.append(float(torch.cat([value.flatten() for value in gradients]).norm()))
+
+    handle = register_optimizer_step_pre_hook(measure)
+    try:
+        train(engine, epochs=1, clip_norm=largest)
+    finally:
+        handle.remove()
+    assert len(norms) == 3
+    assert max(norms) == pytest.approx(0.01, rel=1e-3) if largest else min(norms) > 0.1
+
+
+def test_each_group_learns_at_its_own_rate_and_with_its_own_weight_decay(engine) -> None:
+    model = Regression()
+    with torch.no_grad():
+        model.layer.weight.fill_(-1.0)
+        model.layer.bias.fill_(-1.0)
+    groups = [ParameterGroup([model.layer.weight], 0.1, 0.5), ParameterGroup([model.layer.bias], 0.01, 0.0)]
+    exhaust(fit(model, groups, [NumberStream(10, 10)], Plan(epochs=1, schedule="constant"), engine))
+    # The first step of Adam is as long as the rate; both have to grow. A weight loses rate times decay of itself.
+    assert weights(model) == pytest.approx([-1 + 0.1 + 0.1 * 0.5, -1 + 0.01], abs=1e-5)
+
+
+def test_the_first_of_several_scores_chooses_the_best_epoch(engine) -> None:
+    first, second = iter([5.0, 9.0, 1.0]), iter([9.0, 1.0, 5.0])
+    _, result = train(engine, epochs=3, score=lambda: {"dev_f1": next(first), "other": next(second)})
+    assert result is not None and (result.best, result.best_epoch) == (9.0, 2)
+
+
+def test_the_loop_is_told_all_that_the_options_say_of_it() -> None:
+    told: dict[str, Any] = {
+        "epochs": 3, "max_steps": 7, "schedule": "constant", "warmup": 0.3, "clip_norm": 0.5, "accumulate": 4,
+        "patience": 2, "keep": "last", "checkpoint_every": 9,
+    }  # fmt: skip
+    assert told.keys() == {field.name for field in dataclasses.fields(Plan)}
+    assert plan_of(Finetune(**told)) == Plan(**told)
+
+
+def test_the_losses_of_an_epoch_are_means_over_its_own_updates(engine) -> None:
+    model = Regression()
+    groups = [ParameterGroup(list(model.parameters()), 1e-12, 0.0)]  # nothing is learnt: all epochs are alike
+    result = exhaust(fit(model, groups, [NumberStream(12, 4)], Plan(epochs=3), engine))
+    parts = [torch.arange(first, first + 4)[:, None] / 10 for first in (0, 4, 8)]
+    with torch.no_grad():
+        of_all = sum(float(model(Numbers(part))["all"]) / 4 for part in parts) / 3
+    assert [record["losses"]["all"] for record in result.history] == pytest.approx([of_all] * 3, rel=1e-4)
+
+
+def test_each_epoch_is_read_in_its_own_order(engine) -> None:
+    stream, asked = NumberStream(10, 4), []
+    stream.epoch = lambda number: asked.append(number) or stream.items  # type: ignore[method-assign,func-returns-value]
+    model = Regression()
+    exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [stream], Plan(epochs=3), engine))
+    assert asked[-3:] == [0, 1, 2]
+
+
+def test_each_seed_reads_the_sentences_in_an_order_of_its_own(tiny_encoder_folder) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "linear")
+    data = TaggerData(tagger.tag_set, {"target": some_sentences(40)}, [], {})
+    orders = [streams_of(tagger, data, Finetune(seed=7), seed)[0].epoch(0) for seed in (1, 2, 1)]
+    assert orders[0] == orders[2] != orders[1]
