@@ -44,12 +44,13 @@ def check_options(options: PrepareData) -> None:
 
 
 def unread_options(options: PrepareData) -> list[str]:
-    """Options that were given and change nothing, a line each, with the reason."""
+    """Options that were given and change nothing, a line each, with the reason; paths are those that are read."""
     has_raw_text = bool(options.corpus or options.source_corpus)
     unread = {name: "there is no raw text (--corpus, --source-corpus)" for name in OF_RAW_TEXT if not has_raw_text}
-    texts = corpus_files([*options.corpus, *options.source_corpus]).files
-    if has_raw_text and not any(raw_format(path) in ("jsonl", "parquet") for path in texts):
-        unread["text_column"] = "no file of raw text is JSONL or Parquet"
+    if has_raw_text and options.given("text_column"):  # else no folder need be looked through
+        texts = corpus_files([*options.corpus, *options.source_corpus]).files
+        if not any(raw_format(path) in ("jsonl", "parquet") for path in texts):
+            unread["text_column"] = "no file of raw text is JSONL or Parquet"
     if not options.entities:
         unread |= dict.fromkeys(OF_NAMES, "there are no names (--entities)")
     elif not any(map(is_triples, options.entities)):

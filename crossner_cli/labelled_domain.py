@@ -15,6 +15,9 @@ from crossner_cli.jsonl_files import JSONL_HINT, parse_jsonl
 from crossner_cli.readers import COLUMNS_HINT, ILLEGAL_TAG, Located, Repairs, open_binary, parse_columns
 from crossner_cli.tags import OUTSIDE, Scheme, detect_scheme, illegal_positions, to_spans, to_tags
 
+# What else helps where the file of a split has no sentence, and one can do without the split.
+WITHOUT = {"dev": " Or remove the file and give --dev-from-train 0.1.", "test": " Or remove the file."}
+
 
 @dataclass(frozen=True)
 class LabelledDomain:
@@ -68,12 +71,8 @@ def read_domain(
     for split, path in files.items():
         found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
         if not found[split]:
-            instead = {"dev": " and give --dev-from-train 0.1", "test": ""}.get(split)
-            raise CrossNERError(
-                f"{path} holds no sentence.",
-                hint=(JSONL_HINT if ".jsonl" in path.name else COLUMNS_HINT)
-                + ("" if instead is None else f" Or remove the file{instead}."),
-            )
+            hint = JSONL_HINT if ".jsonl" in path.name else COLUMNS_HINT
+            raise CrossNERError(f"{path} holds no sentence.", hint=hint + WITHOUT.get(split, ""))
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(
         tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}

@@ -346,6 +346,15 @@ def test_a_folder_of_the_users_that_a_known_name_hides_is_told(run, tmp_path, mo
     assert told("./sample-target") == []
 
 
+@pytest.mark.parametrize("column", ["text", "body"])
+def test_raw_text_of_a_known_name_is_read_whatever_folder_is_called_so(run, corpora, tmp_path, monkeypatch, column):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample-target" / "prepare-data").mkdir(parents=True)  # a run called as its target
+    prepare(run, target="sample-target", corpus=[Path("sample-target")], text_column=column)
+    (call,) = corpora
+    assert call["corpus"][0].is_file()
+
+
 def test_options_that_change_nothing_are_told_with_what_would_read_them(run, corpora, tmp_path):
     def told(**options):
         events = list(prepare_data.run(run, PrepareData(run=run.path, target="sample-target", force=True, **options)))

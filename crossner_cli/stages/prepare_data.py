@@ -64,7 +64,8 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
             return stage.finished
-        yield from map(Notice, unread_options(options))
+        read = dataclasses.replace(options, corpus=corpus, source_corpus=source_corpus, entities=entities)
+        yield from map(Notice, unread_options(read))
         _keep_selected(stage.draft)
         try:
             result = yield from _prepare(stage.draft, options, domains, corpus, source_corpus, entities)
