@@ -13,15 +13,15 @@ from fine_tuning import BASE
 from measuring import Measured, Side, Stopwatch
 from transformers import AutoModelForMaskedLM, DataCollatorForLanguageModeling
 
-from crossner_cli.engine import Engine, start_engine
-from crossner_cli.masked_lm import MaskedLanguageModel
+from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
+from crossner_cli.adaptation.token_stream import TRAIN, TokenBlocks, border_ids, write_token_stream
+from crossner_cli.encoders.pretrained import quiet_transformers, resolve_encoder
+from crossner_cli.encoders.tokenizer import read_tokenizer
+from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.options import Dapt
-from crossner_cli.pretrained import quiet_transformers, resolve_encoder
-from crossner_cli.progress import exhaust
+from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import dapt
-from crossner_cli.token_stream import TRAIN, TokenBlocks, border_ids, write_token_stream
-from crossner_cli.tokenizer import read_tokenizer
-from crossner_cli.training import Plan, fit
+from crossner_cli.training.loop import Plan, fit
 
 MANY_EPOCHS = 10_000  # the number of updates ends training
 

@@ -26,11 +26,11 @@ from measuring import show
 from rich.box import MARKDOWN
 from rich.table import Table
 
-from crossner_cli.corpora import Selection, write_levels
-from crossner_cli.corpus_executors import Execution
-from crossner_cli.name_index import read_name_index
-from crossner_cli.progress import exhaust
-from crossner_cli.word_scan import scan_words
+from crossner_cli.corpus.executors import Execution
+from crossner_cli.corpus.levels import Selection, write_levels
+from crossner_cli.data.name_index import read_name_index
+from crossner_cli.data.word_scan import scan_words
+from crossner_cli.run.progress import exhaust
 
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 FREQUENCIES = np.array(

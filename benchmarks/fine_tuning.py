@@ -14,21 +14,21 @@ from measuring import Measured, Side, Stopwatch
 from torch import nn
 from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
 
-from crossner_cli.data import Sentence
-from crossner_cli.engine import start_engine
-from crossner_cli.evaluation import score
-from crossner_cli.layers import Dropout
-from crossner_cli.methods import Tagger
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.pretrained import quiet_transformers, read_config, resolve_encoder
+from crossner_cli.encoders.tokenizer import position_limit, read_tokenizer
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.evaluation.scores import score
+from crossner_cli.layers.layers import Dropout
+from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Finetune
-from crossner_cli.pretrained import quiet_transformers, read_config, resolve_encoder
-from crossner_cli.progress import exhaust
-from crossner_cli.start_from import Start
-from crossner_cli.starting import encoder_of, start_tagger
-from crossner_cli.tagging import tag
-from crossner_cli.tags import TagSet
-from crossner_cli.tokenizer import position_limit, read_tokenizer
-from crossner_cli.training import SentenceStream, fit
-from crossner_cli.training_plan import parameter_groups, plan_of
+from crossner_cli.run.progress import exhaust
+from crossner_cli.taggers.carry_over import encoder_of, start_tagger
+from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.tagging import tag
+from crossner_cli.training.loop import SentenceStream, fit
+from crossner_cli.training.plan import parameter_groups, plan_of
 
 IGNORED = -100
 BASE = Start("base", None, "")

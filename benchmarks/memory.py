@@ -23,8 +23,8 @@ import psutil  # type: ignore[import-untyped]
 from adaptation import Adaptation
 from fine_tuning import BASE
 
-from crossner_cli.domains import find_domain
-from crossner_cli.engine import start_engine
+from crossner_cli.data.domains import find_domain
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.stages import dapt
 

@@ -17,18 +17,18 @@ import torch
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 from torch import Tensor, nn
 
-from crossner_cli.data import Sentence
-from crossner_cli.domains import find_domain
-from crossner_cli.engine import Engine, start_engine
-from crossner_cli.labelled_domain import read_domain
-from crossner_cli.methods import Tagger, find_method
+from crossner_cli.data.domains import find_domain
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.word_reader import collect_vocabulary
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
-from crossner_cli.start_from import Start
-from crossner_cli.starting import KnownWords, start_tagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tags import TagSet
-from crossner_cli.training_plan import parameter_groups
-from crossner_cli.word_reader import collect_vocabulary
+from crossner_cli.taggers.carry_over import KnownWords, start_tagger
+from crossner_cli.taggers.starts import Start
+from crossner_cli.training.plan import parameter_groups
 
 METHODS = ("linear", "crf", "laner")
 TYPES = tuple(f"type{number}" for number in range(14))  # 29 tags
@@ -138,7 +138,7 @@ def label_lstm_again_for_every_word(task: Task, seed: int, *, with_gradient: boo
 
 def crf_alone(task: Task, seed: int) -> Measured:
     """The CRF's loss with its gradient, and Viterbi: nothing else of the tagger."""
-    from crossner_cli.layers import LinearChainCRF
+    from crossner_cli.layers.layers import LinearChainCRF
 
     start_engine(Finetune(threads=task.threads, device="cpu"))
     crf = LinearChainCRF(2 * len(TYPES) + 1)

@@ -16,9 +16,9 @@ import torch
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 from torch import Tensor, nn
 
-from crossner_cli.allocator import keep_freed_memory
-from crossner_cli.engine import start_engine
-from crossner_cli.multi_cell import MultiCellLSTM
+from crossner_cli.engine.allocator import keep_freed_memory
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.layers.multi_cell import MultiCellLSTM
 from crossner_cli.options import Finetune
 
 LSTM, LAYER, LAYER_BF16, LOOP = "nn.LSTM", "multi-cell, fp32", "multi-cell, bf16 products", "multi-cell, cell by cell"

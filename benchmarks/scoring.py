@@ -25,15 +25,15 @@ from rich.box import MARKDOWN
 from rich.table import Table
 from seqeval.metrics import classification_report
 
-from crossner_cli.data import Sentence
-from crossner_cli.evaluation import describe_mode
-from crossner_cli.fine_grained import Tagging, analyse
-from crossner_cli.fine_grained_files import with_fine_grained, write_reports
-from crossner_cli.progress import exhaust
-from crossner_cli.storage import write_json
-from crossner_cli.surroundings import Surroundings
-from crossner_cli.tags import OUTSIDE
-from crossner_cli.type_parents import read_parents
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import OUTSIDE
+from crossner_cli.evaluation.fine_grained import Tagging, analyse
+from crossner_cli.evaluation.scores import describe_mode
+from crossner_cli.evaluation.surroundings import Surroundings
+from crossner_cli.evaluation.type_parents import read_parents
+from crossner_cli.reports.fine_grained_files import with_fine_grained, write_reports
+from crossner_cli.run.progress import exhaust
+from crossner_cli.run.storage import write_json
 
 TYPES = (
     "person", "politician", "researcher", "organisation", "university", "band", "location", "country", "misc", "song",

@@ -26,11 +26,11 @@ from fine_tuning import FineTuning
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 from text_tagging import TextTagging
 
-from crossner_cli.domains import find_domain
+from crossner_cli.data.domains import find_domain
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
-from crossner_cli.labelled_domain import read_domain
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet
+from crossner_cli.taggers.folder import save_tagger
 
 DATA, CORPUS = "conll2003", Path("corpora") / "ai_abstracts.txt"
 DEV_SENTENCES, CORPUS_LINES = 500, 2000

@@ -12,15 +12,15 @@ from typing import Any
 from measuring import Measured, Side, Stopwatch
 from transformers import pipeline
 
-from crossner_cli.data import Sentence
-from crossner_cli.engine import start_engine
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.pretrained import quiet_transformers
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.options import Predict
-from crossner_cli.pretrained import quiet_transformers
-from crossner_cli.progress import exhaust
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import predict
-from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.tagging import tag
+from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.tagging import tag
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
-from crossner_cli.decompression import open_decompressed
-from crossner_cli.mediawiki_dump import ARTICLE, DumpReader, Site
-from crossner_cli.optional_packages import import_optional
-from crossner_cli.progress import exhaust
-from crossner_cli.wikipedia import write_articles
-from crossner_cli.wikitext import find_categories, find_paragraphs
+from crossner_cli.corpus.mediawiki_dump import ARTICLE, DumpReader, Site
+from crossner_cli.corpus.wikipedia import write_articles
+from crossner_cli.corpus.wikitext import find_categories, find_paragraphs
+from crossner_cli.data.decompression import open_decompressed
+from crossner_cli.data.optional_packages import import_optional
+from crossner_cli.run.progress import exhaust
 
 WORDS = ["the", "band", "formed", "in", "a", "town", "and", "later", "signed", "with", "one", "label", "that", "sold"]
 HEAD = '<mediawiki><siteinfo><namespaces><namespace key="14">Category</namespace></namespaces></siteinfo>\n'

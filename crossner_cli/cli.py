@@ -32,10 +32,10 @@ from crossner_cli.options import (
 from crossner_cli.problems import GroupOfCommands, has_data_on_stdout, known_problems
 
 if TYPE_CHECKING:
-    from crossner_cli.engine import Engine
-    from crossner_cli.methods import Tagger
-    from crossner_cli.progress import Work
-    from crossner_cli.run_directory import Manifest, RunDirectory
+    from crossner_cli.engine.devices import Engine
+    from crossner_cli.methods.contract import Tagger
+    from crossner_cli.run.directory import Manifest, RunDirectory
+    from crossner_cli.run.progress import Work
 
 Options = TypeVar("Options", bound=Command)
 
@@ -136,7 +136,7 @@ def options_of_the_paper(options: Any) -> Mapping[str, Any]:
 
 def settings_of_the_paper(options: Any) -> list[str]:
     """The published settings of the method that ``--set`` does not give; none of a method that is not there."""
-    from crossner_cli.methods import published_settings
+    from crossner_cli.methods.contract import published_settings
 
     method = method_of(options)
     return [] if method is None else published_settings(method, options.settings, of_source=options.of_source)
@@ -144,7 +144,7 @@ def settings_of_the_paper(options: Any) -> list[str]:
 
 def method_of(options: Any) -> type[Tagger] | None:
     """The method that options name, if there is one."""
-    from crossner_cli.methods import find_method, method_names
+    from crossner_cli.methods.contract import find_method, method_names
 
     name = getattr(options, "method", None)
     return find_method(name) if name in method_names() else None
@@ -152,15 +152,15 @@ def method_of(options: Any) -> type[Tagger] | None:
 
 def open_run(options: Command) -> RunDirectory:
     """The run directory of a command."""
-    from crossner_cli.run_directory import RunDirectory
+    from crossner_cli.run.directory import RunDirectory
 
     return RunDirectory(options.run)
 
 
 def start(options: Compute) -> Engine:
     """Choose the device, or leave the work to one process a GPU and exit with their status."""
-    from crossner_cli.engine import start_engine
-    from crossner_cli.launching import launch_processes
+    from crossner_cli.engine.devices import start_engine
+    from crossner_cli.engine.processes import launch_processes
 
     status = launch_processes(options, sys.argv[1:])
     if status is not None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from crossner_cli import figures
-from crossner_cli.blocks import WARNING, Line, Table
-from crossner_cli.progress import Event, Notice, Progress, Work
-from crossner_cli.run_directory import Manifest
-from crossner_cli.storage import to_json
-from crossner_cli.tables import known_domain_tables, manifest_tables, method_details, method_tables
+from crossner_cli.reports.blocks import WARNING, Line, Table
+from crossner_cli.reports.tables import known_domain_tables, manifest_tables, method_details, method_tables
+from crossner_cli.run.directory import Manifest
+from crossner_cli.run.progress import Event, Notice, Progress, Work
+from crossner_cli.run.storage import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -298,7 +298,7 @@ def show_manifest(
 
 def show_known_domains(*, json: bool = False) -> None:
     """Show the data sets known by name."""
-    from crossner_cli.domains import bundled_domains, list_domains
+    from crossner_cli.data.domains import bundled_domains, list_domains
 
     known = list_domains()
     if json:
@@ -310,7 +310,7 @@ def show_known_domains(*, json: bool = False) -> None:
 
 def show_methods(names: Sequence[str] = (), *, json: bool = False) -> None:
     """Show the methods named in full, or all in brief."""
-    from crossner_cli.method_facts import describe_methods
+    from crossner_cli.reports.method_facts import describe_methods
 
     methods = describe_methods(names)
     if json:

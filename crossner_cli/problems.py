@@ -19,7 +19,7 @@ import typer.core
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import Command
 from crossner_cli.options import CPU_SUBWORDS, Predict
-from crossner_cli.output_place import can_be_continued, output_place
+from crossner_cli.prediction.place import can_be_continued, output_place
 
 KNOWN_PROBLEM, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 SECONDS_TO_TELL = 2.0

@@ -16,10 +16,10 @@ from hypothesis import settings  # noqa: E402
 from torch import Tensor  # noqa: E402
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa: E402
 
-from crossner_cli.data import Sentence  # noqa: E402
-from crossner_cli.encoders import TransformerEncoder  # noqa: E402
-from crossner_cli.methods import Tagger  # noqa: E402
-from crossner_cli.pretrained import BEFORE_TRANSFORMERS_5  # noqa: E402
+from crossner_cli.data.sentences import Sentence  # noqa: E402
+from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5  # noqa: E402
+from crossner_cli.encoders.transformer import TransformerEncoder  # noqa: E402
+from crossner_cli.methods.contract import Tagger  # noqa: E402
 
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("crossner")

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.evaluation import score
-from crossner_cli.evaluations import prediction_file_names
-from crossner_cli.run_directory import MANIFEST
-from crossner_cli.storage import digest_file
+from crossner_cli.evaluation.finished import prediction_file_names
+from crossner_cli.evaluation.scores import score
+from crossner_cli.run.directory import MANIFEST
+from crossner_cli.run.storage import digest_file
 
 Tags = list[list[str]]
 TYPES = ("person", "place", "song-title")

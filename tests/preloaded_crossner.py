@@ -28,7 +28,7 @@ def serve(path: str) -> None:
     import crossner_cli.stages.predict
     import crossner_cli.stages.prepare_data
     import crossner_cli.stages.report
-    import crossner_cli.stages.tagger_training  # noqa: F401
+    import crossner_cli.stages.train  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the calls
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:

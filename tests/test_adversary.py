@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from crossner_cli.adversary import MeanDiscriminator
+from crossner_cli.layers.adversary import MeanDiscriminator
 
 
 @pytest.mark.parametrize("padding", [0.0, 9.0, -1e6])

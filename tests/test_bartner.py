@@ -13,25 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_methods import TAG_SET, WORDS, batch_of, decode, some_sentences
 
-from crossner_cli.data import Sentence
-from crossner_cli.encoder_decoder import BART_FAMILY, load_encoder_decoder
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import Engine, start_engine
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, to_spans, to_tags
+from crossner_cli.encoders.encoder_decoder import BART_FAMILY, load_encoder_decoder
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.type_descriptions import describe_type
+from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import Dropout
+from crossner_cli.layers.layers import Dropout
 from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join, read_entities
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
-from crossner_cli.progress import exhaust
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import exhaust
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.finetune import run as finetune
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.starting import check_encoder
-from crossner_cli.tagger_folder import load_tagger, save_tagger
-from crossner_cli.tags import TagSet, to_spans, to_tags
-from crossner_cli.training_plan import parameter_groups
-from crossner_cli.type_descriptions import describe_type
+from crossner_cli.taggers.carry_over import check_encoder
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.training.plan import parameter_groups
 
 TYPES = TAG_SET.types
 SYMBOLS = 1 + len(TYPES)

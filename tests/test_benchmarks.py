@@ -13,16 +13,16 @@ from conftest import takes_our_kernels
 from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
-from crossner_cli.domains import find_domain
-from crossner_cli.engine import reset_accelerate, start_engine
-from crossner_cli.fast_encoder import CPU_ATTENTION
-from crossner_cli.labelled_domain import read_domain
-from crossner_cli.layers import Dropout
-from crossner_cli.pretrained import BEFORE_TRANSFORMERS_5
-from crossner_cli.starting import encoder_of, start_tagger
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet
-from crossner_cli.tokenizer import read_tokenizer
+from crossner_cli.data.domains import find_domain
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5
+from crossner_cli.encoders.tokenizer import read_tokenizer
+from crossner_cli.engine.devices import reset_accelerate, start_engine
+from crossner_cli.layers.layers import Dropout
+from crossner_cli.taggers.carry_over import encoder_of, start_tagger
+from crossner_cli.taggers.folder import save_tagger
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 sets_its_own_precision = pytest.mark.skipif(

@@ -10,18 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.buckets import percent_ranges, word_ranges
-from crossner_cli.data import Sentence
-from crossner_cli.data_statistics import STOP_WORDS
-from crossner_cli.error_analysis import analyse_errors
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.statistics import STOP_WORDS
+from crossner_cli.data.tags import to_spans, types_of
 from crossner_cli.errors import CrossNERError
-from crossner_cli.progress import Progress, exhaust
-from crossner_cli.raw_mentions import mentions_in_raw_text
-from crossner_cli.spans import read_tags, types_of
-from crossner_cli.surface_forms import SurfaceForms
-from crossner_cli.surroundings import REASONS, Surroundings, Text, prepare_sorting
-from crossner_cli.tags import to_spans
-from crossner_cli.type_parents import DEFAULT_PARENTS, ancestors, hierarchy_confusions, read_parents, relation
+from crossner_cli.evaluation.buckets import percent_ranges, word_ranges
+from crossner_cli.evaluation.error_analysis import analyse_errors
+from crossner_cli.evaluation.raw_mentions import mentions_in_raw_text
+from crossner_cli.evaluation.spans import read_tags
+from crossner_cli.evaluation.surface_forms import SurfaceForms
+from crossner_cli.evaluation.surroundings import REASONS, Surroundings, Text, prepare_sorting
+from crossner_cli.evaluation.type_parents import (
+    DEFAULT_PARENTS,
+    ancestors,
+    hierarchy_confusions,
+    read_parents,
+    relation,
+)
+from crossner_cli.run.progress import Progress, exhaust
 
 WORDS = ["a", "b", "c", "The", "of", ",", "d"]
 TYPES = ["person", "place", "tool"]
@@ -161,7 +167,7 @@ def test_what_a_run_does_not_have_makes_no_bucket():
 
 
 def test_raw_text_is_cut_as_mentions_are_and_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("crossner_cli.raw_mentions.WORDS_AT_ONCE", 5)
+    monkeypatch.setattr("crossner_cli.evaluation.raw_mentions.WORDS_AT_ONCE", 5)
     raw = tmp_path / "raw.txt"
     raw.write_text('We met (Anna Smith) in Paris.\n\nNobody knows "the U.S. Navy", he said.\nAnna\nSmith Jones\n')
     vocabulary = ["Anna", "Smith", "the", "U.S.", "Navy", "Smith,", "Jones", "Paris."]

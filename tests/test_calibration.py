@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.calibration import (
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.scores import score
+from crossner_cli.taggers.calibration import (
     ENTRY,
     Calibration,
     ScoredEntity,
@@ -22,9 +24,7 @@ from crossner_cli.calibration import (
     reliability,
     scored_entities,
 )
-from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import score
-from crossner_cli.tagging import Tagged
+from crossner_cli.taggers.tagging import Tagged
 
 ENTITIES = st.lists(st.tuples(st.floats(0, 1), st.booleans()).map(lambda pair: ScoredEntity(*pair)), max_size=30)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from crossner_cli.chooser_notes import note_on_epochs
-from crossner_cli.data import Sentence
+from crossner_cli.data.sentences import Sentence
 from crossner_cli.options import Finetune
+from crossner_cli.training.chooser_notes import note_on_epochs
 
 
 @pytest.mark.parametrize(

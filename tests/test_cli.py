@@ -22,13 +22,13 @@ from typer.testing import CliRunner
 from crossner_cli import __version__, figures, options
 from crossner_cli.cli import app, settings_of_the_paper, takes
 from crossner_cli.errors import CrossNERError
-from crossner_cli.method_facts import describe_methods
-from crossner_cli.methods import method_names
+from crossner_cli.methods.contract import method_names
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, option
 from crossner_cli.options import Finetune, Predict, PretrainSource
-from crossner_cli.output_place import output_place
+from crossner_cli.prediction.place import output_place
 from crossner_cli.problems import known_problems
-from crossner_cli.tables import settings_of
+from crossner_cli.reports.method_facts import describe_methods
+from crossner_cli.reports.tables import settings_of
 
 COMMANDS = {
     "prepare-data": options.PrepareData,
@@ -562,7 +562,7 @@ def test_ctrl_c_in_a_terminal_ends_with_130_and_the_command_to_repeat(tmp_path: 
         "import signal, time, crossner_cli.stages.prepare_data as stage\n"
         # A shell that starts the tests in the background has Ctrl-C ignored, here as in all that it starts.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from crossner_cli.progress import Progress\n"
+        "from crossner_cli.run.progress import Progress\n"
         "def run(run, options):\n"
         "    try:\n"
         "        yield Progress('wait', 0, 1)\n"
@@ -633,7 +633,7 @@ def test_wrong_values_are_known_problems(arguments: list[str], text: str, tmp_pa
 
 
 def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossner_cli.launching.launch_processes", lambda options, argv: 77)
+    monkeypatch.setattr("crossner_cli.engine.processes.launch_processes", lambda options, argv: 77)
     assert CliRunner().invoke(app, ["finetune", "--gpus", "0,1"]).exit_code == 77
 
 

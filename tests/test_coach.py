@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from crossner_cli.data import Sentence
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import find_method, read_settings
 from crossner_cli.methods.bilstm_crf import BiLSTMCRFTagger
 from crossner_cli.methods.coach import (
     FIRST,
@@ -29,10 +32,7 @@ from crossner_cli.methods.coach import (
     draw_wrong_types,
     find_entities,
 )
-from crossner_cli.subwords import Batch
-from crossner_cli.tags import TagSet, illegal_positions, to_spans
-from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import Vocabulary, WordInputs
+from crossner_cli.methods.contract import find_method, read_settings
 
 ONE_TYPE = TagSet({"news": ("person",)})
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place"), "numbers": ("amount",)})

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from made_runs import TYPES, damage, random_gold, write_evaluation, write_manifest
 
-from crossner_cli.blocks import Line, Table
-from crossner_cli.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.comparison_tables import comparison_tables
+from crossner_cli.data.tags import to_spans, to_tags
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import score, sentence_entities
-from crossner_cli.evaluations import find_evaluation, find_evaluations, prediction_file_names, read_predictions
-from crossner_cli.tags import to_spans, to_tags
+from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
+from crossner_cli.evaluation.finished import find_evaluation, find_evaluations, prediction_file_names, read_predictions
+from crossner_cli.evaluation.scores import score, sentence_entities
+from crossner_cli.reports.blocks import Line, Table
+from crossner_cli.reports.comparison_tables import comparison_tables
 
 WORDS, GOLD = random_gold(40)
 MODELS = {

@@ -13,20 +13,21 @@ import torch
 from test_methods import decode, some_sentences
 from torch import Tensor
 
-from crossner_cli.data import Sentence
-from crossner_cli.engine import start_engine
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.type_descriptions import describe_type
+from crossner_cli.encoders.word_reader import collect_vocabulary
+from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import concept_tagger, find_method, read_settings
+from crossner_cli.methods import concept_tagger
 from crossner_cli.methods.concept_tagger import ConceptTagger
+from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.methods.robust_tagger import RobustTagger, example_words, read_examples
 from crossner_cli.options import Finetune
-from crossner_cli.starting import Carried, carry_over
-from crossner_cli.subwords import Batch
-from crossner_cli.tagger_folder import load_tagger, save_tagger
-from crossner_cli.tags import TagSet, illegal_positions, to_spans
-from crossner_cli.type_descriptions import describe_type
-from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import collect_vocabulary
+from crossner_cli.taggers.carry_over import Carried, carry_over
+from crossner_cli.taggers.folder import load_tagger, save_tagger
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 DOMAINS = ("news", "songs", "elsewhere")

@@ -21,10 +21,10 @@ from rich.console import Console
 from crossner_cli import console, figures
 from crossner_cli.console import Bars, Lines, follow, print_blocks
 from crossner_cli.options import PrepareData
-from crossner_cli.progress import Event, Notice, Progress, Work, exhaust
-from crossner_cli.run_directory import Manifest, RunDirectory
+from crossner_cli.reports.tables import Line, Table, manifest_tables
+from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.progress import Event, Notice, Progress, Work, exhaust
 from crossner_cli.stages import prepare_data
-from crossner_cli.tables import Line, Table, manifest_tables
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -190,7 +190,7 @@ def read_piece(descriptor: int) -> bytes:
 FOLLOWING = """
 import sys, warnings
 from crossner_cli.console import follow
-from crossner_cli.progress import Notice, Progress
+from crossner_cli.run.progress import Notice, Progress
 def work():
     for number in range(1, 6):
         yield Progress("train", number, 9, values={"loss": 0.5})
@@ -225,7 +225,7 @@ def test_a_bar_leaves_the_numbers_beside_it_room(width: int, has_bar: bool) -> N
 WARNING = """
 import sys
 from crossner_cli.console import follow, show_manifest
-from crossner_cli.progress import Notice
+from crossner_cli.run.progress import Notice
 manifest = {"stage": "prepare-data", "name": "prepare-data", "folder": "run/prepare-data", "result": {
     "domains": {}, "statistics": {"vocabulary_overlap": None}, "repairs": {}, "corpus": {},
     "warnings": ["few sentences"],
@@ -456,7 +456,7 @@ def test_the_width_of_pipes_is_fixed(
 def test_tables_show_their_numbers_whole_on_narrow_terminals() -> None:
     code = """
 from crossner_cli.console import print_blocks
-from crossner_cli.tables import Table
+from crossner_cli.reports.tables import Table
 import sys
 row = ("a name", *["12,345,678.90"] * 9, "some words that may be wrapped onto lines")
 print_blocks([Table("T", ("name", *["a long heading"] * 9, "text"), [row], [row], texts=(0, 10))], sys.stdout)

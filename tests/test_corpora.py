@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpora import LEVELS, Selection, write_levels
-from crossner_cli.corpus_executors import Execution
+from crossner_cli.corpus.executors import Execution
+from crossner_cli.corpus.levels import LEVELS, Selection, write_levels
+from crossner_cli.corpus.mentioned_lines import COLUMNS, MENTION
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.names import Name, Names, read_names
+from crossner_cli.data.tags import to_spans
+from crossner_cli.data.text_files import open_lines
 from crossner_cli.errors import CrossNERError
-from crossner_cli.labelled_domain import read_domain
-from crossner_cli.mentioned_lines import COLUMNS, MENTION
-from crossner_cli.names import Name, Names, read_names
-from crossner_cli.progress import Notice, Progress, Work, exhaust
-from crossner_cli.tags import to_spans
-from crossner_cli.text_files import open_lines
+from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
 NAMES = "Ada Lovelace\tperson\nLondon\tcity\nNew York\tcity\nNew York Times\tpaper\nParis\tcity\nParis\tperson\n"

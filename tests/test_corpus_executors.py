@@ -14,13 +14,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from crossner_cli.corpora import LEVELS, Selection, write_levels
-from crossner_cli.corpus_executors import Execution, UnfinishedError, run_pass
-from crossner_cli.corpus_job import Job, Request
-from crossner_cli.corpus_reading import cut_into_parts
+from crossner_cli.corpus.executors import Execution, UnfinishedError, run_pass
+from crossner_cli.corpus.job import Job, Request
+from crossner_cli.corpus.levels import LEVELS, Selection, write_levels
+from crossner_cli.corpus.reading import cut_into_parts
+from crossner_cli.data.name_index import read_name_index
 from crossner_cli.errors import CrossNERError
-from crossner_cli.name_index import read_name_index
-from crossner_cli.progress import exhaust
+from crossner_cli.run.progress import exhaust
 
 NAMES = "Ada Lovelace\tperson\nLondon\tcity\nNew York Times\tpaper\n"
 SLURM = {
@@ -113,7 +113,7 @@ def test_what_cannot_run_is_refused_at_once(
 
 
 def test_ray_that_is_not_installed_is_named(corpus: Path, names: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("crossner_cli.corpus_executors.find_spec", lambda name: None)
+    monkeypatch.setattr("crossner_cli.corpus.executors.find_spec", lambda name: None)
     with pytest.raises(CrossNERError) as refusal:
         select(corpus, names, tmp_path / "out", Execution(executor="ray"))
     assert refusal.value.hint == "pip install 'crossner[ray]'"
@@ -147,7 +147,7 @@ def test_a_killed_worker_is_told_and_its_part_is_left(
         if all(job.is_done("select", number) for number in range(4)):
             _kill_pool_worker(job.folder)
 
-    monkeypatch.setattr("crossner_cli.corpus_executors.time", SimpleNamespace(sleep=look))
+    monkeypatch.setattr("crossner_cli.corpus.executors.time", SimpleNamespace(sleep=look))
     with pytest.raises(UnfinishedError, match="ended from outside") as problem:
         exhaust(run_pass(job, "select", Execution(workers=2)))
     assert "4 of 5 parts are done and kept" in problem.value.hint
@@ -248,7 +248,7 @@ def test_machines_of_a_cluster_are_told_whole_paths(
         raise UnfinishedError("Over.", hint="Again.")
         yield
 
-    monkeypatch.setattr("crossner_cli.corpora.run_pass", run)
+    monkeypatch.setattr("crossner_cli.corpus.levels.run_pass", run)
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.chdir(tmp_path)
     selection = Selection(execution=Execution(executor="slurm", slurm_partition="cpu"))
@@ -260,7 +260,7 @@ def test_machines_of_a_cluster_are_told_whole_paths(
 def test_what_processes_said_is_shown_where_nothing_of_them_is_kept(
     corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crossner_cli.corpus_executors.RUNNER", "print('no module', flush=True); exit('over')")
+    monkeypatch.setattr("crossner_cli.corpus.executors.RUNNER", "print('no module', flush=True); exit('over')")
     with pytest.raises(UnfinishedError) as found:
         exhaust(write_levels([corpus], [names], tmp_path / "out", Selection(execution=Execution(workers=2))))
     assert "early: over" in found.value.problem and "no module" in (found.value.hint or "")

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from crossner_cli.cli import app
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
-from crossner_cli.progress import Notice
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice
 from crossner_cli.stages import prepare_data
 
 for package in ("mwparserfromhell", "pyoxigraph"):
@@ -197,11 +197,11 @@ def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs: Path, m
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr("crossner_cli.corpus_preparation.write_levels", interrupted)
+        patch.setattr("crossner_cli.corpus.preparation.write_levels", interrupted)
         with pytest.raises(KeyboardInterrupt):
             prepare(inputs, **options)
     with monkeypatch.context() as patch:
-        patch.setattr("crossner_cli.corpus_inputs.write_articles", interrupted)
+        patch.setattr("crossner_cli.corpus.inputs.write_articles", interrupted)
         found = prepare(inputs, **options)
     assert found[:2] == expected[:2]
     assert any("was read before the interruption" in notice for notice in found[2])
@@ -214,7 +214,7 @@ def test_a_dump_that_was_read_in_part_is_not_kept(inputs: Path, monkeypatch: pyt
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr("crossner_cli.corpus_inputs.write_articles", interrupted)
+    monkeypatch.setattr("crossner_cli.corpus.inputs.write_articles", interrupted)
     with pytest.raises(KeyboardInterrupt):
         prepare(inputs, corpus=[inputs / "wiki.xml.bz2"])
     assert not [path for path in (inputs / "run").rglob("*") if "lock" not in path.name]

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpora import Selection, write_levels
-from crossner_cli.corpus_executors import Execution
-from crossner_cli.corpus_reading import (
+from crossner_cli.corpus.executors import Execution
+from crossner_cli.corpus.filters import drop_boilerplate, find_duplicates, fingerprints
+from crossner_cli.corpus.levels import Selection, write_levels
+from crossner_cli.corpus.reading import (
     Part,
     Sentences,
     _split,
@@ -22,12 +23,11 @@ from crossner_cli.corpus_reading import (
     read_sentences,
     with_single_spaces,
 )
+from crossner_cli.data.leaks import leak_key, leak_keys, not_excluded
+from crossner_cli.data.text import segment
+from crossner_cli.data.text_files import read_pieces
 from crossner_cli.errors import CrossNERError
-from crossner_cli.leaks import leak_key, leak_keys, not_excluded
-from crossner_cli.progress import exhaust
-from crossner_cli.sentence_filters import drop_boilerplate, find_duplicates, fingerprints
-from crossner_cli.text import segment
-from crossner_cli.text_files import read_pieces
+from crossner_cli.run.progress import exhaust
 
 PIECES = st.sampled_from(
     ["Ada", "saw", "a.", "B.", "Mr.", "?", "!", "...", ".", '"', "'", ")", "(", "”", "。", "我", " ", "  ", "\t",
@@ -185,7 +185,7 @@ def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(
     random = np.random.default_rng(1)
     texts = [" ".join(random.choice(["a", "b", "c"], 3)) for _ in range(300)]
     whole = duplicates(tmp_path / "f", texts, near=True)
-    monkeypatch.setattr("crossner_cli.sentence_filters.ROWS_AT_ONCE", 32)
+    monkeypatch.setattr("crossner_cli.corpus.filters.ROWS_AT_ONCE", 32)
     assert duplicates(tmp_path / "f", texts, near=True) == whole
     first = {key: place for place, key in reversed(list(enumerate(map(leak_key, texts))))}
     assert whole[0] == [place for place, text in enumerate(texts) if first[leak_key(text)] != place]
@@ -203,7 +203,7 @@ def test_boilerplate_is_left_out_and_counted_by_its_reason() -> None:
 def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
 ) -> None:
-    monkeypatch.setattr("crossner_cli.text_files.LONGEST_LINE", 50)
+    monkeypatch.setattr("crossner_cli.data.text_files.LONGEST_LINE", 50)
     path = tmp_path / "a.txt"
     path.write_text("Ada\n" + "x" * 120 + "\nBob\n")
     with pytest.raises(CrossNERError, match=re.escape(f"{path}:2: the line is longer")):
@@ -228,7 +228,7 @@ def test_a_book_is_read_some_sentences_at_a_time_with_the_same_result(
 
     whole = written(tmp_path / "whole")
     for name, size in (("CHARACTERS_AT_ONCE", 150), ("BYTES_OF_PIECE", 400)):
-        monkeypatch.setattr(f"crossner_cli.corpus_reading.{name}", size)
+        monkeypatch.setattr(f"crossner_cli.corpus.reading.{name}", size)
     sizes = [len(each.texts) for each in read_sentences(Part(path), Counter(), one_a_line=False, excluded=frozenset())]
     assert len(sizes) > 15 and max(sizes) < 9
     assert written(tmp_path / "pieces") == whole

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from test_run_directory import assert_finished, files_of, finish_stage, full_disk, open_stage, work
 
-from crossner_cli import run_directory as module
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune
-from crossner_cli.run_directory import RunDirectory, read_manifest
-from crossner_cli.storage import write_atomically
+from crossner_cli.run import directory as module
+from crossner_cli.run.directory import RunDirectory, read_manifest
+from crossner_cli.run.storage import write_atomically
 
 FOREVER = 10**9
 
@@ -150,7 +150,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from crossner_cli.options import Finetune
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
 RunDirectory(Path(sys.argv[1])).open_stage("finetune", Finetune(), {})
 print("held", flush=True)
 time.sleep(60)

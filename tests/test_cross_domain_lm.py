@@ -12,15 +12,15 @@ import torch
 from test_methods import TAG_SET, batch_of, decode, find_method, make_tagger, read_settings, some_sentences
 from torch import Tensor
 
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import UNLABELLED, Batch
+from crossner_cli.encoders.word_reader import Vocabulary
 from crossner_cli.errors import CrossNERError
-from crossner_cli.generated_lstm import GeneratedBiLSTM
-from crossner_cli.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers import BiLSTM
+from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
+from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
+from crossner_cli.layers.layers import BiLSTM
 from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
-from crossner_cli.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS, read_tasks
-from crossner_cli.subwords import UNLABELLED, Batch
-from crossner_cli.tags import TagSet
-from crossner_cli.word_reader import Vocabulary
+from crossner_cli.methods.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS, read_tasks
 
 SAME_TYPES = TagSet({"news": ("person", "place"), "songs": ("person", "place")})
 SMALL = ("lstm_size=6", "dropout=0", "negatives=3", "domain_size=3", "task_size=2")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data import PreparedData, Sentence, read_sentences, write_sentences
+from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences, write_sentences
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
 
 TYPES = {"source": ("person", "place"), "target": ("song", "person")}
 WORDS = st.text(min_size=1, max_size=5).filter(lambda word: word.isprintable() or "\u2028" in word)

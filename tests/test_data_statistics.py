@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data import Sentence
-from crossner_cli.data_statistics import (
+from crossner_cli.data.domains import known_domains
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.statistics import (
     count_raw_words,
     count_split,
     count_words,
@@ -22,8 +24,6 @@ from crossner_cli.data_statistics import (
     vocabulary,
     vocabulary_overlap,
 )
-from crossner_cli.domains import known_domains
-from crossner_cli.labelled_domain import read_domain
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
 

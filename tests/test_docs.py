@@ -54,7 +54,7 @@ def test_files_linked_in_the_documents_exist() -> None:
 
 
 def test_every_method_is_in_the_readme_table() -> None:
-    from crossner_cli.methods import method_names
+    from crossner_cli.methods.contract import method_names
 
     readme = (ROOT / "README.md").read_text()
     assert all(f"`{name}`" in readme for name in method_names())

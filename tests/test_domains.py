@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from crossner_cli import domains
-from crossner_cli.data import SPLITS
-from crossner_cli.domains import KnownDomain, KnownFile, find_domain
+from crossner_cli.data import domains
+from crossner_cli.data.domains import KnownDomain, KnownFile, find_domain
+from crossner_cli.data.sentences import SPLITS
 from crossner_cli.errors import CrossNERError
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")

@@ -24,13 +24,10 @@ from conftest import (
 )
 from safetensors.torch import load_file, save_file
 
-from crossner_cli import pretrained
-from crossner_cli.data import Sentence
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import Engine
-from crossner_cli.errors import CrossNERError
-from crossner_cli.fast_encoder import CPU_ATTENTION
-from crossner_cli.pretrained import (
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders import pretrained
+from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.pretrained import (
     BEFORE_TRANSFORMERS_5,
     MINILM,
     MINILM_SHA256,
@@ -38,7 +35,10 @@ from crossner_cli.pretrained import (
     read_config,
     resolve_encoder,
 )
-from crossner_cli.storage import digest_folder
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.storage import digest_folder
 
 WEIGHTS = "model.safetensors"
 
@@ -267,7 +267,7 @@ def test_remote_code_is_never_run(copy, tmp_path, model_type):
     tokenizer = json.loads((copy / "tokenizer_config.json").read_text())
     tokenizer.update(auto_map={"AutoTokenizer": ["tokenization_evil.Evil"] * 2}, tokenizer_class="Evil")
     (copy / "tokenizer_config.json").write_text(json.dumps(tokenizer))
-    script = "import sys; from crossner_cli.encoders import load_encoder; load_encoder(sys.argv[1])"
+    script = "import sys; from crossner_cli.encoders.transformer import load_encoder; load_encoder(sys.argv[1])"
     unread = "encoder" if model_type == "evil" else "tokenizer" if BEFORE_TRANSFORMERS_5 else None
     if unread is None:  # architecture and tokenizer are known without that code
         load_encoder(str(copy))

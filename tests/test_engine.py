@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from crossner_cli.engine import Engine, choose_device, choose_precision, default_threads, has_bf16, start_engine
+from crossner_cli.engine.devices import Engine, choose_device, choose_precision, default_threads, has_bf16, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune
 

@@ -13,11 +13,11 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Entities
 from test_evaluation import conlleval_chunks
 
-from crossner_cli.error_analysis import KINDS, ErrorAnalysis, analyse_errors, confusion_name
-from crossner_cli.evaluation import score
-from crossner_cli.span_scores import score_detection, score_spans, score_typing
-from crossner_cli.spans import Layout, Spans, has_ends, read_tags, types_of
-from crossner_cli.tags import Span, illegal_positions, to_spans, to_tags
+from crossner_cli.data.tags import Span, illegal_positions, to_spans, to_tags, types_of
+from crossner_cli.evaluation.error_analysis import KINDS, ErrorAnalysis, analyse_errors, confusion_name
+from crossner_cli.evaluation.scores import score
+from crossner_cli.evaluation.span_scores import score_detection, score_spans, score_typing
+from crossner_cli.evaluation.spans import Layout, Spans, has_ends, read_tags
 
 TYPES = ["person", "place", "tool"]
 PAIRS = 10_000

@@ -14,27 +14,27 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from crossner_cli.blocks import Line, Table, short_names
-from crossner_cli.calibration import Calibration
-from crossner_cli.data import Sentence, read_sentences
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import start_engine
+from crossner_cli.data.labelled_domain import read_labelled
+from crossner_cli.data.readers import Repairs
+from crossner_cli.data.sentences import Sentence, read_sentences
+from crossner_cli.data.tags import TagSet, to_spans, to_tags
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import score
-from crossner_cli.evaluation_tables import evaluation_tables
-from crossner_cli.labelled_domain import read_labelled
+from crossner_cli.evaluation.scored_files import score_files
+from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Evaluate, Finetune, PrepareData
-from crossner_cli.progress import Notice, exhaust
-from crossner_cli.readers import Repairs
-from crossner_cli.run_directory import RunDirectory
-from crossner_cli.scored_files import score_files
+from crossner_cli.reports.blocks import Line, Table, short_names
+from crossner_cli.reports.evaluation_tables import evaluation_tables
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice, exhaust
 from crossner_cli.stages import evaluate as evaluate_stage
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet, to_spans, to_tags
-from crossner_cli.trained_taggers import best_on_dev, find_taggers
+from crossner_cli.taggers.calibration import Calibration
+from crossner_cli.taggers.folder import save_tagger
+from crossner_cli.taggers.trained import best_on_dev, find_taggers
 
 SPLITS = {
     "train": "anna\tB-person\nmet\tO\npeter\tB-person\n\nlondon\tB-place\n\n",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crossner_cli.data.tags import Span, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import Scores, score, whole_entities
-from crossner_cli.tags import Span, to_spans, to_tags
+from crossner_cli.evaluation.scores import Scores, score, whole_entities
 
 TYPES = ["person", "Multi-tissue_structure", "a-b-c", "x-"]
 

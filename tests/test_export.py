@@ -18,17 +18,17 @@ from test_methods import TAG_SET, make_tagger, some_sentences
 from test_pipeline import QUICK, crossner
 from typer.testing import CliRunner
 
-from crossner_cli.calibration import Calibration
 from crossner_cli.cli import app
-from crossner_cli.data import Sentence
-from crossner_cli.engine import Engine, start_engine
-from crossner_cli.labelled_domain import read_domain
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.onnx_export import differing, read_onnx
 from crossner_cli.options import Decoding, Export
 from crossner_cli.stages.export import _card
-from crossner_cli.tagger_folder import load_tagger, save_tagger
-from crossner_cli.tagging import tag
+from crossner_cli.taggers.calibration import Calibration
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.taggers.onnx import differing, read_onnx
+from crossner_cli.taggers.tagging import tag
 
 CALIBRATION = Calibration(1.5, -0.5, 8, 6)
 onnx = pytest.importorskip("onnx")

@@ -9,10 +9,10 @@ import torch
 from conftest import ARCHITECTURES, takes_our_kernels, vectors_of
 from torch import Tensor, nn
 
-from crossner_cli.data import Sentence
-from crossner_cli.encoders import load_encoder
-from crossner_cli.fast_encoder import CPU_ATTENTION, LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
-from crossner_cli.layers import Dropout
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.fast import CPU_ATTENTION, LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.layers.layers import Dropout
 
 SENTENCES = [
     Sentence(("anna", "visited", "paris", "(x-ray)")),

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from crossner_cli.charts import Bar, bar_chart, heat_map
-from crossner_cli.data import Sentence
-from crossner_cli.evaluation import describe_mode, score
-from crossner_cli.fine_grained import FineGrained, Tagging, analyse, over_seeds
-from crossner_cli.fine_grained_files import with_fine_grained, write_reports
-from crossner_cli.fine_grained_tables import fine_grained_blocks
-from crossner_cli.html_report import page
-from crossner_cli.markdown import escape_markdown
-from crossner_cli.markup import escape, printable
-from crossner_cli.page_style import SCRIPT, STYLE
-from crossner_cli.progress import exhaust
-from crossner_cli.surroundings import Surroundings
-from crossner_cli.tables import Line, Table
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.evaluation.fine_grained import FineGrained, Tagging, analyse, over_seeds
+from crossner_cli.evaluation.scores import describe_mode, score
+from crossner_cli.evaluation.surroundings import Surroundings
+from crossner_cli.reports.charts import Bar, bar_chart, heat_map
+from crossner_cli.reports.fine_grained_files import with_fine_grained, write_reports
+from crossner_cli.reports.fine_grained_tables import fine_grained_blocks
+from crossner_cli.reports.html_report import page
+from crossner_cli.reports.markdown import escape_markdown
+from crossner_cli.reports.markup import escape, printable
+from crossner_cli.reports.page_style import SCRIPT, STYLE
+from crossner_cli.reports.tables import Line, Table
+from crossner_cli.run.progress import exhaust
 
 NASTY = "<script>alert(1)</script>"
 GOLD = [
@@ -286,7 +286,7 @@ def test_the_page_escapes_everything_and_marks_every_entity():
 
 
 def test_of_many_sentences_the_page_shows_those_with_errors_first(monkeypatch):
-    monkeypatch.setattr("crossner_cli.html_report.SENTENCES", 2)
+    monkeypatch.setattr("crossner_cli.reports.html_report.SENTENCES", 2)
     found = take_apart(["O O O O O O O", "B-person O B-place O", "O O O", "O O O O O"], labels=("model",))
     text = "".join(page(complete(found), found))
     assert "2 of 4 sentences, those with errors first." in text

@@ -10,21 +10,21 @@ import torch
 from test_methods import TAG_SET, some_sentences
 from test_string_encoder import make_encoder as make_strings
 
-from crossner_cli import frozen_states
-from crossner_cli.data import Sentence
-from crossner_cli.domain_streams import RawInputs
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import Engine, start_engine
-from crossner_cli.frozen_states import keep_frozen_states
-from crossner_cli.methods import Tagger, find_method, read_settings
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.raw_text import RawFile, RawStream
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
+from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import Finetune
-from crossner_cli.progress import Notice, exhaust
-from crossner_cli.raw_text import RawFile, RawStream
-from crossner_cli.tagging import tag
-from crossner_cli.training import SentenceStream, fit
-from crossner_cli.training_plan import parameter_groups, plan_of
-from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import WordInputs, collect_vocabulary
+from crossner_cli.run.progress import Notice, exhaust
+from crossner_cli.taggers import frozen_states
+from crossner_cli.taggers.frozen_states import keep_frozen_states
+from crossner_cli.taggers.tagging import tag
+from crossner_cli.training.loop import SentenceStream, fit
+from crossner_cli.training.plan import parameter_groups, plan_of
+from crossner_cli.training.streams import RawInputs
 
 SENTENCES = [*some_sentences(12), *some_sentences(3)]  # three of them twice
 BOTH = {"transformer": "frozen", "strings": "frozen"}

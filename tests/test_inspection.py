@@ -18,19 +18,19 @@ from test_methods import TAG_SET, batch_of, make_tagger, some_sentences
 from test_pipeline import QUICK, crossner
 from typer.testing import CliRunner
 
-from crossner_cli import multi_cell
 from crossner_cli.cli import app
-from crossner_cli.data import Sentence
-from crossner_cli.engine import start_engine
-from crossner_cli.inspection import collect_states, inspect_sentence
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.layers import multi_cell
+from crossner_cli.layers.multi_cell import take
 from crossner_cli.methods.laner import LANER, Prefix
 from crossner_cli.methods.moee import MoEETagger
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
-from crossner_cli.multi_cell import take
 from crossner_cli.options import Inspect
-from crossner_cli.run_directory import RunDirectory
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet, split_tag
+from crossner_cli.reports.inspection import collect_states, inspect_sentence
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"
 

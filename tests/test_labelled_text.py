@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli import jsonl_files
-from crossner_cli.data import Sentence
-from crossner_cli.domains import split_files
+from crossner_cli.data import jsonl_files
+from crossner_cli.data.domains import split_files
+from crossner_cli.data.jsonl_files import parse_jsonl
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.labelled_text import tag_text
+from crossner_cli.data.readers import EMPTY_SENTENCE, Repairs
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import to_spans
+from crossner_cli.data.text import find_words
 from crossner_cli.errors import CrossNERError
-from crossner_cli.jsonl_files import parse_jsonl
-from crossner_cli.labelled_domain import read_domain
-from crossner_cli.labelled_text import tag_text
-from crossner_cli.readers import EMPTY_SENTENCE, Repairs
-from crossner_cli.tags import to_spans
-from crossner_cli.text import find_words
 
 TEXT = "In Paris. Anna met Dr. Smith."
 READ = [Sentence(("In", "Paris", "."), ("O", "B-location", "O")),

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from crossner_cli.data.tags import TagSet, illegal_positions
+from crossner_cli.encoders.subwords import Batch
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import laner, read_settings
+from crossner_cli.methods import laner
+from crossner_cli.methods.contract import read_settings
 from crossner_cli.methods.laner import LANER, attend
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tags import TagSet, illegal_positions
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 ABLATIONS: list[dict[str, bool]] = [

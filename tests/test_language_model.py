@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_cli.language_model import SampledSoftmax, draw_distinct, expected_counts, language_model_loss
+from crossner_cli.layers.language_model import SampledSoftmax, draw_distinct, expected_counts, language_model_loss
 
 WORDS, SIZE = 12, 4
 
@@ -44,7 +44,7 @@ def test_every_word_is_weighed_in_evaluation():
 
 def test_a_full_softmax_of_many_words_is_computed_in_parts(monkeypatch):
     head, (states, targets) = make_head().eval(), some_targets()
-    monkeypatch.setattr("crossner_cli.language_model.LARGEST_SCORES", 2 * WORDS)
+    monkeypatch.setattr("crossner_cli.layers.language_model.LARGEST_SCORES", 2 * WORDS)
     torch.testing.assert_close(head.loss(states, targets), full_loss(head, states, targets))
 
 
@@ -128,7 +128,7 @@ def test_expected_counts_are_probabilities_that_fall_with_the_rank(words, tries)
 def test_one_draw_serves_all_targets_of_a_call_and_the_next_call_draws_again(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "crossner_cli.language_model.draw_distinct", lambda *sizes: calls.append(sizes) or draw_distinct(*sizes)
+        "crossner_cli.layers.language_model.draw_distinct", lambda *sizes: calls.append(sizes) or draw_distinct(*sizes)
     )
     head, (states, targets) = make_head().train(), some_targets(6)
     language_model_loss(head, torch.randn(2, 3, 2 * SIZE), targets.view(2, 3), torch.ones(2, 3, dtype=torch.bool))

@@ -11,9 +11,9 @@ import time
 import pytest
 import torch
 
-from crossner_cli import launching
+from crossner_cli.engine import processes as launching
+from crossner_cli.engine.processes import first_host, read_slurm_variables, wait_for_all
 from crossner_cli.errors import CrossNERError
-from crossner_cli.launching import first_host, read_slurm_variables, wait_for_all
 from crossner_cli.options import Finetune
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import BiLSTM, Dropout, LinearChainCRF, run_mirrored, trains_faster_mirrored
-from crossner_cli.methods import find_method, read_settings
+from crossner_cli.layers.layers import BiLSTM, Dropout, LinearChainCRF, run_mirrored, trains_faster_mirrored
+from crossner_cli.methods.contract import find_method, read_settings
 
 SPREADS = (0.1, 3.0, 100.0)  # of the transitions; the last one is far beyond what float32 exponentials hold
 

@@ -13,13 +13,13 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
+from crossner_cli.adaptation.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.adaptation.token_stream import TokenBlocks, border_ids, write_token_stream
 from crossner_cli.errors import CrossNERError
-from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.options import Dapt
-from crossner_cli.progress import exhaust
+from crossner_cli.run.progress import exhaust
 from crossner_cli.stages.dapt import BlockStream, MaskedTask, carried_by, parameter_groups
-from crossner_cli.start_from import Start
-from crossner_cli.token_stream import TokenBlocks, border_ids, write_token_stream
+from crossner_cli.taggers.starts import Start
 
 BLOCK = 16
 VOCABULARY = 120

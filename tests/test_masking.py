@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crossner_cli.masking import NOT_CHOSEN, choose_tokens, mask_block, move_to_spans, replace, special_positions
+from crossner_cli.adaptation.masking import (
+    NOT_CHOSEN,
+    choose_tokens,
+    mask_block,
+    move_to_spans,
+    replace,
+    special_positions,
+)
 
 # Chosen positions before and after the move, from the description of the released code.
 WORKED_EXAMPLES = [

@@ -16,12 +16,12 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import PreTrainedTokenizerFast
 
-from crossner_cli.corpora import Selection, write_levels
+from crossner_cli.adaptation.masking import NOT_CHOSEN, choose_units, mask_block
+from crossner_cli.adaptation.token_stream import HELD_OUT, TRAIN, TokenBlocks, write_token_stream
+from crossner_cli.corpus.levels import Selection, write_levels
+from crossner_cli.corpus.mentioned_lines import MENTION, MentionedLines
 from crossner_cli.errors import CrossNERError
-from crossner_cli.masking import NOT_CHOSEN, choose_units, mask_block
-from crossner_cli.mentioned_lines import MENTION, MentionedLines
-from crossner_cli.progress import exhaust
-from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, write_token_stream
+from crossner_cli.run.progress import exhaust
 
 BLOCK = 16
 SENTENCES = ["Ada Lovelace saw New York.", "In York she read the New York Times.", "Ada, Ada Lovelace!"]
@@ -108,7 +108,7 @@ def test_held_out_lines_carry_their_joins_too(level: Path, tmp_path: Path) -> No
 
 
 def test_mentions_of_overlong_lines_are_found_in_their_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossner_cli.token_stream.LONGEST_LINE", 40)
+    monkeypatch.setattr("crossner_cli.adaptation.token_stream.LONGEST_LINE", 40)
     line = "x " * 30 + "Ada Lovelace " + "y " * 30 + "New York"
     (tmp_path / "long.txt").write_text(line + "\nAda Lovelace\n", encoding="utf-8")
     rows = [(0, line.index("Ada"), line.index(" y")), (0, line.index("New"), len(line)), (1, 0, 12)]

@@ -20,22 +20,22 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from crossner_cli.data import Sentence
-from crossner_cli.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders import Encoder, load_encoder
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions
+from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
+from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder, load_encoder
+from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import score
-from crossner_cli.fast_encoder import CPU_ATTENTION
-from crossner_cli.layers import Dropout
-from crossner_cli.methods import Decoded, Tagger, find_method, method_names, read_settings, unpad
+from crossner_cli.evaluation.scores import score
+from crossner_cli.layers.layers import Decoded, Dropout, unpad
+from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
-from crossner_cli.pretrained import BEFORE_TRANSFORMERS_5
-from crossner_cli.subwords import Batch
-from crossner_cli.tags import TagSet, illegal_positions
-from crossner_cli.training_plan import learning_rate_of, parameter_groups
-from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import WordInputs, collect_vocabulary
+from crossner_cli.training.plan import learning_rate_of, parameter_groups
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "paris"]

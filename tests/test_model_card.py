@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from test_methods import make_tagger
 
-from crossner_cli.calibration import ENTRY, Calibration
-from crossner_cli.data import Sentence
-from crossner_cli.model_card import (
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.options import Dapt, Finetune
+from crossner_cli.taggers.calibration import ENTRY, Calibration
+from crossner_cli.taggers.card import (
     Making,
     Training,
     base_model,
@@ -26,9 +28,7 @@ from crossner_cli.model_card import (
     strings_card,
     tagger_card,
 )
-from crossner_cli.options import Dapt, Finetune
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet
+from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"
 KINDS = ("person", HOSTILE, "\n---\nlicense: mit\n- x: {y")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_cli.multi_cell import Kept, MultiCellLSTM, Order, Recurrence
+from crossner_cli.layers.multi_cell import Kept, MultiCellLSTM, Order, Recurrence
 
 WIDTH, HIDDEN = 3, 4
 EVERY = [0, 1, 2, 3]

@@ -12,13 +12,13 @@ import torch
 from test_methods import TAG_SET, batch_of, copy_in_another_order, make_tagger, some_sentences
 from torch import Tensor
 
-from crossner_cli.data import Sentence
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.errors import CrossNERError
-from crossner_cli.language_model import language_model_loss
-from crossner_cli.methods import find_method, read_settings
+from crossner_cli.layers.language_model import language_model_loss
+from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
-from crossner_cli.subwords import UNLABELLED, Batch
-from crossner_cli.tags import TagSet
 
 NEWS, SONGS = 0, 1
 SAME = TagSet({"news": ("person", "place"), "songs": ("place", "person")})

@@ -22,24 +22,24 @@ from test_cross_domain_lm import (
 from test_methods import TAG_SET, batch_of, make_tagger, read_settings, some_sentences
 from torch import Tensor
 
-from crossner_cli.adversary import (
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.adversary import (
     AttentiveDiscriminator,
     MeanDiscriminator,
     focal_loss,
     reversal_factor,
     reverse_gradient,
 )
-from crossner_cli.checkpoints import Checkpoints
-from crossner_cli.engine import start_engine
-from crossner_cli.errors import CrossNERError
-from crossner_cli.generated_lstm import GeneratedBiLSTM
-from crossner_cli.layers import BiLSTM
+from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
+from crossner_cli.layers.layers import BiLSTM
 from crossner_cli.methods.cross_domain_lm import CrossDomainLM
+from crossner_cli.methods.multi_task import ROLES, SOURCE, TARGET
 from crossner_cli.methods.multi_task_lstm import MultiTaskLSTM
-from crossner_cli.multi_task import ROLES, SOURCE, TARGET
 from crossner_cli.options import Finetune
-from crossner_cli.progress import Progress
-from crossner_cli.training import ParameterGroup, Plan, fit
+from crossner_cli.run.progress import Progress
+from crossner_cli.training.checkpoints import Checkpoints
+from crossner_cli.training.loop import ParameterGroup, Plan, fit
 
 every_adversary = pytest.mark.parametrize("adversary", ["grad", "dann"])
 
@@ -225,7 +225,7 @@ def test_the_bilstm_learns_the_opposite_of_what_the_discriminator_learns(adversa
         if adversary == "dann":
             tagger.progress = 0.2
         if not reversing:
-            module = "crossner_cli.methods.multi_task_lstm.reverse_gradient"
+            module = "crossner_cli.methods.contract.multi_task_lstm.reverse_gradient"
             monkeypatch.setattr(module, lambda values, factor: values)
         tagger.loss(SOURCE_LM)["adversary" if adversary == "grad" else "adversary source"].backward()
         gradients[reversing] = {name: value.grad for name, value in tagger.named_parameters() if value.grad is not None}

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from crossner_cli.data.name_index import Case, NameIndex, index_names, read_name_index
+from crossner_cli.data.names import read_names
+from crossner_cli.data.text import find_words
+from crossner_cli.data.word_scan import hash_lines, scan_words
 from crossner_cli.errors import CrossNERError
-from crossner_cli.name_index import Case, NameIndex, index_names, read_name_index
-from crossner_cli.names import read_names
-from crossner_cli.text import find_words
-from crossner_cli.word_scan import hash_lines, scan_words
 
 Found = list[tuple[int, str]]
 

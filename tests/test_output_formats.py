@@ -13,10 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli import optional_packages, parquet_files, spacy_files
-from crossner_cli.documents import Document, document_of_words, read_documents, read_parquet_documents
+from crossner_cli.data import optional_packages, parquet_files
+from crossner_cli.data.documents import Document, document_of_words, read_documents, read_parquet_documents
+from crossner_cli.data.readers import Repairs
+from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
-from crossner_cli.output_formats import (
+from crossner_cli.prediction import spacy_files
+from crossner_cli.prediction.chunks import TaggedDocument, Totals
+from crossner_cli.prediction.formats import (
     OutputFormat,
     brat_names,
     choose_format,
@@ -26,9 +30,6 @@ from crossner_cli.output_formats import (
     to_jsonl,
     to_row,
 )
-from crossner_cli.prediction import TaggedDocument, Totals
-from crossner_cli.readers import Repairs
-from crossner_cli.text import segment
 
 TYPES = ("person", "place-name", 'odd "<type>&')
 TEXTS = st.text(st.sampled_from("aZ é東\u200d👍\n\r\t\x00\x0b\x1c\x85\u2028\ufdd0<>&\"';T#."), max_size=40)

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import BertConfig
 
-from crossner_cli import packed_batches
-from crossner_cli.data import Sentence
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import Engine
-from crossner_cli.fast_encoder import LAYERS_LIKE_BERT
-from crossner_cli.masked_lm import MaskedLanguageModel
-from crossner_cli.packed_batches import (
+from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders import packed_batches
+from crossner_cli.encoders.fast import LAYERS_LIKE_BERT
+from crossner_cli.encoders.packed_batches import (
     PACKED_ATTENTION,
     attend_in_turn,
     fits_packed_kernel,
     has_packed_kernel,
     packed_attention,
 )
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import Engine
 
 SENTENCES = [
     Sentence(("anna", "visited", "paris", "(x-ray)")),

@@ -18,24 +18,25 @@ from made_runs import rewrite_prepared
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from crossner_cli.calibration import fit_calibration, read_calibration, scored_entities
 from crossner_cli.cli import app
-from crossner_cli.corpora import LEVELS
-from crossner_cli.data import PreparedData, Sentence, read_sentences
-from crossner_cli.engine import start_engine
+from crossner_cli.corpus.levels import LEVELS
+from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences
+from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.data.text import find_words, segment
+from crossner_cli.encoders.word_reader import WordInputs
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import score
-from crossner_cli.known_words import CorpusSentences, known_words
+from crossner_cli.evaluation.scores import score
 from crossner_cli.options import Finetune, JointTrain, Predict, PretrainSource
-from crossner_cli.run_directory import RunDirectory, Stage
-from crossner_cli.stages import dapt, tagger_training
-from crossner_cli.start_from import Start
-from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.tagging import Tagged, tag
-from crossner_cli.tags import TagSet, split_tag
-from crossner_cli.text import find_words, segment
-from crossner_cli.training import Plan
-from crossner_cli.word_reader import WordInputs
+from crossner_cli.run.directory import RunDirectory, Stage
+from crossner_cli.stages import dapt
+from crossner_cli.stages import train as tagger_training
+from crossner_cli.taggers.calibration import fit_calibration, read_calibration, scored_entities
+from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.known_words import CorpusSentences, known_words
+from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.tagging import Tagged, tag
+from crossner_cli.training.loop import Plan
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}

@@ -13,26 +13,26 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli import prediction
-from crossner_cli.calibration import Calibration
-from crossner_cli.data import Sentence
-from crossner_cli.documents import Document, document_of_words, read_documents
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import start_engine
+from crossner_cli.data.documents import Document, document_of_words, read_documents
+from crossner_cli.data.labelled_domain import read_labelled
+from crossner_cli.data.readers import Repairs
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions
+from crossner_cli.data.text import segment
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.labelled_domain import read_labelled
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
-from crossner_cli.output_formats import to_conll, to_jsonl
-from crossner_cli.prediction import Totals, _tagged_document, chunks
-from crossner_cli.progress import Notice, Progress, exhaust
-from crossner_cli.readers import Repairs
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.prediction import chunks as prediction
+from crossner_cli.prediction.chunks import Totals, _tagged_document, chunks
+from crossner_cli.prediction.formats import to_conll, to_jsonl
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice, Progress, exhaust
 from crossner_cli.stages.predict import run as predict
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tagging import Tagged, tag
-from crossner_cli.tags import TagSet, illegal_positions
-from crossner_cli.text import segment
+from crossner_cli.taggers.calibration import Calibration
+from crossner_cli.taggers.folder import save_tagger
+from crossner_cli.taggers.tagging import Tagged, tag
 
 SMALL_CHUNK = 100
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from crossner_cli.console import is_finished
-from crossner_cli.data import PreparedData, Sentence
-from crossner_cli.domains import SAMPLES, find_domain, known_domains
+from crossner_cli.data.domains import SAMPLES, find_domain, known_domains
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.sentences import PreparedData, Sentence
+from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
-from crossner_cli.labelled_domain import read_domain
 from crossner_cli.options import PrepareData
-from crossner_cli.progress import Notice, Progress, exhaust
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice, Progress, exhaust
 from crossner_cli.stages import prepare_data
 from crossner_cli.stages.prepare_data import limit_train, take_dev
-from crossner_cli.tags import to_spans
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
 
@@ -556,7 +556,7 @@ def corpora(monkeypatch):
         yield Progress("corpus", 1)
         return {"domain": {"lines": 1}}
 
-    monkeypatch.setattr("crossner_cli.corpus_preparation.write_levels", write_levels)
+    monkeypatch.setattr("crossner_cli.corpus.preparation.write_levels", write_levels)
     return calls
 
 

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli import text_files
+from crossner_cli.corpus.raw_files import corpus_files, digest_corpus, raw_format, read_texts, refuse_labelled
+from crossner_cli.data import text_files
 from crossner_cli.errors import CrossNERError
-from crossner_cli.raw_files import corpus_files, digest_corpus, raw_format, read_texts, refuse_labelled
-from crossner_cli.storage import digest_folder, write_json
+from crossner_cli.run.storage import digest_folder, write_json
 
 if sys.version_info >= (3, 14):
     from compression import zstd

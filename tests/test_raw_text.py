@@ -17,9 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crossner_cli import domain_streams as module
-from crossner_cli.data import Sentence
-from crossner_cli.domain_streams import (
+from crossner_cli.data.names import read_names
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.raw_text import LONGEST, RawFile, RawSentences, RawStream, frequent_words, label
+from crossner_cli.encoders.subwords import UNLABELLED
+from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, WordReader
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import Tagger
+from crossner_cli.options import Finetune, JointTrain, PretrainSource
+from crossner_cli.stages import train as tagger_training
+from crossner_cli.training import streams as module
+from crossner_cli.training.streams import (
     RawInputs,
     check_dictionary,
     describe_met,
@@ -30,16 +39,7 @@ from crossner_cli.domain_streams import (
     tasks_of,
     types_of_dictionary,
 )
-from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import Tagger
-from crossner_cli.names import read_names
-from crossner_cli.options import Finetune, JointTrain, PretrainSource
-from crossner_cli.raw_text import LONGEST, RawFile, RawSentences, RawStream, frequent_words, label
-from crossner_cli.stages import tagger_training
-from crossner_cli.subwords import UNLABELLED
-from crossner_cli.tags import TagSet
-from crossner_cli.task_notes import notes_on_tasks
-from crossner_cli.word_reader import Vocabulary, WordInputs, WordReader
+from crossner_cli.training.task_notes import notes_on_tasks
 
 TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
 READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)

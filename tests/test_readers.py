@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from crossner_cli import domains, readers
-from crossner_cli.data import Sentence
-from crossner_cli.data_statistics import count_split
+from crossner_cli.data import domains, readers
+from crossner_cli.data.jsonl_files import parse_jsonl
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.readers import Repairs, parse_columns
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.statistics import count_split
+from crossner_cli.data.tags import Span, to_tags
 from crossner_cli.errors import CrossNERError
-from crossner_cli.jsonl_files import parse_jsonl
-from crossner_cli.labelled_domain import read_domain
-from crossner_cli.readers import Repairs, parse_columns
-from crossner_cli.tags import Span, to_tags
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
 NOT_IN_MIRROR = {"science", "literature"}

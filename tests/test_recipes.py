@@ -18,11 +18,11 @@ import torch
 from conftest import make_architecture, make_encoder
 from safetensors.torch import load_file
 
-from crossner_cli.data import Sentence
-from crossner_cli.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders import load_encoder
-from crossner_cli.string_encoder import load_string_encoder
-from crossner_cli.word_vectors import read_vectors
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
+from crossner_cli.encoders.strings import load_string_encoder
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.word_vectors import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.sh"))
@@ -30,7 +30,7 @@ GLOVE = Path(__file__).parent.parent / "recipes" / "glove.sh"
 ENCODER_DECODER = GLOVE.with_name("encoder_decoder.sh")
 FLAIR_STRINGS = GLOVE.with_name("flair_strings.sh")
 EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER, FLAIR_STRINGS)]
-SAMPLE = Path(__file__).parent.parent / "crossner_cli" / "samples" / "sample-target"
+SAMPLE = Path(__file__).parent.parent / "crossner_cli" / "data" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
 VARIABLES = {
     "SOURCE": "sample-source", "TARGET": "sample-target", "CORPUS": "sample-target", "SEEDS": "1",

@@ -15,18 +15,18 @@ import pytest
 from made_runs import damage, random_gold, write_evaluation, write_manifest, write_prepared, write_tagger
 from typer.testing import CliRunner
 
-from crossner_cli import published
-from crossner_cli.blocks import Block, Line, Table
 from crossner_cli.cli import app
-from crossner_cli.curves import _series_of
 from crossner_cli.errors import CrossNERError
-from crossner_cli.markdown import to_markdown
-from crossner_cli.measured import read_runs
-from crossner_cli.methods import method_names
+from crossner_cli.methods.contract import method_names
 from crossner_cli.options import Report
-from crossner_cli.progress import exhaust
-from crossner_cli.published import PAPERS, Way, published_results, way_of
-from crossner_cli.report_tables import report_tables
+from crossner_cli.reports import published
+from crossner_cli.reports.blocks import Block, Line, Table
+from crossner_cli.reports.curves import _series_of
+from crossner_cli.reports.markdown import to_markdown
+from crossner_cli.reports.measured import read_runs
+from crossner_cli.reports.published import PAPERS, Way, published_results, way_of
+from crossner_cli.reports.report_tables import report_tables
+from crossner_cli.run.progress import exhaust
 from crossner_cli.stages.report import run as report
 
 WORDS, GOLD = random_gold(12)

@@ -17,18 +17,19 @@ from typing import Any
 import pytest
 import torch
 
-from crossner_cli import prediction, resumable_output
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import Engine, start_engine
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
+from crossner_cli.prediction import chunks as prediction
+from crossner_cli.prediction import resumable as resumable_output
 from crossner_cli.problems import has_data_on_stdout
-from crossner_cli.progress import Notice, Progress
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice, Progress
 from crossner_cli.stages.predict import run as predict
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet
+from crossner_cli.taggers.folder import save_tagger
 
 CHUNK, LINES = 20, 70  # the last chunk is half full
 OUTPUTS = {
@@ -381,11 +382,12 @@ def test_columns_of_parquet_go_through_and_other_keys_become_json(begin: Any, tm
 KILLED = """
 import sys
 from pathlib import Path
-from crossner_cli import prediction, resumable_output
-from crossner_cli.engine import start_engine
+from crossner_cli.prediction import chunks as prediction
+from crossner_cli.prediction import resumable as resumable_output
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.options import Predict
-from crossner_cli.progress import Progress
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.progress import Progress
+from crossner_cli.run.directory import RunDirectory
 from crossner_cli.stages.predict import run
 
 prediction.CHUNK_SENTENCES, resumable_output.SECONDS_BETWEEN_RECORDS = 20, 0.0

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from crossner_cli import run_directory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
-from crossner_cli.run_directory import RunDirectory, Stage, differences, read_manifest
-from crossner_cli.storage import digest_file, digest_folder, digest_path, to_json, write_json
+from crossner_cli.run import directory as run_directory
+from crossner_cli.run.directory import RunDirectory, Stage, differences, read_manifest
+from crossner_cli.run.storage import digest_file, digest_folder, digest_path, to_json, write_json
 
 INPUTS = {"prepare-data": "abc"}
 

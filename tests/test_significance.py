@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from made_runs import TYPES, damage, random_gold
 
-from crossner_cli import significance
-from crossner_cli.evaluation import Mode, score, sentence_entities
-from crossner_cli.significance import (
+from crossner_cli.evaluation import significance
+from crossner_cli.evaluation.scores import Mode, score, sentence_entities
+from crossner_cli.evaluation.significance import (
     EntityCounts,
     adjust_for_many,
     compare_counts,

@@ -15,19 +15,19 @@ from safetensors.torch import load_file, save_file
 from test_methods import decode, every_method, make_tagger, small_sizes, some_sentences
 from torch import Tensor
 
-from crossner_cli.engine import Engine, start_engine
+from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.encoders.word_vectors import WordVectors
+from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import Tagger, find_method, method_names
+from crossner_cli.methods.contract import Tagger, find_method, method_names
 from crossner_cli.options import Dapt, Finetune, PrepareData
-from crossner_cli.run_directory import RunDirectory
-from crossner_cli.stages.tagger_training import seeds_note
-from crossner_cli.start_from import Start, check_unchanged, find_start
-from crossner_cli.starting import Carried, KnownWords, encoder_of, start_tagger
-from crossner_cli.storage import digest_file, digest_folder
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tags import TagSet, split_tag
-from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_vectors import WordVectors
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.storage import digest_file, digest_folder
+from crossner_cli.stages.train import seeds_note
+from crossner_cli.taggers.carry_over import Carried, KnownWords, encoder_of, start_tagger
+from crossner_cli.taggers.folder import save_tagger
+from crossner_cli.taggers.starts import Start, check_unchanged, find_start
 
 OLD = TagSet({"conll": ("person", "misc", "place")})
 NEW = TagSet({"music": ("band", "place", "person", "song")})
@@ -437,7 +437,7 @@ def test_a_started_tagger_is_ready_to_be_trained(tiny_encoder_folder, run, engin
         options = options_for(tiny_encoder_folder, method=method)
         tagger, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
         rates = {type(layer).__module__: layer.p for layer in tagger.modules() if type(layer).__name__ == "Dropout"}
-        assert rates == {"crossner_cli.layers": pytest.approx(0.1), "torch.nn.modules.dropout": 0.0}
+        assert rates == {"crossner_cli.layers.layers": pytest.approx(0.1), "torch.nn.modules.dropout": 0.0}
 
 
 @pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpora import work_folder
-from crossner_cli.storage import files_below, save_array
+from crossner_cli.corpus.levels import work_folder
+from crossner_cli.run.storage import files_below, save_array
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

@@ -17,11 +17,11 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
-from crossner_cli.data import Sentence
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.strings import CharacterLM, StringEncoder, load_string_encoder, save_string_encoder
+from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.string_encoder import CharacterLM, StringEncoder, load_string_encoder, save_string_encoder
-from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import Vocabulary, WordInputs
 
 CHARACTERS = ["<unk>", "\n", " ", *"abcdeinorstAB."]
 FLAIR = Path(__file__).parent / "flair_reference"  # what the package made; make.py there tells how

@@ -17,7 +17,8 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from typer.testing import CliRunner
 
-from crossner_cli.character_stream import (
+from crossner_cli.adaptation.character_models import StringLanguageModels, held_out_losses
+from crossner_cli.adaptation.character_stream import (
     HELD_OUT,
     TRAIN,
     CharacterStream,
@@ -28,18 +29,17 @@ from crossner_cli.character_stream import (
     write_character_stream,
 )
 from crossner_cli.cli import app
-from crossner_cli.data import SPLITS, PreparedData, Sentence
-from crossner_cli.engine import start_engine
+from crossner_cli.data.sentences import SPLITS, PreparedData, Sentence
+from crossner_cli.encoders.strings import CharacterLM, StringEncoder, load_string_encoder, save_string_encoder
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
-from crossner_cli.progress import Progress, exhaust
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Progress, exhaust
+from crossner_cli.run.storage import digest_file
 from crossner_cli.stages import dapt
 from crossner_cli.stages.dapt_strings import find_texts
-from crossner_cli.storage import digest_file
-from crossner_cli.string_encoder import CharacterLM, StringEncoder, load_string_encoder, save_string_encoder
-from crossner_cli.string_training import StringLanguageModels, held_out_losses
-from crossner_cli.tagger_folder import load_tagger
+from crossner_cli.taggers.folder import load_tagger
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 SMALL: dict[str, Any] = {

@@ -16,16 +16,16 @@ from conftest import TOKENIZER_FILES, make_tokenizer
 from safetensors.torch import load_file, save_file
 from test_methods import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
 
-from crossner_cli.data import Sentence
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import Engine, start_engine
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.labelled_domain import read_domain
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
-from crossner_cli.tagger_folder import is_tagger_folder, load_tagger, read_description, read_tag_set, save_tagger
-from crossner_cli.tagging import tag
-from crossner_cli.tags import TagSet, illegal_positions, to_spans
+from crossner_cli.taggers.folder import is_tagger_folder, load_tagger, read_description, read_tag_set, save_tagger
+from crossner_cli.taggers.tagging import tag
 
 ENCODER_FILES = {"config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {"tagger.json", "tagger.safetensors"}

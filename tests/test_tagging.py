@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from crossner_cli.data import Sentence
-from crossner_cli.encoders import load_encoder
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.progress import Progress, exhaust
-from crossner_cli.tagging import tag, tag_with_progress
-from crossner_cli.tags import TagSet
+from crossner_cli.run.progress import Progress, exhaust
+from crossner_cli.taggers.tagging import tag, tag_with_progress
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited"]
 

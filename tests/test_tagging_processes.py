@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from crossner_cli import tagging_processes as module
-from crossner_cli.calibration import Calibration
-from crossner_cli.documents import Document
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import start_engine
+from crossner_cli.data.documents import Document
+from crossner_cli.data.tags import TagSet
+from crossner_cli.data.text import segment
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
-from crossner_cli.output_formats import OutputFormat
-from crossner_cli.progress import exhaust
-from crossner_cli.run_directory import RunDirectory
+from crossner_cli.prediction import processes as module
+from crossner_cli.prediction.formats import OutputFormat
+from crossner_cli.prediction.processes import Chunk, TaggedChunk, TaggingProcesses
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import exhaust
 from crossner_cli.stages.predict import run as predict
-from crossner_cli.tagger_folder import save_tagger
-from crossner_cli.tagging_processes import Chunk, TaggedChunk, TaggingProcesses
-from crossner_cli.tags import TagSet
-from crossner_cli.text import segment
+from crossner_cli.taggers.calibration import Calibration
+from crossner_cli.taggers.folder import save_tagger
 
 WORK = module._work
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crossner_cli.data.tags import Span, TagSet, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
-from crossner_cli.tags import Span, TagSet, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
 
 TYPES = ("person", "Multi-tissue_structure", "O", "B-I", "é")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.text import find_sentences, find_words, segment
+from crossner_cli.data.text import find_sentences, find_words, segment
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
 ANY_TEXT = st.one_of(

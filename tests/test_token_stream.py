@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from crossner_cli import token_stream
+from crossner_cli.adaptation import token_stream
+from crossner_cli.adaptation.token_stream import TokenBlocks, border_ids, write_token_stream
 from crossner_cli.errors import CrossNERError
-from crossner_cli.progress import Progress, exhaust
-from crossner_cli.token_stream import TokenBlocks, border_ids, write_token_stream
+from crossner_cli.run.progress import Progress, exhaust
 
 WORDS = [f"w{number}" for number in range(60)]
 SPECIAL = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}

@@ -24,19 +24,19 @@ from test_methods import make_tagger, some_sentences
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from crossner_cli import checkpoints as checkpoints_module
-from crossner_cli import training as training_module
-from crossner_cli.checkpoints import Checkpoints
-from crossner_cli.domain_streams import paces_of
-from crossner_cli.engine import Engine, start_engine
+from crossner_cli.encoders.subwords import EncodedSentence
+from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, JointTrain
-from crossner_cli.progress import exhaust
-from crossner_cli.stages.tagger_training import TaggerData, streams_of
-from crossner_cli.subwords import EncodedSentence
-from crossner_cli.task_notes import note_on_pace
-from crossner_cli.training import FitResult, ParameterGroup, Plan, SentenceStream, fit
-from crossner_cli.training_plan import plan_of
+from crossner_cli.run.progress import exhaust
+from crossner_cli.stages.train import TaggerData, streams_of
+from crossner_cli.training import checkpoints as checkpoints_module
+from crossner_cli.training import loop as training_module
+from crossner_cli.training.checkpoints import Checkpoints
+from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, SentenceStream, fit
+from crossner_cli.training.plan import plan_of
+from crossner_cli.training.streams import paces_of
+from crossner_cli.training.task_notes import note_on_pace
 
 
 class Numbers:

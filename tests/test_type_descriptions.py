@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.domains import known_domains
-from crossner_cli.type_descriptions import describe_type, description_words
+from crossner_cli.data.domains import known_domains
+from crossner_cli.encoders.type_descriptions import describe_type, description_words
 
 
 @pytest.mark.parametrize(

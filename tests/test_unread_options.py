@@ -13,11 +13,11 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
-from crossner_cli.methods import find_method, method_names, read_settings
+from crossner_cli.encoders.words import TENSORS
+from crossner_cli.methods.contract import find_method, method_names, read_settings
 from crossner_cli.options import Finetune, JointTrain, Optimisation
-from crossner_cli.start_from import Start
-from crossner_cli.unread_options import unread_options
-from crossner_cli.word_encoder import TENSORS
+from crossner_cli.taggers.starts import Start
+from crossner_cli.training.unread_options import unread_options
 
 BASE = Start("base", None, "digest")
 WORDS = "Anna\tB-PER\nmet\tO\nParis\tB-LOC\n\nAnna\tB-PER\n"

@@ -10,11 +10,11 @@ import torch
 from made_runs import write_manifest
 from safetensors.torch import save_file
 
+from crossner_cli.encoders.words import TENSORS, VOCABULARY
 from crossner_cli.options import Finetune
-from crossner_cli.start_from import Start
-from crossner_cli.storage import digest_file, digest_folder
-from crossner_cli.vector_spaces import find_origin, vectors_notes
-from crossner_cli.word_encoder import TENSORS, VOCABULARY
+from crossner_cli.run.storage import digest_file, digest_folder
+from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.vector_spaces import find_origin, vectors_notes
 
 SEED = 1
 

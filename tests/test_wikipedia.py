@@ -15,12 +15,12 @@ from dumps import dump, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli import mediawiki_dump
+from crossner_cli.corpus import mediawiki_dump
+from crossner_cli.corpus.mediawiki_dump import CATEGORY, DumpReader, Site, is_dump
+from crossner_cli.corpus.wikipedia import CategoryGraph, write_articles
+from crossner_cli.corpus.wikitext import find_categories, find_paragraphs
 from crossner_cli.errors import CrossNERError
-from crossner_cli.mediawiki_dump import CATEGORY, DumpReader, Site, is_dump
-from crossner_cli.progress import Notice, Progress, exhaust
-from crossner_cli.wikipedia import CategoryGraph, write_articles
-from crossner_cli.wikitext import find_categories, find_paragraphs
+from crossner_cli.run.progress import Notice, Progress, exhaust
 
 parser = pytest.importorskip("mwparserfromhell")
 

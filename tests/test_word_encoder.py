@@ -11,23 +11,13 @@ import torch
 from test_methods import small_sizes, some_sentences
 from torch import Tensor
 
-from crossner_cli.data import Sentence
-from crossner_cli.encoders import load_encoder
-from crossner_cli.engine import Engine, start_engine
-from crossner_cli.errors import CrossNERError
-from crossner_cli.known_words import check_word_inputs
-from crossner_cli.methods import find_method, method_names, read_settings
-from crossner_cli.options import Finetune
-from crossner_cli.progress import exhaust
-from crossner_cli.start_from import Start, check_start
-from crossner_cli.starting import KnownWords, start_tagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tagger_folder import load_tagger, save_tagger
-from crossner_cli.tagging import tag
-from crossner_cli.tags import TagSet
-from crossner_cli.training import SentenceStream, fit
-from crossner_cli.training_plan import parameter_groups, plan_of
-from crossner_cli.word_encoder import (
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, collect_vocabulary
+from crossner_cli.encoders.word_vectors import WordVectors, ngram_keys, read_vectors
+from crossner_cli.encoders.words import (
     CHARACTER_WIDTH,
     CharacterCNN,
     WordEncoder,
@@ -36,8 +26,18 @@ from crossner_cli.word_encoder import (
     read_own_tensors,
     save_word_encoder,
 )
-from crossner_cli.word_reader import Vocabulary, WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import find_method, method_names, read_settings
+from crossner_cli.options import Finetune
+from crossner_cli.run.progress import exhaust
+from crossner_cli.taggers.carry_over import KnownWords, start_tagger
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.taggers.known_words import check_word_inputs
+from crossner_cli.taggers.starts import Start, check_start
+from crossner_cli.taggers.tagging import tag
+from crossner_cli.training.loop import SentenceStream, fit
+from crossner_cli.training.plan import parameter_groups, plan_of
 
 WORDS_ONLY = {"characters": "none", "word_size": 6, "input_dropout": 0.0}
 KNOWN = [Sentence(("Paris", "met", "anna", "Paris", "met")), Sentence(("the", "the"))]
@@ -349,7 +349,7 @@ def test_values_of_characters_are_dropped_before_the_convolution_in_training_alo
 
 
 def test_a_stream_of_words_is_read_in_constant_memory(monkeypatch):
-    monkeypatch.setattr("crossner_cli.word_reader.MOST_WORDS", 10)
+    monkeypatch.setattr("crossner_cli.encoders.word_reader.MOST_WORDS", 10)
     encoder = make(WordInputs())
     for number in range(50):
         encoder.reader.collate(encoder.reader.encode([Sentence((f"new{number}",))]))

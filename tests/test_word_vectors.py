@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crossner_cli import trained_vectors, word_vectors
-from crossner_cli.data import Sentence
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders import trained_vectors, word_vectors
+from crossner_cli.encoders.trained_vectors import train_vectors
+from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
+from crossner_cli.encoders.word_vectors import WordVectors, ngram_keys, read_vectors
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.trained_vectors import train_vectors
-from crossner_cli.word_encoder import WordEncoder
-from crossner_cli.word_reader import WordInputs, collect_vocabulary
-from crossner_cli.word_vectors import WordVectors, ngram_keys, read_vectors
 
 Table = dict[str, list[float]]
 TABLE: Table = {"the": [0.5, -1.25, 3.0], "Paris": [1e-7, 2.5, -0.125], "münchen": [7.0, 0.0, -3.5]}
@@ -344,7 +344,7 @@ def test_a_pipe_is_read(tmp_path) -> None:
 MEASURE = """
     import re, sys
     from pathlib import Path
-    from crossner_cli.word_vectors import read_vectors
+    from crossner_cli.encoders.word_vectors import read_vectors
 
     def peak() -> int:
         # Not ru_maxrss: that begins with the peak of the process that started this one.

@@ -22,14 +22,14 @@ from test_methods import (
 from torch import Tensor
 from torch.nn import functional
 
-from crossner_cli.data import Sentence
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions
+from crossner_cli.encoders.subwords import Batch
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import Tagger
+from crossner_cli.layers.tag_layer import TagLayer
+from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.moee import EntityExperts, MoEETagger
 from crossner_cli.methods.mtl import entity_class_of_tags
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TagLayer
-from crossner_cli.tags import TagSet, illegal_positions
 
 ONE_TYPE = TagSet({"news": ("person",)})
 SMALL = ("lstm_size=6", "dropout=0")

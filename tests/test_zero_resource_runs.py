@@ -157,7 +157,7 @@ def test_vectors_of_the_corpus_are_trained_for_ten_passes_with_the_seed_that_is_
         asked.append(settings)
         raise CrossNERError("far enough", hint="")
 
-    monkeypatch.setattr("crossner_cli.known_words.train_vectors", catch)
+    monkeypatch.setattr("crossner_cli.taggers.known_words.train_vectors", catch)
     train = ("pretrain-source", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf", "--embeddings", "corpus")
     for seed in ("7", "8"):
         assert "far enough" in refused(*train, "--seed", seed)
@@ -247,7 +247,7 @@ def test_vectors_of_an_odd_width_are_refused_before_they_are_read_or_trained(run
         raise AssertionError("vectors are read")
 
     for name in ("read_vectors", "train_vectors"):
-        monkeypatch.setattr(f"crossner_cli.known_words.{name}", never)
+        monkeypatch.setattr(f"crossner_cli.taggers.known_words.{name}", never)
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("Anna 1 2 3\n")
     train = ("pretrain-source", "--run", run, *QUICK, "--method", method, "--set", "lstm_size=4")

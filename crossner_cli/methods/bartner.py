@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.encoder_decoder import EncoderDecoder
-from crossner_cli.layers import Dropout, check_rate
-from crossner_cli.methods import Decoded, Tagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tags import Span, TagSet, split_tag, to_tags
+from crossner_cli.data.tags import Span, TagSet, split_tag, to_tags
+from crossner_cli.encoders.encoder_decoder import EncoderDecoder
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.layers.layers import Decoded, Dropout, check_rate
+from crossner_cli.methods.contract import Tagger
 
 # A step is a number: the end, then 1 .. E for the types, then one for each word of the window.
 END = 0

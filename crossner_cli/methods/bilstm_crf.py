@@ -15,13 +15,13 @@ from typing import Any
 
 from torch import Tensor
 
-from crossner_cli.encoders import Encoder
-from crossner_cli.layers import BiLSTM, Dropout, check_rate
-from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
-from crossner_cli.tags import TagSet
-from crossner_cli.word_reader import WordInputs
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.encoders.word_reader import WordInputs
+from crossner_cli.layers.layers import BiLSTM, Decoded, Dropout, check_rate
+from crossner_cli.layers.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Tagger
 
 
 class BiLSTMCRFTagger(Tagger):

@@ -21,16 +21,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
-from crossner_cli.described_types import DescribedInputs, DescribingTagger
+from crossner_cli.data.tags import Span, TagSet, to_tags
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import IMPOSSIBLE, BiLSTM, Dropout, check_range
-from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Penalties, unpad
+from crossner_cli.layers.layers import IMPOSSIBLE, BiLSTM, Decoded, Dropout, check_range, unpad
+from crossner_cli.layers.tag_layer import TagLayer, check_lstm
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Penalties
+from crossner_cli.methods.described import DescribedInputs, DescribingTagger
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TagLayer, check_lstm
-from crossner_cli.tags import Span, TagSet, to_tags
-from crossner_cli.word_encoder import WordEncoder
 
 # What detection tells of a word: in no entity, the first word of one, a further one. The rules for tags hold for them.
 OUTSIDE, FIRST, INSIDE = range(3)

@@ -20,15 +20,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from crossner_cli.described_types import DescribedInputs, DescribingTagger
-from crossner_cli.layers import IMPOSSIBLE, BiLSTM
-from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded
+from crossner_cli.data.tags import OUTSIDE, TagSet, split_tag
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.layers.layers import IMPOSSIBLE, BiLSTM, Decoded
+from crossner_cli.layers.tag_layer import Context, check_lstm, decode_words, unread_between_layers
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS
+from crossner_cli.methods.described import DescribedInputs, DescribingTagger
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import Context, check_lstm, decode_words, unread_between_layers
-from crossner_cli.tags import OUTSIDE, TagSet, split_tag
-from crossner_cli.word_encoder import WordEncoder
 
 CLASSES = 3  # of a pass: O, B, I
 # Words, padding included, that passes read at once: about a gigabyte where gradients are wanted.

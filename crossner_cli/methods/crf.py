@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from crossner_cli.encoders import Encoder
-from crossner_cli.layers import Dropout, LinearChainCRF, check_rate
-from crossner_cli.methods import Decoded, Tagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TAG_DIMENSIONS, chosen
-from crossner_cli.tags import TagSet
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.layers.layers import Decoded, Dropout, LinearChainCRF, check_rate
+from crossner_cli.layers.tag_layer import TAG_DIMENSIONS, chosen
+from crossner_cli.methods.contract import Tagger
 
 
 class CRFTagger(Tagger):

@@ -36,14 +36,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import UNLABELLED, Batch
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.generated_lstm import GeneratedBiLSTM, check_layers
-from crossner_cli.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers import BiLSTM, Dropout, begin_alike, check_range
-from crossner_cli.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
-from crossner_cli.subwords import UNLABELLED, Batch
-from crossner_cli.tags import TagSet
-from crossner_cli.word_encoder import WordEncoder
+from crossner_cli.layers.generated_lstm import GeneratedBiLSTM, check_layers
+from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
+from crossner_cli.layers.layers import BiLSTM, Dropout, begin_alike, check_range
+from crossner_cli.methods.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
 
 NER, LM = 0, 1  # numbers of the tasks
 

@@ -23,12 +23,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from crossner_cli.encoders import Encoder
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import Dropout, check_rate
-from crossner_cli.methods import Decoded, Tagger, Weights, unpad
-from crossner_cli.subwords import Batch
-from crossner_cli.tags import TagSet
+from crossner_cli.layers.layers import Decoded, Dropout, check_rate, unpad
+from crossner_cli.methods.contract import Tagger, Weights
 
 # Pairs of a word and a previous label whose states are held at once: half a gigabyte where gradients are wanted.
 MOST_PAIRS = 2**17

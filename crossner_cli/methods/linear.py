@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.encoders import Encoder
-from crossner_cli.layers import IMPOSSIBLE, Dropout, check_rate
-from crossner_cli.methods import Decoded, Tagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import decode_words
-from crossner_cli.tags import TagSet
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.layers.layers import IMPOSSIBLE, Decoded, Dropout, check_rate
+from crossner_cli.layers.tag_layer import decode_words
+from crossner_cli.methods.contract import Tagger
 
 
 class LinearTagger(Tagger):

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.encoders import Encoder
-from crossner_cli.layers import check_range
-from crossner_cli.methods import Decoded, Tagger, Weights
+from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.layers.layers import Decoded, check_range
+from crossner_cli.layers.tag_layer import Context, TagLayer
+from crossner_cli.methods.contract import Tagger, Weights
 from crossner_cli.methods.mtl import MTLTagger, entity_class_of_tags
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import Context, TagLayer
-from crossner_cli.tags import TagSet, split_tag
 
 
 class MoEETagger(Tagger):

@@ -15,13 +15,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from crossner_cli.encoders import Encoder
-from crossner_cli.layers import check_range
-from crossner_cli.methods import UNPUBLISHED_FOR_WORDS, Decoded, Tagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tag_layer import TAG_DIMENSIONS, Context, TagLayer, check_lstm, unread_between_layers
-from crossner_cli.tags import TagSet, split_tag
-from crossner_cli.word_reader import WordInputs
+from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.encoders.word_reader import WordInputs
+from crossner_cli.layers.layers import Decoded, check_range
+from crossner_cli.layers.tag_layer import TAG_DIMENSIONS, Context, TagLayer, check_lstm, unread_between_layers
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Tagger
 
 
 class MTLTagger(Tagger):

@@ -27,16 +27,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.encoders import Encoder
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import UNLABELLED, Batch
+from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers import Dropout, begin_alike, check_range
-from crossner_cli.methods import Weights
-from crossner_cli.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
-from crossner_cli.multi_task import MultiTaskInputs, MultiTaskTagger
-from crossner_cli.subwords import UNLABELLED, Batch
-from crossner_cli.tags import TagSet
-from crossner_cli.word_encoder import WordEncoder
+from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
+from crossner_cli.layers.layers import Dropout, begin_alike, check_range
+from crossner_cli.layers.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
+from crossner_cli.methods.contract import Weights
+from crossner_cli.methods.multi_task import MultiTaskInputs, MultiTaskTagger
 
 # What the paper sets in its unsupervised setting; with labels of the target both are 1.
 WITHOUT_TARGET_LABELS = {"entity_weight": "0.1", "attention_weight": "0.5"}

@@ -28,20 +28,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from crossner_cli.adversary import (
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.adversary import (
     AttentiveDiscriminator,
     MeanDiscriminator,
     focal_loss,
     reversal_factor,
     reverse_gradient,
 )
-from crossner_cli.encoders import Encoder
-from crossner_cli.errors import CrossNERError
-from crossner_cli.generated_lstm import GeneratedBiLSTM, check_layers
-from crossner_cli.layers import BiLSTM, Dropout, check_range
-from crossner_cli.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger
-from crossner_cli.subwords import Batch
-from crossner_cli.tags import TagSet
+from crossner_cli.layers.generated_lstm import GeneratedBiLSTM, check_layers
+from crossner_cli.layers.layers import BiLSTM, Dropout, check_range
+from crossner_cli.methods.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger
 
 GRAD_REVERSAL = 0.7
 

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.described_types import tell_unknown, with_rows
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.type_descriptions import describe_type, words_of_types
+from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers import check_range
+from crossner_cli.layers.layers import check_range
 from crossner_cli.methods.concept_tagger import ConceptTagger
-from crossner_cli.tags import TagSet
-from crossner_cli.type_descriptions import describe_type, words_of_types
-from crossner_cli.word_encoder import WordEncoder
+from crossner_cli.methods.described import tell_unknown, with_rows
 
 # By the description of the type, so that PER, Person and person have the same ones.
 PUBLISHED: dict[str, tuple[str, ...]] = {

@@ -14,22 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.checkpoints import Checkpoints, TrainedDraft
-from crossner_cli.data import PreparedData
-from crossner_cli.engine import Engine
+from crossner_cli.adaptation.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.adaptation.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
+from crossner_cli.data.sentences import PreparedData
+from crossner_cli.encoders.fast import use_fast_cpu_layers
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.fast_encoder import use_fast_cpu_layers
-from crossner_cli.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
-from crossner_cli.model_card import CARD, Making, encoder_card
 from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
-from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.storage import write_atomically
 from crossner_cli.stages.dapt_strings import run_strings
-from crossner_cli.start_from import Start, check_transformer, find_start
-from crossner_cli.starting import Carried
-from crossner_cli.storage import write_atomically
-from crossner_cli.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
-from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
+from crossner_cli.taggers.card import CARD, Making, encoder_card
+from crossner_cli.taggers.carry_over import Carried
+from crossner_cli.taggers.starts import Start, check_transformer, find_start
+from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
+from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, fit
 
 ENCODER, BLOCKS, CHECKPOINT = "encoder", "blocks", "checkpoint"  # folders of the stage; the last two while it trains
 # Whatever is trained, held-out text is masked alike: perplexities can be compared.

@@ -6,20 +6,27 @@ from typing import Any
 
 import torch
 
-from crossner_cli.character_stream import HELD_OUT, TRAIN, CharacterStream, LinesOfWords, Texts, write_character_stream
-from crossner_cli.checkpoints import Checkpoints, TrainedDraft
-from crossner_cli.data import PreparedData
-from crossner_cli.engine import Engine
+from crossner_cli.adaptation.character_models import StringLanguageModels, held_out_losses
+from crossner_cli.adaptation.character_stream import (
+    HELD_OUT,
+    TRAIN,
+    CharacterStream,
+    LinesOfWords,
+    Texts,
+    write_character_stream,
+)
+from crossner_cli.adaptation.masked_lm import perplexity
+from crossner_cli.data.sentences import PreparedData
+from crossner_cli.encoders.strings import SIDES, save_string_encoder
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.masked_lm import perplexity
-from crossner_cli.model_card import CARD, Making, strings_card
 from crossner_cli.options import Dapt
-from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage, read_manifest
-from crossner_cli.storage import write_atomically
-from crossner_cli.string_encoder import SIDES, save_string_encoder
-from crossner_cli.string_training import StringLanguageModels, held_out_losses
-from crossner_cli.training import FitResult, ParameterGroup, Plan, fit
+from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.storage import write_atomically
+from crossner_cli.taggers.card import CARD, Making, strings_card
+from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
+from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, fit
 
 TEXT = "text"  # folder of the text while it is trained on
 

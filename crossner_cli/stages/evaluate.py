@@ -8,30 +8,35 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.calibration import (
+from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
+from crossner_cli.data.tags import to_spans, to_tags, types_of
+from crossner_cli.engine.devices import Engine
+from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
+from crossner_cli.evaluation.fine_grained import FineGrained, Tagging, analyse
+from crossner_cli.evaluation.finished import (
+    ONE_SEED,
+    find_evaluation,
+    models_of,
+    prediction_file_names,
+    write_predictions,
+)
+from crossner_cli.evaluation.model_scores import Scored, summarise
+from crossner_cli.evaluation.scores import Mode, Scores, describe_mode, score
+from crossner_cli.evaluation.surroundings import Surroundings
+from crossner_cli.evaluation.type_parents import read_parents
+from crossner_cli.methods.contract import Tagger
+from crossner_cli.options import Evaluate
+from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, Stage
+from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.storage import digest_file
+from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
+from crossner_cli.taggers.calibration import (
     read_calibration,
     scored_entities,
 )
-from crossner_cli.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.data import PreparedData, PreparedDomain, Sentence
-from crossner_cli.engine import Engine
-from crossner_cli.evaluation import Mode, Scores, describe_mode, score
-from crossner_cli.evaluations import ONE_SEED, find_evaluation, models_of, prediction_file_names, write_predictions
-from crossner_cli.fine_grained import FineGrained, Tagging, analyse
-from crossner_cli.methods import Tagger
-from crossner_cli.model_scores import Scored, summarise
-from crossner_cli.options import Evaluate
-from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import MANIFEST, Manifest, RunDirectory, Stage
-from crossner_cli.spans import types_of
-from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
-from crossner_cli.storage import digest_file
-from crossner_cli.surroundings import Surroundings
-from crossner_cli.tagger_folder import effective_decoding, load_tagger, read_tag_set, read_types
-from crossner_cli.tagging import Tagged, reading_counts, tag_with_progress
-from crossner_cli.tags import to_spans, to_tags
-from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
-from crossner_cli.type_parents import read_parents
+from crossner_cli.taggers.folder import effective_decoding, load_tagger, read_tag_set, read_types
+from crossner_cli.taggers.tagging import Tagged, reading_counts, tag_with_progress
+from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:

@@ -6,24 +6,23 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from crossner_cli.data import Sentence
-from crossner_cli.data_warnings import WITHOUT_ENTITIES
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import AnyScheme, Scheme, to_spans, to_tags, types_of
+from crossner_cli.data.warnings import WITHOUT_ENTITIES
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import describe_mode
-from crossner_cli.evaluations import ONE_SEED, prediction_file_names, write_predictions
-from crossner_cli.fine_grained import FineGrained, Tagging, analyse
-from crossner_cli.fine_grained_files import with_fine_grained, write_reports
-from crossner_cli.model_scores import Scored, summarise, write_per_type
+from crossner_cli.evaluation.fine_grained import FineGrained, Tagging, analyse
+from crossner_cli.evaluation.finished import ONE_SEED, prediction_file_names, write_predictions
+from crossner_cli.evaluation.model_scores import Scored, summarise, write_per_type
+from crossner_cli.evaluation.scored_files import ScoredFiles, score_files
+from crossner_cli.evaluation.scores import describe_mode
+from crossner_cli.evaluation.surroundings import Surroundings
+from crossner_cli.evaluation.type_parents import read_parents
 from crossner_cli.options import Evaluate
-from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory, Stage
-from crossner_cli.scored_files import ScoredFiles, score_files
-from crossner_cli.spans import types_of
-from crossner_cli.storage import digest_file, write_json
-from crossner_cli.surroundings import Surroundings
-from crossner_cli.tags import AnyScheme, Scheme, to_spans, to_tags
-from crossner_cli.type_parents import read_parents
-from crossner_cli.versions import versions
+from crossner_cli.reports.fine_grained_files import with_fine_grained, write_reports
+from crossner_cli.run.directory import Manifest, RunDirectory, Stage
+from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.storage import digest_file, write_json
+from crossner_cli.run.versions import versions
 
 COMMAND = "evaluate"
 

@@ -14,14 +14,21 @@ from typing import Any
 import torch
 
 from crossner_cli import figures
-from crossner_cli.calibration import read_calibration
-from crossner_cli.data import PreparedData, PreparedDomain, Sentence
-from crossner_cli.engine import Engine
+from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation import describe_mode, score
-from crossner_cli.methods import Tagger
-from crossner_cli.model_card import CARD, plain, table
-from crossner_cli.onnx_export import (
+from crossner_cli.evaluation.scores import describe_mode, score
+from crossner_cli.methods.contract import Tagger
+from crossner_cli.options import Export
+from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.output_folder import check_output, output_folder
+from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.storage import write_atomically, write_json
+from crossner_cli.run.versions import versions
+from crossner_cli.taggers.calibration import read_calibration
+from crossner_cli.taggers.card import CARD, plain, table
+from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.onnx import (
     MODEL,
     QUANTISED,
     check_exportable,
@@ -31,15 +38,8 @@ from crossner_cli.onnx_export import (
     require_onnx,
     write_onnx,
 )
-from crossner_cli.options import Export
-from crossner_cli.output_folder import check_output, output_folder
-from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory
-from crossner_cli.storage import write_atomically, write_json
-from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.tagging import tag, tag_with_progress
-from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
-from crossner_cli.versions import versions
+from crossner_cli.taggers.tagging import tag, tag_with_progress
+from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers
 
 COMMAND, RECORD = "export", "export.json"
 # What belongs to configuration and tokenizer among the files of a model folder.

@@ -7,17 +7,17 @@ import time
 from collections.abc import Iterator
 
 from crossner_cli import figures
-from crossner_cli.engine import Engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.inspection_record import Drawing, check_inside, look_inside
 from crossner_cli.options import Inspect
-from crossner_cli.output_folder import check_output, output_folder
-from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import Manifest, RunDirectory
-from crossner_cli.storage import write_json
-from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.trained_taggers import best_on_dev, find_taggers
-from crossner_cli.versions import versions
+from crossner_cli.reports.inspection_record import Drawing, check_inside, look_inside
+from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.output_folder import check_output, output_folder
+from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.storage import write_json
+from crossner_cli.run.versions import versions
+from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.trained import best_on_dev, find_taggers
 
 COMMAND, RECORD = "inspect", "inspection.json"
 

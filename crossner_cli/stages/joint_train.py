@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crossner_cli.engine import Engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.options import JointTrain
-from crossner_cli.progress import Work
-from crossner_cli.run_directory import Manifest, RunDirectory
-from crossner_cli.stages.tagger_training import train_stage
+from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.progress import Work
+from crossner_cli.stages.train import train_stage
 
 
 def run(run: RunDirectory, options: JointTrain, engine: Engine) -> Work[Manifest]:

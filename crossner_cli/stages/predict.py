@@ -14,31 +14,31 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from crossner_cli import __version__, figures
-from crossner_cli.calibration import Calibration, read_calibration
-from crossner_cli.engine import Engine
+from crossner_cli.data.readers import Repairs
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods import Tagger
+from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Decoding, Predict
-from crossner_cli.output_formats import ENDINGS, OutputFormat, choose_format, is_folder
-from crossner_cli.output_place import can_be_continued, is_device, output_place
-from crossner_cli.prediction import Totals
-from crossner_cli.prediction_inputs import check_inputs, input_format_of, read_chunks, shared_schema
-from crossner_cli.progress import Notice, Progress, Work
-from crossner_cli.readers import Repairs
-from crossner_cli.resumable_output import Draft, Output, Stream, is_own_folder
-from crossner_cli.run_directory import Manifest, RunDirectory
-from crossner_cli.storage import digest_file
-from crossner_cli.tagger_folder import (
+from crossner_cli.prediction.chunks import Totals
+from crossner_cli.prediction.formats import ENDINGS, OutputFormat, choose_format, is_folder
+from crossner_cli.prediction.inputs import check_inputs, input_format_of, read_chunks, shared_schema
+from crossner_cli.prediction.place import can_be_continued, is_device, output_place
+from crossner_cli.prediction.processes import Chunk, ChunkTagger, TaggedChunk, TaggingProcesses
+from crossner_cli.prediction.resumable import Draft, Output, Stream, is_own_folder
+from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.progress import Notice, Progress, Work
+from crossner_cli.run.storage import digest_file
+from crossner_cli.run.versions import versions
+from crossner_cli.taggers.calibration import Calibration, read_calibration
+from crossner_cli.taggers.folder import (
     effective_decoding,
     load_tagger,
     read_domain_of_new_text,
     read_tag_set,
     read_types,
 )
-from crossner_cli.tagging import READING
-from crossner_cli.tagging_processes import Chunk, ChunkTagger, TaggedChunk, TaggingProcesses
-from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers
-from crossner_cli.versions import versions
+from crossner_cli.taggers.tagging import READING
+from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers
 
 COMMAND = "predict"
 # Options that change nothing of what is written of lines that can be read.

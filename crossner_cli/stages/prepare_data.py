@@ -10,24 +10,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.corpora import WORK
-from crossner_cli.corpus_inputs import TRAIN
-from crossner_cli.corpus_preparation import write_corpus
-from crossner_cli.data import SPLITS, Sentence, write_sentences
-from crossner_cli.data_options import check_options, unread_options
-from crossner_cli.data_statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
-from crossner_cli.data_warnings import data_warnings, name_warnings
-from crossner_cli.domains import Domain, bundled_domains, find_domain, hides_folder
+from crossner_cli.corpus.inputs import TRAIN
+from crossner_cli.corpus.levels import WORK
+from crossner_cli.corpus.preparation import write_corpus
+from crossner_cli.corpus.raw_files import digest_corpus
+from crossner_cli.data.domains import Domain, bundled_domains, find_domain, hides_folder
+from crossner_cli.data.jsonl_files import TYPE_HINT
+from crossner_cli.data.labelled_domain import LabelledDomain, read_domain
+from crossner_cli.data.readers import is_tag
+from crossner_cli.data.sentences import SPLITS, Sentence, write_sentences
+from crossner_cli.data.statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
+from crossner_cli.data.tags import OUTSIDE
+from crossner_cli.data.warnings import data_warnings, name_warnings
 from crossner_cli.errors import CrossNERError
-from crossner_cli.jsonl_files import TYPE_HINT
-from crossner_cli.labelled_domain import LabelledDomain, read_domain
 from crossner_cli.options import PrepareData
-from crossner_cli.progress import Notice, Progress, Work
-from crossner_cli.raw_files import digest_corpus
-from crossner_cli.readers import is_tag
-from crossner_cli.run_directory import DRAFT, Manifest, RunDirectory
-from crossner_cli.storage import digest_path, write_json
-from crossner_cli.tags import OUTSIDE
+from crossner_cli.run.directory import DRAFT, Manifest, RunDirectory
+from crossner_cli.run.progress import Notice, Progress, Work
+from crossner_cli.run.storage import digest_path, write_json
+from crossner_cli.stages.data_options import check_options, unread_options
 
 COMMAND = "prepare-data"
 # Lines of raw text that are enough to tell the 5,000 most frequent words.

@@ -10,20 +10,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_cli.blocks import short_names
-from crossner_cli.curves import draw_curves
 from crossner_cli.errors import CrossNERError
-from crossner_cli.measured import Found, Measured, places_of, read_runs
 from crossner_cli.options import Report
-from crossner_cli.output_folder import check_output
-from crossner_cli.plots import check_plots
-from crossner_cli.progress import Progress, Work
-from crossner_cli.published import Way, published_results, way_of
-from crossner_cli.report_files import REPORT, write_report
-from crossner_cli.run_directory import Manifest
+from crossner_cli.reports.blocks import short_names
+from crossner_cli.reports.curves import draw_curves
+from crossner_cli.reports.measured import Found, Measured, places_of, read_runs
+from crossner_cli.reports.plots import check_plots
+from crossner_cli.reports.published import Way, published_results, way_of
+from crossner_cli.reports.report_files import REPORT, write_report
+from crossner_cli.run.directory import Manifest
+from crossner_cli.run.output_folder import check_output
+from crossner_cli.run.progress import Progress, Work
 
 if TYPE_CHECKING:
-    from crossner_cli.engine import Engine
+    from crossner_cli.engine.devices import Engine
 
 COMMAND = "report"
 TWO_FILES = ""  # what a file of tags scored against another has for a split
@@ -47,7 +47,7 @@ def run(options: Report, engine: Engine | None = None) -> Work[Manifest]:
     began = time.perf_counter()
     options.refuse_name(COMMAND)
     if engine is not None:
-        from crossner_cli.inspection_record import check_inside  # loads PyTorch, which tables do without
+        from crossner_cli.reports.inspection_record import check_inside  # loads PyTorch, which tables do without
 
         check_inside(options, engine, COMMAND)
     if options.output is not None:
@@ -123,7 +123,10 @@ def _compare(models: Sequence[Measured], options: Report, notes: list[str]) -> W
         notes += _not_compared(models, options.baseline)
     if not pairs:
         return []
-    from crossner_cli.comparison import CountedModel, compare_models  # loads scikit-learn, which tables do without
+    from crossner_cli.evaluation.comparison import (  # loads scikit-learn, which tables do without
+        CountedModel,
+        compare_models,
+    )
 
     counted: dict[int, CountedModel] = {}
     found: list[dict[str, Any]] = []

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.engine import Engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.inspection import methods_with_weights
-from crossner_cli.inspection_record import Drawing, look_inside
-from crossner_cli.measured import run_of
 from crossner_cli.options import Report
-from crossner_cli.progress import Notice, Work
-from crossner_cli.run_directory import RunDirectory
-from crossner_cli.tagger_folder import load_tagger
-from crossner_cli.trained_taggers import TrainedTagger, best_on_dev, find_taggers, tagger_stages
+from crossner_cli.reports.inspection import methods_with_weights
+from crossner_cli.reports.inspection_record import Drawing, look_inside
+from crossner_cli.reports.measured import run_of
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice, Work
+from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers, tagger_stages
 
 COMMAND, FORMATS = "report", ("svg", "png")
 

@@ -1,0 +1,1 @@
+"""Domain-adaptive pre-training: masking, token streams, masked and character language models."""

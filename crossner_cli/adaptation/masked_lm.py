@@ -1,0 +1,264 @@
+"""A masked language model of any architecture, whose vocabulary scores are computed at masked positions only.
+
+Paper: Devlin et al. (2019), BERT; continued on domain text in Liu et al. (2021), CrossNER.
+Differs: a checkpoint without a masked-LM head gets one tied to its word embeddings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from crossner_cli.adaptation.masking import NOT_CHOSEN, Level, mask_block
+from crossner_cli.adaptation.token_stream import TokenBlocks
+from crossner_cli.encoders.fast import only_positions
+from crossner_cli.encoders.pretrained import quiet_transformers, read_config, read_model, resolve_encoder
+from crossner_cli.encoders.tokenizer import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
+from crossner_cli.errors import CrossNERError
+
+MOST_HELD_OUT_BLOCKS = 512
+
+
+class MaskedLanguageModel(nn.Module):
+    """An encoder with a masked-LM head, and its tokenizer.
+
+    Args:
+        model: A Hugging Face masked language model.
+        tokenizer: Its fast tokenizer.
+        new: Names of the tensors that the checkpoint did not have.
+        left: Names of the tensors of the checkpoint that the model has no place for, as a pooler.
+
+    Attributes:
+        has_new_head: Whether the head, or a part of it, is not from the checkpoint and has to be learnt.
+        longest_block: Subwords the encoder can read at once, special ones included.
+
+    Raises:
+        CrossNERError: The tokenizer has no vocabulary, no [MASK] or more subwords than the model has embeddings.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        new: tuple[str, ...] = (),
+        left: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__()
+        _check_tokenizer(model, tokenizer)
+        self.model, self.tokenizer, self.new, self.left = model, tokenizer, new, left
+        self.has_new_head = bool(new)
+        self.longest_block = position_limit(model.config, tokenizer)
+        borders = ("cls", "sep", "pad", "bos", "eos")
+        found = {getattr(tokenizer, f"{name}_token_id") for name in borders}
+        self.special_ids = sorted(identifier for identifier in found if identifier is not None)
+
+    @classmethod
+    def from_pretrained(cls, encoder: str | Path, *, attention: str | None = None) -> MaskedLanguageModel:
+        """Load weights in fp32 from safetensors, running no remote code.
+
+        A head that the checkpoint lacks is made: tied to the word embeddings, its square layer the identity, its
+        biases zero. So the encoder's own states are scored until the head has learnt better.
+
+        Args:
+            encoder: A Hugging Face name, a folder or ``minilm``.
+            attention: As for ``load_encoder``.
+
+        Raises:
+            CrossNERError: It cannot be read, is no encoder with a masked-LM form, or lacks weights of the encoder.
+        """
+        folder = resolve_encoder(str(encoder))
+        config = read_config(folder)
+        model, report = _load(folder, config, attention)
+        missing = set(report["missing_keys"])
+        _check_encoder(str(encoder), model, missing)
+        embeddings: Any = model.get_output_embeddings()
+        if any(name in missing and parameter is embeddings.weight for name, parameter in model.named_parameters()):
+            config.tie_word_embeddings = True
+            model, _ = _load(folder, config, attention)
+        _initialise_head(model, missing)
+        with quiet_transformers():
+            tokenizer = read_tokenizer(folder)
+        return cls(model, tokenizer, new=tuple(sorted(missing)), left=tuple(sorted(report["unexpected_keys"])))
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The model below the head."""
+        return _encoder_of(self.model)
+
+    def encoder_parameters(self) -> list[nn.Parameter]:
+        """Every parameter below the head, word embeddings among them."""
+        return list(self.encoder.parameters())
+
+    def head_parameters(self) -> list[nn.Parameter]:
+        """The head's own parameters, without what it shares with the encoder."""
+        shared = {id(parameter) for parameter in self.encoder_parameters()}
+        return [parameter for parameter in self.model.parameters() if id(parameter) not in shared]
+
+    def mask(
+        self, input_ids: Tensor, level: Level, rate: float, generator: torch.Generator, joins: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mask blocks (B, T) with this model's vocabulary: the ids to read and the labels, both (B, T).
+
+        ``joins`` (B, T) tells for ``entity`` which subwords belong to the mention of the one before.
+        """
+        return mask_block(
+            input_ids,
+            level=level,
+            rate=rate,
+            special_ids=self.special_ids,
+            mask_id=self.tokenizer.mask_token_id,
+            vocabulary_size=len(self.tokenizer),
+            generator=generator,
+            joins=joins,
+        )
+
+    def mask_each(
+        self, input_ids: Tensor, level: Level, rate: float, seeds: Sequence[Sequence[int]], joins: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As ``mask``, with a seed for each block, so that its masks are the same beside whatever other blocks."""
+        generator, masked = torch.Generator(), []
+        for row, seed in enumerate(seeds):
+            generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+            of_row = None if joins is None else joins[row : row + 1]
+            masked.append(self.mask(input_ids[row : row + 1], level, rate, generator, of_row))
+        read, labels = zip(*masked, strict=True)
+        return torch.cat(read), torch.cat(labels)
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Score the masked positions.
+
+        Args:
+            input_ids: Blocks without padding, (B, T).
+            labels: Original ids at masked positions, -100 elsewhere, (B, T).
+
+        Returns:
+            Sum of the cross-entropies, fp32 under autocast too, and number of masked positions (N); both scalars.
+        """
+        flat = labels.flatten()
+        positions = (flat != NOT_CHOSEN).nonzero().squeeze(1)  # (N,)
+        with only_positions(self.encoder, positions):
+            scores = self.model(input_ids=input_ids).logits.squeeze(0)  # (N, vocabulary)
+        loss = F.cross_entropy(scores.float(), flat[positions], reduction="sum")
+        return loss, torch.tensor(len(positions), device=loss.device)
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder: the encoder, its head and its tokenizer."""
+        with quiet_transformers():
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+
+
+def _encoder_of(model: PreTrainedModel) -> nn.Module:
+    encoder: nn.Module = getattr(model, model.base_model_prefix, model)
+    return encoder
+
+
+def _load(folder: str, config: Any, attention: str | None) -> tuple[PreTrainedModel, dict[str, Any]]:
+    try:
+        return read_model(AutoModelForMaskedLM, folder, config, attention)
+    except UNREADABLE as error:
+        raise CrossNERError(
+            f"{folder}: no masked language model can be loaded ({first_line(error)}).",
+            hint="It must be a bidirectional Hugging Face encoder with safetensors weights, as bert-base-cased.",
+        ) from None
+
+
+def _check_encoder(name: str, model: PreTrainedModel, missing: set[str]) -> None:
+    encoder = _encoder_of(model)
+    if encoder is model or model.config.is_encoder_decoder:
+        raise CrossNERError(
+            f"{name}: {type(model).__name__} is not an encoder with a head on top.",
+            hint="Choose an encoder like BERT, RoBERTa, DistilBERT, ELECTRA or ModernBERT.",
+        )
+    lacking = sorted(key for key in missing if key.startswith(f"{model.base_model_prefix}."))
+    if lacking:
+        raise CrossNERError(
+            f"{name}: the weights lack {len(lacking)} of {len(encoder.state_dict())} tensors of the encoder"
+            f" ({', '.join(lacking[:3])}{', …' if len(lacking) > 3 else ''}).",
+            hint="Check that config.json and the safetensors file belong together.",
+        )
+
+
+def _check_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    embeddings: Any = model.get_input_embeddings()
+    rows = embeddings.weight.shape[0]
+    check_vocabulary(tokenizer, rows)
+    if tokenizer.mask_token_id is None:
+        raise CrossNERError(
+            f"{tokenizer.name_or_path}: the tokenizer has no mask subword.",
+            hint="Choose an encoder that was trained as a masked language model.",
+        )
+
+
+def _initialise_head(model: PreTrainedModel, missing: set[str]) -> None:
+    """Let new layers of the head pass the encoder's states on; transformers has set norms to one, biases to zero."""
+    for name, layer in model.named_modules():
+        if f"{name}.weight" in missing and isinstance(layer, nn.Linear) and layer.in_features == layer.out_features:
+            nn.init.eye_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def held_out_loss(
+    model: MaskedLanguageModel,
+    blocks: TokenBlocks,
+    masking: Level = "token",
+    rate: float = 0.15,
+    seed: int = 0,
+    batch_size: int = 32,
+    device: str | torch.device = "cpu",
+    most_blocks: int = MOST_HELD_OUT_BLOCKS,
+) -> float:
+    """Mean cross-entropy of a masked subword over held-out blocks, without dropout.
+
+    Of more than ``most_blocks`` blocks, that many spread evenly over the stream are read, the same at every call.
+
+    The masks of a block depend on the seed and the block's number only, so that losses before and after training, or
+    of two batch sizes, are comparable. Those of two levels are not: measure both with ``token``.
+
+    Raises:
+        CrossNERError: No subword was masked, as where there is no block.
+    """
+    total, count = 0.0, 0
+    was_training = model.training
+    model.eval()
+    try:
+        spread = np.linspace(0, len(blocks) - 1, min(len(blocks), most_blocks)).astype(int).tolist()
+        for start in range(0, len(spread), batch_size):
+            numbers = spread[start : start + batch_size]
+            seeds = [(seed, number) for number in numbers]
+            input_ids, labels = model.mask_each(blocks.batch(numbers), masking, rate, seeds)
+            with torch.inference_mode():
+                loss, masked = model(input_ids.to(device), labels.to(device))
+            total, count = total + loss.item(), count + int(masked)
+    finally:
+        model.train(was_training)
+    if count == 0:
+        raise CrossNERError(
+            f"Perplexity cannot be measured: no subword is masked in {len(blocks)} held-out blocks.",
+            hint="Give a longer corpus or a larger --held-out, or --held-out 0 to measure none.",
+        )
+    return total / count
+
+
+def perplexity(mean_cross_entropy: float) -> float:
+    """Perplexity of a mean cross-entropy in nats.
+
+    Raises:
+        CrossNERError: It exceeds every float.
+    """
+    if not mean_cross_entropy < 700:
+        raise CrossNERError(
+            f"The cross-entropy of the held-out text is {mean_cross_entropy:g} nats: the model has diverged.",
+            hint="Lower --learning-rate, or start from other weights.",
+        )
+    return math.exp(mean_cross_entropy)

@@ -1,0 +1,307 @@
+"""Names with their types from RDF: the instance types, labels and ontology of DBpedia, or any RDF of that shape.
+
+An entity counts for its most specific classes, by the ontology's hierarchy. What a label has in brackets behind it, as
+in "Queen (band)", tells pages apart and stands in no sentence, so it is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_cli.corpus.dbpedia_classes import COMMON_NOUN_CLASSES
+from crossner_cli.corpus.triples import LABEL, SUBCLASS, TYPE, read_triples
+from crossner_cli.data.statistics import STOP_WORDS
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.progress import Notice, Progress, Work
+
+HEAD, BATCH, TRIPLES_BETWEEN_SIGNS = 100, 50_000, 100_000
+# Classes that say what an RDF term is, or nothing at all, as owl:Thing.
+_TERMS = tuple(
+    f"http://www.w3.org/{each}#" for each in ("2002/07/owl", "2000/01/rdf-schema", "1999/02/22-rdf-syntax-ns")
+)
+_BRACKETS = re.compile(r"\s\([^()]*\)$")
+COUNTS = (
+    "type_triples", "types_without_content", "other_triples", "entities", "entities_of_several_types", "labels",
+    "labels_of_untyped", "labels_without_content",
+)  # fmt: skip
+GIVE = "Give --entities the instance types, the labels and the ontology: instance-types*, labels*, ontology*."
+
+
+@dataclass
+class Hierarchy:
+    """Classes and those above them.
+
+    Args:
+        parents: Direct superclasses of each class, as addresses.
+    """
+
+    parents: dict[str, set[str]] = field(default_factory=dict)
+    _above: dict[str, set[str]] = field(default_factory=dict)
+
+    def classes(self) -> set[str]:
+        """Every class there is."""
+        return set(self.parents).union(*self.parents.values())
+
+    def above(self, name: str) -> set[str]:
+        """All superclasses of a class, itself only where it is in a circle."""
+        if name not in self._above:
+            found: set[str] = set()
+            waiting = [name]
+            while waiting:
+                parents = self.parents.get(waiting.pop(), set()) - found
+                found |= parents
+                waiting += parents
+            self._above[name] = found
+        return self._above[name]
+
+    def most_specific(self, classes: Sequence[str]) -> list[str]:
+        """Those classes that are above no other of them."""
+        return [name for name in classes if not any(self._is_above(name, other) for other in classes)]
+
+    def _is_above(self, name: str, other: str) -> bool:
+        return name in self.above(other) and other not in self.above(name)
+
+    def below(self, type_name: str) -> set[str]:
+        """Local names of the classes below those of a local name, which is among them."""
+        tops = {name for name in self.classes() if local_name(name) == type_name}
+        return {type_name} | {local_name(name) for name in self.parents if not tops.isdisjoint(self.above(name))}
+
+
+@dataclass(frozen=True)
+class RdfNames:
+    """What was found in RDF.
+
+    Args:
+        types: Names written, by type.
+        hierarchy: The classes of the ontology, if one was given.
+        counts: What was read, written and left out.
+    """
+
+    types: Counter[str]
+    hierarchy: Hierarchy
+    counts: dict[str, int]
+
+
+def local_name(address: str) -> str:
+    """The last part of a class's address, which names the type."""
+    return address.rstrip("/#").rpartition("#")[2].rpartition("/")[2]
+
+
+def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[RdfNames]:
+    """Write the names of the typed entities of RDF files as a list, a line each: ``name<TAB>type``.
+
+    Memory grows with the number of entities, by 12 bytes each: entities are known by 64 bits of their address's hash,
+    which for 10 million entities lets two be taken for one with a probability of 0.0003%.
+
+    Args:
+        paths: RDF files, in any order.
+        path: Where to write.
+        language: Language tag of the labels that count.
+
+    Raises:
+        CrossNERError: A file is malformed, or there are no types, no labels of the language, or none of those typed.
+    """
+    labels_only = [each for each in paths if _holds_only_labels(each)]
+    types, with_labels = _Types(), list(labels_only)
+    for each in paths:
+        if each not in labels_only and (yield from types.read(each)):
+            with_labels.append(each)
+    if not types.counts["type_triples"]:
+        raise CrossNERError(f"There is no rdf:type with a class in {', '.join(map(str, paths))}.", hint=GIVE)
+    known = types.choose()
+    if types.counts["entities_of_several_types"] and not types.hierarchy.parents:
+        yield Notice(
+            f"{types.counts['entities_of_several_types']:,} entities have several classes, and no ontology tells the"
+            " most specific: all of them count. Add the ontology to --entities."
+        )
+    writer = _Writer(known, language.lower(), labels_only)
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        for each in with_labels:
+            yield from writer.write(each, stream)
+    writer.check(paths)
+    counts = {name: types.counts[name] + writer.counts[name] for name in COUNTS}
+    yield Notice(
+        f"RDF lists: {counts['entities']:,} typed entities, {counts['labels']:,} labels in {language!r},"
+        f" {writer.types.total():,} names written; {counts['labels_of_untyped']:,} labels are of no typed entity,"
+        f" {counts['labels_without_content']:,} are function words or hold no letter."
+    )
+    return RdfNames(writer.types, types.hierarchy, counts)
+
+
+def _holds_only_labels(path: Path) -> bool:
+    head = [triple for _, triple in islice(read_triples(path), HEAD)]
+    return bool(head) and all(triple is not None and triple.predicate == LABEL for triple in head)
+
+
+def _key(address: str) -> int:
+    return int.from_bytes(hashlib.blake2b(address.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Entities, sorted by key, each with the place of its types in ``choices``."""
+
+    keys: NDArray[np.uint64]
+    places: NDArray[np.uint32]
+    choices: list[tuple[str, ...]]
+
+
+class _Types:
+    """The types of entities, as they are read."""
+
+    def __init__(self) -> None:
+        self.hierarchy, self.counts = Hierarchy(), Counter[str]()
+        self._keys, self._classes = array("Q"), array("I")
+        self._numbers: dict[str, int] = {}
+
+    def read(self, path: Path) -> Work[bool]:
+        """Read the types and the hierarchy of a file; tell whether it has labels, too."""
+        has_labels = False
+        total = path.stat().st_size
+        for number, (position, triple) in enumerate(read_triples(path)):
+            if number % TRIPLES_BETWEEN_SIGNS == 0:
+                yield Progress(f"read types in {path.name}", position, total, "bytes", {"triples": float(number)})
+            if triple is None:
+                self.counts["other_triples"] += 1
+            elif triple.predicate == LABEL:
+                has_labels = True
+            elif triple.value.startswith(_TERMS):
+                self.counts["types_without_content"] += triple.predicate == TYPE
+            elif triple.predicate == SUBCLASS:
+                self.hierarchy.parents.setdefault(triple.subject, set()).add(triple.value)
+            else:
+                self.counts["type_triples"] += 1
+                self._keys.append(_key(triple.subject))
+                self._classes.append(self._numbers.setdefault(triple.value, len(self._numbers)))
+        return has_labels
+
+    def choose(self) -> _Known:
+        """The most specific types of each entity."""
+        keys, classes = np.array(self._keys, dtype=np.uint64), np.array(self._classes, dtype=np.uint32)
+        self._keys, self._classes = array("Q"), array("I")
+        order = np.lexsort((classes, keys))
+        keys, classes = keys[order], classes[order]
+        distinct = np.ones(len(keys), dtype=bool)
+        distinct[1:] = (keys[1:] != keys[:-1]) | (classes[1:] != classes[:-1])
+        keys, classes = keys[distinct], classes[distinct]
+        starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        ends = np.append(starts[1:], len(keys))
+        places = classes[starts].copy()
+        names = list(self._numbers)
+        choices: list[tuple[str, ...]] = [(local_name(name),) for name in names]
+        found: dict[bytes, int] = {}
+        for entity in np.flatnonzero(ends - starts > 1).tolist():
+            mixture = classes[starts[entity] : ends[entity]]
+            place = found.get(mixture.tobytes())
+            if place is None:
+                place = found[mixture.tobytes()] = len(choices)
+                chosen = self.hierarchy.most_specific([names[number] for number in mixture.tolist()])
+                choices.append(tuple(sorted(set(map(local_name, chosen)))))
+            places[entity] = place
+            self.counts["entities_of_several_types"] += len(choices[place]) > 1
+        self.counts["entities"] = len(starts)
+        return _Known(keys[starts], places, choices)
+
+
+class _Writer:
+    """Writes the labels of typed entities."""
+
+    def __init__(self, known: _Known, language: str, labels_only: Sequence[Path]) -> None:
+        self._known, self._language, self._labels_only = known, language, labels_only
+        self.types, self.counts, self.languages = Counter[str](), Counter[str](), Counter[str]()
+
+    def write(self, path: Path, stream: TextIO) -> Work[None]:
+        """Write the names in one file."""
+        total = path.stat().st_size
+        for position, batch in self._batches(path):
+            keys = np.array([_key(subject) for subject, _ in batch], dtype=np.uint64)
+            places = np.searchsorted(self._known.keys, keys).clip(max=len(self._known.keys) - 1)
+            typed = self._known.keys[places] == keys
+            self.counts["labels_of_untyped"] += int(len(batch) - typed.sum())
+            for number in np.flatnonzero(typed).tolist():
+                types = self._known.choices[self._known.places[places[number]]]
+                for name in self._names(batch[number][1], types):
+                    stream.writelines(f"{name}\t{entity_type}\n" for entity_type in types)
+                    self.types.update(types)
+            yield Progress(f"read labels in {path.name}", position, total, "bytes",
+                           {"names": float(self.types.total())})  # fmt: skip
+
+    def _batches(self, path: Path) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+        batch: list[tuple[str, str]] = []
+        position, labels_only = 0, path in self._labels_only
+        for position, triple in read_triples(path):
+            if triple is None or triple.predicate != LABEL:
+                if labels_only and triple is not None and triple.predicate == TYPE:
+                    raise CrossNERError(
+                        f"{path} begins with {HEAD} labels, and has types behind them, which were not read.",
+                        hint=f"Put the types first, or into a file of their own: grep '{TYPE}' {path} > types.nt",
+                    )
+                continue
+            self.languages[triple.language] += 1
+            if triple.language == self._language:
+                self.counts["labels"] += 1
+                batch.append((triple.subject, triple.value))
+                if len(batch) == BATCH:
+                    yield position, batch
+                    batch = []
+        yield position, batch
+
+    def _names(self, label: str, types: tuple[str, ...]) -> list[str]:
+        """The forms in which a label may stand in a sentence."""
+        name = " ".join(_BRACKETS.sub("", " ".join(label.split())).split())
+        words = name.split()
+        if len(name) < 2 or not any(map(str.isalpha, name)) or STOP_WORDS.issuperset(name.lower().split()):
+            self.counts["labels_without_content"] += 1
+            return []
+        rest = words[0][1:] + "".join(words[1:])
+        is_common = rest == rest.lower() and words[0][0].isupper() and (
+            len(words) > 1 or not COMMON_NOUN_CLASSES.isdisjoint(types)
+        )  # fmt: skip
+        return [name, name[0].lower() + name[1:]] if is_common else [name]
+
+    def check(self, paths: Sequence[Path]) -> None:
+        """Refuse lists without a name."""
+        if self.types:
+            return
+        files = ", ".join(map(str, paths))
+        if not self.counts["labels"]:
+            found = (
+                ", ".join(f"{name} ({count})" for name, count in self.languages.most_common(12)) or "no label at all"
+            )
+            raise CrossNERError(f"There is no rdfs:label in {self._language!r} in {files}; found: {found}.",
+                                hint=f"--language LANGUAGE takes others. {GIVE}")  # fmt: skip
+        raise CrossNERError(f"None of the {self.counts['labels']} labels in {files} is of an entity with a type.",
+                            hint=GIVE)  # fmt: skip
+
+
+def expand_types(wanted: set[str], found: RdfNames) -> tuple[set[str], dict[str, Any]]:
+    """Put the classes below a type in its place, those that have names.
+
+    Args:
+        wanted: Types asked for; case matters not for classes.
+        found: What was found in RDF.
+
+    Returns:
+        The types to look for, and which classes each type stands for.
+    """
+    folded = {name.casefold(): name for name in {*map(local_name, found.hierarchy.classes()), *found.types}}
+    stands_for: dict[str, Any] = {}
+    expanded: set[str] = set()
+    for name in sorted(wanted):
+        top = name if name in found.types else folded.get(name.casefold(), name)
+        classes = sorted(found.hierarchy.below(top) & found.types.keys())
+        if classes:
+            stands_for[name] = classes
+        expanded |= set(classes) or {name}
+    return expanded, stands_for

@@ -1,0 +1,215 @@
+"""Raw text in parts that processes share, and the sentences of a part, thousands at a time."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_cli.corpus.raw_files import raw_format, read_texts, refuse_labelled, status_of
+from crossner_cli.data.decompression import is_compressed
+from crossner_cli.data.leaks import FINAL_STOPS, PARAGRAPH, not_excluded
+from crossner_cli.data.text import STOPS, segment
+from crossner_cli.data.text_files import read_pieces
+
+BYTES_OF_PART, BYTES_OF_PIECE, TEXTS_OF_PIECE = 1 << 25, 1 << 18, 1000
+CHARACTERS_AT_ONCE = 1 << 20  # each takes some sixty bytes where names are looked for
+SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace() and chr(code) not in f" \n{PARAGRAPH}"]
+# Nothing behind the stop but more stops and one closing mark: then the splitter finds no second sentence.
+_MAY_SPLIT = re.compile(rf"[{''.join(sorted(STOPS))}](?![{FINAL_STOPS}]*+[\"'”’»)\]}}]?$)|{PARAGRAPH}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a corpus, read by one process.
+
+    Args:
+        path: A file.
+        start: First byte, and a line belongs to the part in which it begins.
+        end: The byte behind the last; None where the file is read as a whole.
+        size: About how many bytes are read.
+    """
+
+    path: Path
+    start: int = 0
+    end: int | None = None
+    size: int = 0
+
+    def to_json(self) -> list[Any]:
+        """What ``Part.from_json`` takes."""
+        return [str(self.path), self.start, self.end, self.size]
+
+    @classmethod
+    def from_json(cls, record: Sequence[Any]) -> Part:
+        """Read what ``to_json`` gave."""
+        return cls(Path(record[0]), record[1], record[2], record[3])
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Some sentences of a part.
+
+    Args:
+        texts: Each with single spaces between its words.
+        documents: The document of each, counted through the part, ascending, (S,); a line of plain text is one.
+    """
+
+    texts: list[str]
+    documents: NDArray[np.int64]
+
+    def kept(self, keep: NDArray[np.bool_]) -> Sentences:
+        """Those sentences that are to be kept, (S,)."""
+        return self if keep.all() else Sentences(list(compress(self.texts, keep.tolist())), self.documents[keep])
+
+
+def cut_into_parts(files: Sequence[Path], bytes_of_part: int = BYTES_OF_PART) -> list[Part]:
+    """Cut a corpus into parts: plain text at lines, all else by file. The parts do not depend on who reads them.
+
+    Raises:
+        CrossNERError: A file of text cannot be read, or is labelled data.
+    """
+    parts: list[Part] = []
+    for path in files:
+        refuse_labelled(path)
+        status = status_of(path)
+        size = status.st_size if status else 0
+        if status is None or not stat.S_ISREG(status.st_mode) or raw_format(path) != "text" or is_compressed(path):
+            parts.append(Part(path, size=size))
+        else:
+            starts = range(0, max(size, 1), bytes_of_part)
+            parts += [Part(path, start, end := min(start + bytes_of_part, size), end - start) for start in starts]
+    return parts
+
+
+def read_sentences(
+    part: Part, counts: Counter[str], *, one_a_line: bool, excluded: frozenset[str], column: str = "text"
+) -> Iterator[Sentences]:
+    """Read the sentences of a part.
+
+    Args:
+        part: What to read.
+        counts: Where ``documents``, ``blank_lines``, ``sentences`` and ``dropped_leaks`` are counted.
+        one_a_line: A line is a sentence; else its sentences are found as ``predict`` finds them.
+        excluded: Keys of sentences to leave out, as ``leak_key`` makes them.
+        column: The field of records that holds the text.
+
+    Raises:
+        CrossNERError: The file cannot be read, or is not UTF-8.
+    """
+    before = 0
+    for texts in _texts(part, counts, one_a_line, column):
+        found = _whole_lines(texts) if one_a_line else _split(texts)
+        counts["sentences"] += len(found.texts)
+        if excluded and texts:
+            keep = not_excluded(found.texts, found.documents, texts, excluded)
+            counts["dropped_leaks"] += len(keep) - int(keep.sum())
+            found = found.kept(keep)
+        yield from _in_pieces(Sentences(found.texts, found.documents + before))
+        before += len(texts)
+
+
+def _in_pieces(found: Sentences) -> Iterator[Sentences]:
+    """The same sentences, of a document that is a book some at a time."""
+    ends = np.cumsum([len(text) for text in found.texts])
+    pieces = ends // CHARACTERS_AT_ONCE
+    bounds = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(found.texts)]
+    for start, end in pairwise(bounds):
+        yield Sentences(found.texts[start:end], found.documents[start:end])
+
+
+def with_single_spaces(text: str, *, paragraphs: bool = False) -> str:
+    """Make every run of white space within a line one space, and none at its ends.
+
+    Args:
+        text: Lines.
+        paragraphs: Whether paragraph separators are spaces too.
+    """
+    raw = np.frombuffer(text.encode(), np.uint8)
+    has_others = len(raw) > len(text) or bool(((raw < 32) & (raw != 10)).any())
+    is_space = (raw == 32) | (raw == 10)
+    # Of the text whose spaces are as they should be, and that is most, nothing is searched a second time.
+    if has_others:
+        for space in (*SPACES, PARAGRAPH) if paragraphs else SPACES:
+            text = text.replace(space, " ")
+    elif not (is_space[1:] & is_space[:-1]).any():
+        return text.strip(" ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
+
+
+def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> Iterator[list[str]]:
+    """The documents of a part that are not blank, some at a time."""
+    if part.end is not None:
+        for piece in read_pieces(part.path, part.start, part.end, BYTES_OF_PIECE):
+            given = piece.count("\n") + 1
+            lines = with_single_spaces(piece, paragraphs=one_a_line)
+            texts = [line for line in lines.split("\n") if line.strip()]  # a paragraph separator alone is no text
+            counts["documents"] += len(texts)
+            counts["blank_lines"] += given - len(texts)
+            yield texts
+        return
+    for some in _gathered(read_texts(part.path, column=column, counts=counts)):
+        # A mark of the byte order before a text would be taken for that of the file where the corpus is read again.
+        some = [text.removeprefix("\ufeff") for text in some]
+        texts = [with_single_spaces(text, paragraphs=one_a_line) for text in some if text.strip()]
+        counts["documents"] += len(texts)
+        counts["blank_lines"] += len(some) - len(texts)
+        yield texts
+
+
+def _gathered(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Some texts at a time: many short ones, or a long one."""
+    some: list[str] = []
+    size = 0
+    for text in texts:
+        some.append(text)
+        size += len(text)
+        if len(some) == TEXTS_OF_PIECE or size >= BYTES_OF_PIECE:
+            yield some
+            some, size = [], 0
+    yield some
+
+
+def _whole_lines(texts: Sequence[str]) -> Sentences:
+    if not any("\n" in text for text in texts):
+        return Sentences(list(texts), np.arange(len(texts)))
+    lines = [(number, line) for number, text in enumerate(texts) for line in text.split("\n") if line]
+    return Sentences([line for _, line in lines], np.array([number for number, _ in lines], np.int64))
+
+
+def _split(texts: Sequence[str]) -> Sentences:
+    found: list[str] = []
+    documents: list[int] = []
+    for number, text in enumerate(texts):
+        if "\n" not in text and _MAY_SPLIT.search(text) is None:
+            found.append(text)
+            documents.append(number)
+            continue
+        sentences = list(_sentences_of(text))
+        found += sentences
+        documents += [number] * len(sentences)
+    return Sentences(found, np.array(documents, np.int64))
+
+
+def _sentences_of(text: str) -> Iterator[str]:
+    """The sentences of a document; those of a book are found a block at a time, each from the start of a sentence."""
+    start, size = 0, CHARACTERS_AT_ONCE
+    while start < len(text):
+        block, is_last = text[start : start + size], start + size >= len(text)
+        found = segment(block)
+        if len(found) < 2 and not is_last:
+            size *= 2
+            continue
+        for words in found if is_last else found[:-1]:
+            yield " ".join(block[words[0].start : words[-1].end].split())
+        start += len(block) if is_last else found[-1][0].start
+        size = CHARACTERS_AT_ONCE

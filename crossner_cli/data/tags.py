@@ -1,0 +1,210 @@
+"""Tags and spans: every scheme is read by one rule, the package itself knows BIO and BIOES only.
+
+The rule is conlleval's (Tjong Kim Sang 2000), which reads IOB1, IOB2 and BIOES alike: a chunk starts at
+``B`` or ``S``, or wherever the type changes or nothing was open, and ends before the next start or ``O``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+from crossner_cli.errors import CrossNERError
+
+Scheme = Literal["bio", "bioes"]
+# What files are in: BILOU and BMES equal BIOES.
+AnyScheme = Literal["iob1", "bio", "bioes"]
+OUTSIDE = "O"
+# BILOU and BMES name the same four positions differently.
+PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"}
+
+
+class Span(NamedTuple):
+    """An entity: first word, word after the last, entity type. Positions count words."""
+
+    start: int
+    end: int
+    type: str
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Split a tag at its first hyphen only, since types may hold hyphens (``B-Multi-tissue_structure``).
+
+    Returns:
+        Prefix (one of ``B I E S O``) and entity type, empty for ``O``.
+
+    Raises:
+        ValueError: The text is no tag of any known scheme.
+    """
+    if tag == OUTSIDE:
+        return OUTSIDE, ""
+    prefix, hyphen, entity_type = tag.partition("-")
+    if not hyphen or not entity_type or prefix not in PREFIXES:
+        raise ValueError(tag)
+    return PREFIXES[prefix], entity_type
+
+
+def to_spans(tags: Sequence[str]) -> list[Span]:
+    """Read the entities of one sentence by conlleval's lenient rule.
+
+    Raises:
+        ValueError: A tag belongs to no known scheme.
+    """
+    spans: list[Span] = []
+    start, open_type, previous = 0, "", OUTSIDE
+    for position, tag in enumerate(tags):
+        prefix, entity_type = split_tag(tag)
+        starts = prefix in "BS" or (prefix != OUTSIDE and (previous in "ESO" or entity_type != open_type))
+        if open_type and (starts or prefix == OUTSIDE):
+            spans.append(Span(start, position, open_type))
+            open_type = ""
+        if starts:
+            start, open_type = position, entity_type
+        previous = prefix
+    if open_type:
+        spans.append(Span(start, len(tags), open_type))
+    return spans
+
+
+def to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "bio") -> list[str]:
+    """Write spans that do not overlap as the tags of a sentence of ``length`` words."""
+    tags = [OUTSIDE] * length
+    for start, end, entity_type in spans:
+        tags[start:end] = [f"I-{entity_type}"] * (end - start)
+        tags[start] = f"B-{entity_type}"
+        if scheme == "bioes":
+            tags[end - 1] = f"E-{entity_type}" if end - start > 1 else f"S-{entity_type}"
+    return tags
+
+
+def scheme_shown(sentences: Iterable[Sequence[str]]) -> Scheme:
+    """BIOES wherever any tag is an ``E-`` or ``S-``, or ``L-`` or ``U-`` as BILOU calls them, else BIO."""
+    return "bioes" if any(tag[0] in "ESLU" for tags in sentences for tag in tags) else "bio"
+
+
+def illegal_positions(tags: Sequence[str], scheme: AnyScheme) -> list[int]:
+    """Positions whose tag cannot follow the one before it (or, in BIOES, leaves an entity unfinished)."""
+    found = []
+    previous, previous_type = OUTSIDE, ""
+    for position, tag in enumerate([*tags, OUTSIDE]):
+        prefix, entity_type = split_tag(tag)
+        is_inside = previous in "BI" and entity_type == previous_type
+        if scheme == "bioes":
+            legal = is_inside if prefix in "IE" else previous not in "BI"
+        elif scheme == "bio":
+            legal = prefix != "I" or is_inside
+        else:
+            legal = prefix != "B" or is_inside
+        if not legal:
+            found.append(position)
+        previous, previous_type = prefix, entity_type
+    return found
+
+
+def detect_scheme(sentences: Iterable[Sequence[str]]) -> AnyScheme:
+    """Tell the scheme of a data set from its tags: what breaks the fewest sequences, BIO where it is a tie."""
+    seen: set[str] = set()
+    broken = {"bio": 0, "iob1": 0}
+    for tags in sentences:
+        seen.update(tag[0] for tag in tags)
+        if seen & set("ESLUM"):
+            return "bioes"
+        broken["bio"] += len(illegal_positions(tags, "bio"))
+        broken["iob1"] += len(illegal_positions(tags, "iob1"))
+    return "bio" if broken["bio"] <= broken["iob1"] else "iob1"
+
+
+@dataclass(frozen=True)
+class TagSet:
+    """The tags of a run in fixed order: the union over its domains, and which types each domain uses.
+
+    Args:
+        domains: Entity types by domain name, in the order the tags take.
+        scheme: ``bio`` or ``bioes``.
+    """
+
+    domains: dict[str, tuple[str, ...]]
+    scheme: Scheme = "bio"
+    tags: tuple[str, ...] = field(init=False)
+    _ids: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        prefixes = "BI" if self.scheme == "bio" else "BIES"
+        tags = (OUTSIDE, *(f"{prefix}-{entity_type}" for entity_type in self.types for prefix in prefixes))
+        object.__setattr__(self, "tags", tags)
+        object.__setattr__(self, "_ids", {tag: number for number, tag in enumerate(tags)})
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Every entity type once, in the order of first use."""
+        return tuple(dict.fromkeys(entity_type for types in self.domains.values() for entity_type in types))
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def type_numbers(self) -> list[int]:
+        """The type of each tag, (K,): 0 for O, k for the k-th of ``types``."""
+        numbers = {entity_type: number for number, entity_type in enumerate(self.types, start=1)}
+        return [0 if tag == OUTSIDE else numbers[split_tag(tag)[1]] for tag in self.tags]
+
+    def of(self, domain: str) -> list[bool]:
+        """Tell for each tag, (K,), whether the domain uses it. A domain unknown to the set uses all."""
+        types = self.domains.get(domain, self.types)
+        return [tag == OUTSIDE or split_tag(tag)[1] in types for tag in self.tags]
+
+    def known_as(self, name: str, types: Iterable[str], *others: str) -> str:
+        """The domain as which a data set is tagged: the one of its name, if the set has one, but not where it has types
+        that the set knows from other domains alone, since two folders may be called alike. Then the first domain, the
+        others that are named before the set's own order, that has all of them that the set has, or none, an empty name,
+        for which every tag may be given, as it may for a name that the set does not have where it knows none of the
+        types.
+        """
+        known = set(types).intersection(self.types)
+        domains = (name, *others, *self.domains)
+        return next((domain for domain in domains if known <= set(self.domains.get(domain, ()))), "")
+
+    def legal_moves(self) -> tuple[list[bool], list[list[bool]], list[bool]]:
+        """Which tags may begin a sentence, (K,), which may follow which, (K, K): from, to, and which may end it."""
+        start = [0 not in illegal_positions([tag], self.scheme) for tag in self.tags]
+        follow = [[1 not in illegal_positions([tag, then], self.scheme) for then in self.tags] for tag in self.tags]
+        stop = [1 not in illegal_positions([tag], self.scheme) for tag in self.tags]
+        return start, follow, stop
+
+    def to_ids(self, tags: Sequence[str]) -> list[int]:
+        """Number the tags of a sentence.
+
+        Raises:
+            CrossNERError: A tag is not in the set.
+        """
+        try:
+            return [self._ids[tag] for tag in tags]
+        except KeyError as unknown:
+            raise CrossNERError(
+                f"Tag {unknown.args[0]!r} is not among the types of this model: {', '.join(self.types)}.",
+                hint="Train on data that has this type, or map it away before scoring.",
+            ) from None
+
+    def from_ids(self, ids: Iterable[int]) -> list[str]:
+        """Name the tags of a sentence."""
+        return [self.tags[number] for number in ids]
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``from_json`` reads."""
+        return {"scheme": self.scheme, "domains": {name: list(types) for name, types in self.domains.items()}}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> TagSet:
+        """Rebuild a stored tag set."""
+        return cls({name: tuple(types) for name, types in record["domains"].items()}, record["scheme"])
+
+
+def types_of(*sides: Sequence[Iterable[str]]) -> tuple[str, ...]:
+    """The entity types of tags, in alphabetical order.
+
+    Raises:
+        ValueError: A text is no tag.
+    """
+    tags = {tag for side in sides for tag in set(chain.from_iterable(side))}
+    return tuple(sorted({split_tag(tag)[1] for tag in tags} - {""}))

@@ -1,0 +1,1 @@
+"""Encoders: sentences to one vector a word."""

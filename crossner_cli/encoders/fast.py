@@ -1,0 +1,126 @@
+"""What makes an encoder fast without changing what it computes; ``engine`` tells which of it suits the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import eager_mask
+
+from crossner_cli.layers.layers import Dropout
+
+# Attention for CPUs, by the name that ``attn_implementation`` takes.
+CPU_ATTENTION = "crossner_cpu"
+# Encoders whose layer ends in steps that read each position alone, all behind a module ``attention.output``.
+LAYERS_LIKE_BERT = ("bert", "camembert", "data2vec-text", "electra", "ernie", "roberta", "xlm-roberta")
+
+
+def cpu_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
+    scaling: float | None = None, dropout: float = 0.0, **ignored: Any,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Scaled dot-product attention whose softmax is taken in fp32, where that of bf16 is several times slower.
+
+    Args:
+        module: The attention layer.
+        query: (R, heads, T, H / heads), like ``key`` and ``value``.
+        key: As above.
+        value: As above.
+        attention_mask: To add to the scores, (R or 1, 1, T or 1, T).
+        scaling: Of the scores; None is one over the root of the width.
+        dropout: Share of the attention weights dropped.
+        ignored: What other kernels need.
+
+    Returns:
+        The vectors, (R, T, heads, H / heads), and the weights, (R, heads, T, T).
+    """
+    scores = torch.matmul(query * (query.size(-1) ** -0.5 if scaling is None else scaling), key.transpose(2, 3))
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
+
+
+AttentionInterface.register(CPU_ATTENTION, cpu_attention)
+AttentionMaskInterface.register(CPU_ATTENTION, eager_mask)
+
+
+def use_fast_cpu_layers(model: nn.Module, *, attention_dropout: bool = False) -> None:
+    """Prepare an encoder to be trained on a CPU.
+
+    Attention weights are not dropped unless that is asked for: it costs a random number for each pair of subwords. The
+    other dropout layers draw their numbers eight at a time. Under bf16 autocast the embeddings are cast once, so that
+    the sums and normalisations between the matrix products run in bf16 too instead of falling back to fp32.
+    """
+    for parent in list(model.modules()):
+        is_attention = _is_attention(parent) and not any(map(_is_attention, list(parent.modules())[1:]))
+        if is_attention and not attention_dropout and isinstance(getattr(parent, "attention_dropout", None), float):
+            parent.attention_dropout = 0.0  # type: ignore[assignment]
+        for name, child in list(parent.named_children()):
+            if not isinstance(child, nn.Dropout):
+                continue
+            # Some attention modules only read ``dropout.p``, so the layer stays.
+            if is_attention and name != "output_dropout":
+                child.p = child.p if attention_dropout else 0.0
+            else:
+                setattr(parent, name, Dropout(child.p).train(child.training))
+    embeddings = getattr(model, "embeddings", None)
+    if isinstance(embeddings, nn.Module):
+        embeddings.register_forward_hook(_cast_under_autocast)
+
+
+def _is_attention(module: nn.Module) -> bool:
+    return "attention" in type(module).__name__.lower()
+
+
+def _cast_under_autocast(module: nn.Module, inputs: Any, output: Any) -> Any:
+    if isinstance(output, Tensor) and output.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        return output.to(torch.get_autocast_dtype("cpu"))
+    return output
+
+
+@contextmanager
+def only_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
+    """Make an encoder return some positions only, as one row, (1, N, H) for (R, T, H).
+
+    Behind the attention of the last layer every position is computed on its own; where the architecture is known to
+    be so, the others are left out there. Half of a sentence's subwords begin no word, six of seven are not masked.
+
+    Args:
+        encoder: A Hugging Face encoder without a head.
+        positions: Indices into the flattened (R*T) positions, (N,).
+    """
+
+    def pick(states: Tensor) -> Tensor:
+        return states.flatten(0, 1).index_select(0, positions)
+
+    def before_output(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(pick(states) for states in inputs)  # what attention found, and what it is added to
+
+    def at_the_end(module: nn.Module, inputs: Any, output: Any) -> Any:
+        states = output.last_hidden_state
+        output.last_hidden_state = (states if narrow is not None else pick(states)).unsqueeze(0)
+        return output
+
+    narrow = _last_attention_output(encoder)
+    handles = [encoder.register_forward_hook(at_the_end)]
+    if narrow is not None:
+        handles.append(narrow.register_forward_pre_hook(before_output))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _last_attention_output(encoder: Any) -> nn.Module | None:
+    """Where an encoder's last layer begins to read each position alone; None where that is not known."""
+    if encoder.config.model_type not in LAYERS_LIKE_BERT or encoder.config.chunk_size_feed_forward:
+        return None
+    output: nn.Module = encoder.encoder.layer[-1].attention.output
+    return output

@@ -1,0 +1,182 @@
+"""Raw text that taggers read beside labelled sentences: a sentence a line, found by its place, never held whole."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_cli.data.names import Names
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import Span, TagSet, to_tags
+from crossner_cli.data.text import find_words
+from crossner_cli.encoders.subwords import UNLABELLED, Batch
+from crossner_cli.errors import CrossNERError
+
+LONGEST = 200  # words of a raw sentence that are read: a language model learns nothing of a list of thousands
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """Sentences of a text file, a line each.
+
+    Args:
+        path: The file.
+        starts: Where each line that is not blank begins, in bytes, (N,).
+        counts: How often each word occurs.
+        shortened: Lines that hold more words than are read.
+    """
+
+    path: Path
+    starts: NDArray[np.int64]
+    counts: Counter[str]
+    shortened: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> RawFile:
+        """Pass once over a corpus of the run.
+
+        Raises:
+            CrossNERError: It holds no word.
+        """
+        starts, counts, start, shortened = array("q"), Counter[str](), 0, 0
+        with path.open("rb") as stream:
+            for line in stream:
+                words = _words(line.decode("utf-8"))
+                if words:
+                    starts.append(start)
+                    counts.update(words[:LONGEST])
+                    shortened += len(words) > LONGEST
+                start += len(line)
+        if not starts:
+            raise CrossNERError(f"{path} holds no word.", hint="Prepare the data with other raw text.")
+        return cls(path, np.asarray(starts, np.int64), counts, shortened)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
+        """The words of some lines."""
+        with self.path.open("rb") as stream:
+            return [self._sentence(stream, int(self.starts[number])) for number in numbers]
+
+    def _sentence(self, stream: BinaryIO, start: int) -> tuple[str, ...]:
+        stream.seek(start)
+        return _words(stream.readline().decode("utf-8"))[:LONGEST]
+
+
+def _words(line: str) -> tuple[str, ...]:
+    return tuple(word.text for word in find_words(line))
+
+
+@dataclass(frozen=True)
+class RawSentences:
+    """The words of labelled sentences as raw text, where a domain has none beside them."""
+
+    words: Sequence[tuple[str, ...]]
+    shortened = 0
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How often each word occurs."""
+        return Counter(word for sentence in self.words for word in sentence)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
+        """The words of some sentences."""
+        return [self.words[number] for number in numbers]
+
+
+RawText = RawFile | RawSentences
+
+
+@dataclass(frozen=True)
+class RawStream:
+    """Raw text in batches, shuffled anew each epoch; what an epoch leaves unread stands elsewhere in the next one.
+
+    Args:
+        text: Where the sentences are.
+        domain: Name of their domain.
+        reader: Makes batches of them.
+        batch_size: Sentences of an update.
+        seed: Of the order.
+        tag_set: The tags of the tagger.
+        names: Names that label words, if any; no word is taken for O.
+        phrases: Whether names of several words count too.
+    """
+
+    text: RawText
+    domain: str
+    reader: Any
+    batch_size: int
+    seed: int
+    tag_set: TagSet
+    names: Names | None = None
+    phrases: bool = False
+
+    def epoch(self, number: int) -> list[list[int]]:
+        """Shuffle and cut; the last batch may be smaller."""
+        order = np.random.default_rng([self.seed, number, len(self.text)]).permutation(len(self.text))
+        return [order[first : first + self.batch_size].tolist() for first in range(0, len(order), self.batch_size)]
+
+    def batch(self, items: Sequence[int], epoch: int) -> Batch:
+        """Pad the sentences."""
+        found = self.text.sentences(items)
+        batch: Batch = self.reader.collate(self.reader.encode([Sentence(words, None, self.domain) for words in found]))
+        batch.is_raw = True
+        if self.names is not None:
+            batch.tags = batch.word_ids.new_full(batch.word_mask.shape, UNLABELLED)  # type: ignore[union-attr]
+            for row, words in enumerate(found):
+                for place, tag_id in label(words, self.names, self.tag_set, self.domain, phrases=self.phrases).items():
+                    batch.tags[row, place] = tag_id
+        return batch
+
+
+def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *, phrases: bool) -> dict[int, int]:
+    """Tag ids of the words that a dictionary names, by place; all others have no label, which is not O.
+
+    Jia and Zhang (2020), section 4: a word that is an entry of the dictionary, in the same case, has its type. An entry
+    of several words counts with ``phrases`` only, an entry of several types or of a type the domain lacks never.
+
+    Args:
+        words: A sentence.
+        names: The dictionary.
+        tag_set: The tags of the tagger.
+        domain: Whose types may be given.
+        phrases: Look for entries of several words, the longest first.
+    """
+    known = tag_set.domains.get(domain, tag_set.types)
+    spans = names.find(words) if phrases else [
+        (place, place + 1) for place, word in enumerate(words) if (word,) in names.types
+    ]  # fmt: skip
+    found: dict[int, int] = {}
+    for first, last in spans:
+        types = names.types[words[first:last]]
+        if len(types) == 1 and types[0] in known:
+            tags = to_tags([Span(0, last - first, types[0])], last - first, tag_set.scheme)
+            found |= dict(zip(range(first, last), tag_set.to_ids(tags), strict=True))
+    return found
+
+
+def frequent_words(texts: Mapping[str, RawText], fewest: int, spelled: Callable[[str], str] = str) -> list[str]:
+    """Words that occur often enough in all raw text together, the most frequent first.
+
+    Args:
+        texts: Raw text by role.
+        fewest: Occurrences, of all words that are spelled alike.
+        spelled: How a word's vector is looked up.
+    """
+    counts = Counter[str]()
+    for text in texts.values():
+        for word, count in text.counts.items():
+            counts[spelled(word)] += count
+    return [word for word, count in counts.most_common() if count >= fewest]

@@ -1,0 +1,163 @@
+"""Contextual string embeddings: a word as two character language models see it in its sentence.
+
+Paper: Akbik, Blythe and Vollgraf (2018), Contextual String Embeddings for Sequence Labeling, section 2; the inputs of
+"Flair" in Hu et al. (2022), LANER. Tensors are named as in the language models of the flair package, whose own files
+are pickles and are not read: recipes/flair_strings.sh writes them as safetensors.
+Differs: of a word no more than 50 characters are read, so that one broken word does not slow a batch down. As there,
+padding stands behind the sentence, and a character without a number is the first of the list, which flair calls <unk>.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from crossner_cli.encoders.pretrained import read_tensors
+from crossner_cli.errors import CrossNERError
+
+TENSORS, CHARACTERS = "strings.safetensors", "strings.json"
+SIDES = ("forward", "backward")
+BEFORE, BETWEEN = "\n", " "  # stands before a sentence; between its words and behind it
+
+
+class CharacterLM(nn.Module):
+    """The part of a character language model that reads: no scores of the next character.
+
+    Args:
+        characters: Distinct ones, the unknown one included.
+        size: Values of a character.
+        hidden: Units of a layer, H.
+        layers: One above the other.
+        output: Width behind a last linear map; None without one.
+    """
+
+    def __init__(self, characters: int, size: int, hidden: int, layers: int = 1, output: int | None = None) -> None:
+        super().__init__()
+        self.encoder = nn.Embedding(characters, size)
+        self.rnn = nn.LSTM(size, hidden, layers, batch_first=True)
+        self.proj = None if output is None else nn.Linear(hidden, output)
+        self.output_dim = hidden if output is None else output
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """States behind each character, (B, S, D), of (B, S)."""
+        states: Tensor = self.rnn(self.encoder(characters))[0]
+        return states if self.proj is None else self.proj(states)
+
+
+class StringEncoder(nn.Module):
+    """Both directions, never trained: the forward state behind a word beside the backward state before it.
+
+    Args:
+        models: Forward and backward.
+        characters: What is numbered, in order; the first stands for all others.
+    """
+
+    def __init__(self, models: Sequence[CharacterLM], characters: Sequence[str]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        self.characters = tuple(characters)
+        self.output_dim = sum(model.output_dim for model in models)
+        self._numbers = {character: number for number, character in enumerate(self.characters)}
+        self.requires_grad_(False)
+
+    def forward(self, strings: Tensor, places: Tensor) -> Tensor:
+        """One vector a word, (B, W, D), from what ``number`` made of the sentences."""
+        sides = []
+        with torch.no_grad(), torch.autocast(strings.device.type, enabled=False):
+            for model, read, ends in zip(self.models, strings, places, strict=True):
+                states = model(read)  # (B, S, D)
+                sides.append(states.gather(1, ends[..., None].expand(-1, -1, states.shape[2])))
+        return torch.cat(sides, dim=2)
+
+    def number(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """Characters of the sentences read forward and backward, and where each word is read from.
+
+        Args:
+            sentences: Their words, joined by spaces.
+
+        Returns:
+            Numbers, (2, B, S), and places among them, (2, B, W); 0 where no character or word is.
+        """
+        texts = [BETWEEN.join(words) for words in sentences]
+        longest = max(map(len, texts)) + 2
+        strings = np.zeros((2, len(texts), longest), np.int64)
+        places = np.zeros((2, len(texts), max(map(len, sentences))), np.int64)
+        for row, (text, words) in enumerate(zip(texts, sentences, strict=True)):
+            for side, read in enumerate((text, text[::-1])):
+                strings[side, row, : len(text) + 2] = [
+                    self._numbers.get(character, 0) for character in BEFORE + read + BETWEEN
+                ]
+            ends = np.cumsum([len(word) + 1 for word in words])  # the space behind each word, counted behind BEFORE
+            starts = ends - [len(word) + 1 for word in words]
+            places[0, row, : len(words)] = ends
+            places[1, row, : len(words)] = len(text) - starts + 1
+        return torch.from_numpy(strings), torch.from_numpy(places)
+
+
+def save_string_encoder(encoder: StringEncoder, folder: Path) -> None:
+    """Write what ``load_string_encoder`` reads."""
+    tensors = {
+        f"{side}.{name}": value.contiguous().cpu()
+        for side, model in zip(SIDES, encoder.models, strict=True) for name, value in model.state_dict().items()
+    }  # fmt: skip
+    save_file(tensors, folder / TENSORS)
+    (folder / CHARACTERS).write_text(json.dumps(encoder.characters, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load_string_encoder(folder: Path) -> StringEncoder:
+    """Read both language models.
+
+    Args:
+        folder: Holds ``strings.safetensors``, whose tensors begin with ``forward.`` and ``backward.``, and
+            ``strings.json``, the list of characters.
+
+    Raises:
+        CrossNERError: A file is missing or broken, or they do not belong together.
+    """
+    tensors, characters = read_tensors(folder / TENSORS), _read_characters(folder / CHARACTERS)
+    models = []
+    for side in SIDES:
+        own = {name.removeprefix(f"{side}."): value for name, value in tensors.items() if name.startswith(f"{side}.")}
+        models.append(_make_model(own, folder / TENSORS, side))
+        rows = models[-1].encoder.num_embeddings
+        if rows != len(characters):
+            raise CrossNERError(
+                f"{folder / CHARACTERS} lists {len(characters)} characters, and the {side} model of {TENSORS} has"
+                f" vectors of {rows}.",
+                hint="Write both files from the same language model.",
+            )
+    return StringEncoder(models, characters)
+
+
+def _read_characters(path: Path) -> list[str]:
+    try:
+        characters: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CrossNERError(f"{path} cannot be read: {error}.", hint="It is a JSON list of characters.") from None
+    if not isinstance(characters, list) or not all(isinstance(character, str) for character in characters):
+        raise CrossNERError(f"{path} is no JSON list of characters.", hint="Write them in the order of their numbers.")
+    return characters
+
+
+def _make_model(tensors: Mapping[str, Tensor], path: Path, side: str) -> CharacterLM:
+    """A model of the size of its tensors, and with their values; what scores the next character is left out."""
+    tensors = {name: value.float() for name, value in tensors.items() if not name.startswith("decoder.")}
+    try:
+        table, recurrent = tensors["encoder.weight"], tensors["rnn.weight_hh_l0"]
+        layers = sum(name.startswith("rnn.weight_hh_l") for name in tensors)
+        output = len(tensors["proj.weight"]) if "proj.weight" in tensors else None
+        model = CharacterLM(table.shape[0], table.shape[1], recurrent.shape[1], layers, output)
+        model.load_state_dict(dict(tensors))
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise CrossNERError(
+            f"{path} holds no {side} language model of characters: {str(error).splitlines()[0]}.",
+            hint=f"It needs {side}.encoder.weight and the {side}.rnn tensors of an LSTM, named as in flair.",
+        ) from None
+    return model

@@ -1,0 +1,339 @@
+"""Words to subwords and sentences to batches: nothing is cut, long sentences are read in overlapping windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.errors import CrossNERError
+
+Ids = NDArray[np.int64]
+MOST_WORDS = 500_000
+UNLABELLED = -1  # tag id of a word of raw text that no dictionary names
+
+
+@dataclass(frozen=True)
+class EncodedSentence:
+    """One sentence as the encoder reads it.
+
+    Args:
+        windows: Subword ids of each window without special ids; one window unless the sentence is long.
+        places: For each word, (W, 2): the window it is read from and the position of its first subword there.
+        tags: Tag ids, (W,), or None.
+        domain: Name of its domain.
+        words: Its words, for encoders that read more than subwords.
+        frozen_states: What frozen models make of them, (W, D), where that is known; else None.
+    """
+
+    windows: tuple[Ids, ...]
+    places: Ids
+    tags: Ids | None
+    domain: str
+    words: tuple[str, ...] = ()
+    frozen_states: Tensor | None = None
+
+    @property
+    def subwords(self) -> int:
+        """Subwords read, all windows together, special ones included."""
+        return sum(len(window) + 2 for window in self.windows)
+
+    @property
+    def longest_window(self) -> int:
+        """Subwords of the longest window, special ones included."""
+        return max(len(window) for window in self.windows) + 2
+
+
+@dataclass
+class Batch:
+    """B sentences, padded. Long sentences take several of the R rows that the encoder reads.
+
+    Args:
+        input_ids: Subwords, (R, T); where the rows are packed into one, (1, T).
+        attention_mask: 1 where a subword is, (R, T); None where nothing is padded.
+        word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W); 0 where no word is.
+        word_mask: Where a word is, (B, W).
+        tags: Tag ids, (B, W), 0 where no word is; None for words nobody labelled.
+        domains: Domain of each sentence.
+        words: Real words in all.
+        word_ids: Numbers of the words, (B, W), 0 where unknown; None for encoders without static vectors.
+        characters: Numbers of the characters or n-grams of each word, (B, W, C); None for encoders that read none.
+        character_mask: Where a character is, (B, W, C).
+        strings: Numbers of the characters of whole sentences, forward and backward, (2, B, S); None if none are read.
+        string_places: Where each word is read from, forward and backward, (2, B, W).
+        position_ids: Position of each subword in its window, (1, T), where rows are packed; else None.
+        window_ends: Where rows are packed, 0 and the end of each window, (R+1,); else None.
+        longest_window: Subwords of the longest one.
+        is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` where no dictionary names a word.
+        frozen_states: What frozen models make of the words, (B, W, D), where that is known of all sentences; else None.
+        most_subwords: Subwords that an encoder reads at once, where no gradient is wanted and a long sentence has more;
+            None for all of them.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor | None
+    word_places: Tensor
+    word_mask: Tensor
+    tags: Tensor | None
+    domains: tuple[str, ...]
+    words: int
+    word_ids: Tensor | None = None
+    characters: Tensor | None = None
+    character_mask: Tensor | None = None
+    strings: Tensor | None = None
+    string_places: Tensor | None = None
+    position_ids: Tensor | None = None
+    window_ends: Tensor | None = None
+    longest_window: int = 0
+    is_raw: bool = False
+    frozen_states: Tensor | None = None
+    most_subwords: int | None = None
+
+    @property
+    def domain(self) -> str:
+        """The one domain of the batch.
+
+        Raises:
+            ValueError: The batch mixes domains.
+        """
+        if len(set(self.domains)) != 1:
+            raise ValueError(f"a batch of one domain was expected, this one mixes {sorted(set(self.domains))}")
+        return self.domains[0]
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+    @property
+    def slices(self) -> list[tuple[int, int]]:
+        """The rows that are read at once: first row and the row behind the last. Packed rows are one."""
+        rows, width = self.input_ids.shape
+        if self.most_subwords is None or torch.is_grad_enabled():
+            return [(0, rows)]
+        step = max(1, self.most_subwords // width)
+        return [(first, min(first + step, rows)) for first in range(0, rows, step)]
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on another device."""
+        moved = {
+            name: value.to(device, non_blocking=True) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)  # type: ignore[arg-type]
+
+
+def read_words(batch: Batch, read: Callable[[int, int, Tensor], Tensor]) -> Tensor:
+    """One vector a word, (B, W, H), read slice by slice.
+
+    Args:
+        batch: Says which rows are read at once.
+        read: Given the first row of a slice, the row behind its last, and (N,) of its flattened positions, gives their
+            vectors, (N, H).
+    """
+    slices, places, width = batch.slices, batch.word_places.flatten(), batch.input_ids.shape[1]
+    if len(slices) == 1:
+        return read(*slices[0], places).view(*batch.word_places.shape, -1)
+    words, found = [], []
+    for first, end in slices:
+        words.append(((places >= first * width) & (places < end * width)).nonzero()[:, 0])
+        found.append(read(first, end, places[words[-1]] - first * width))
+    return torch.cat(found)[torch.cat(words).argsort()].view(*batch.word_places.shape, -1)
+
+
+class SubwordReader:
+    """Cuts words into subwords, each word alone and each distinct word once.
+
+    Args:
+        tokenizer: A fast Hugging Face tokenizer.
+        max_length: Positions of the encoder, special subwords included.
+
+    Attributes:
+        first_position: The encoder's number of a window's first position, where batches are packed into one row; None
+            where they are padded.
+        unreadable_words: Distinct words that have no subword and are read as an unknown one.
+        shortened_words: Distinct words longer than a window, of which the beginning is read.
+        unknown_words: None: every word is read by its subwords.
+
+    Raises:
+        CrossNERError: The tokenizer marks no start, end or padding, or a window has no room for a word.
+    """
+
+    def __init__(self, tokenizer: Any, max_length: int) -> None:
+        self.tokenizer, self.max_length = tokenizer, max_length
+        self.first_id = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+        self.last_id = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+        self.pad_id = tokenizer.pad_token_id
+        if self.first_id is None or self.last_id is None or self.pad_id is None:
+            raise CrossNERError(
+                "The encoder's tokenizer lacks a start, end or padding token.",
+                hint="Use a bidirectional encoder such as BERT, RoBERTa, DeBERTa or minilm.",
+            )
+        if self.room < 1:
+            raise CrossNERError(
+                f"The encoder reads {max_length} subwords at once: no word fits between start and end.",
+                hint="Check max_position_embeddings in config.json and model_max_length in tokenizer_config.json.",
+            )
+        self.first_position: int | None = None
+        self.unreadable_words = 0
+        self.shortened_words = 0
+        self.unknown_words = 0
+        self._subwords: dict[str, list[int]] = {}
+
+    @property
+    def room(self) -> int:
+        """Subwords of one window, special ones not included."""
+        return self.max_length - 2
+
+    def _learn(self, words: list[str]) -> None:
+        """Look up words not met before, all at once."""
+        cutter = self.tokenizer.backend_tokenizer  # the layer above takes twice as long
+        cutter.no_truncation()
+        cutter.no_padding()
+        rows = cutter.encode_batch_fast([[word] for word in words], is_pretokenized=True, add_special_tokens=False)
+        for word, row in zip(words, rows, strict=True):
+            ids = row.ids
+            if not ids:  # control characters and the like: the encoder still gets one position for the word
+                self.unreadable_words += 1
+                ids = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad_id]
+            if len(ids) > self.room:
+                self.shortened_words += 1
+                ids = ids[: self.room]
+            self._subwords[word] = ids
+
+    def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
+        """Encode sentences; tags are numbered where both the sentence and ``tag_set`` have them."""
+        if len(self._subwords) > MOST_WORDS:
+            self._subwords.clear()  # a stream of any length is read in constant memory
+        new = dict.fromkeys(word for sentence in sentences for word in sentence.words if word not in self._subwords)
+        if new:
+            self._learn(list(new))
+        return [self._encode(sentence, tag_set) for sentence in sentences]
+
+    def _encode(self, sentence: Sentence, tag_set: TagSet | None) -> EncodedSentence:
+        pieces = [self._subwords[word] for word in sentence.words]
+        lengths = np.fromiter((len(ids) for ids in pieces), np.int64, len(pieces))
+        flat = np.fromiter((number for ids in pieces for number in ids), np.int64, int(lengths.sum()))
+        starts = np.cumsum(lengths) - lengths
+        tags = number_tags(sentence, tag_set)
+        if len(flat) <= self.room:
+            places = np.stack([np.zeros_like(starts), starts + 1], axis=1)
+            return EncodedSentence((flat,), places, tags, sentence.domain)
+        windows, places = cut_windows(flat, starts, self.room)
+        return EncodedSentence(windows, places, tags, sentence.domain)
+
+    def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
+        """Make one batch of sentences: padded rows, or one packed row."""
+        batch = pad_words(sentences)
+        lengths = np.array([len(window) + 2 for sentence in sentences for window in sentence.windows])
+        if self.first_position is None:
+            starts = np.arange(len(lengths)) * lengths.max()
+            input_ids = np.full((len(lengths), lengths.max()), self.pad_id, np.int64)
+        else:
+            ends = lengths.cumsum()
+            starts = ends - lengths
+            input_ids = np.empty((1, ends[-1]), np.int64)
+            positions = np.arange(ends[-1]) - starts.repeat(lengths) + self.first_position
+            batch.position_ids = torch.from_numpy(positions[None])
+            batch.window_ends = torch.from_numpy(np.append(0, ends).astype(np.int32))
+            batch.longest_window = int(lengths.max())
+        flat, places = input_ids.reshape(-1), np.zeros(tuple(batch.word_mask.shape), np.int64)
+        row = 0
+        for number, sentence in enumerate(sentences):
+            places[number, : len(sentence.places)] = starts[row + sentence.places[:, 0]] + sentence.places[:, 1]
+            for window in sentence.windows:
+                start, end = starts[row], starts[row] + len(window) + 1
+                flat[start], flat[start + 1 : end], flat[end] = self.first_id, window, self.last_id
+                row += 1
+        batch.input_ids, batch.word_places = torch.from_numpy(input_ids), torch.from_numpy(places)
+        if self.first_position is None and (lengths != lengths[0]).any():
+            batch.attention_mask = torch.from_numpy((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64))
+        return batch
+
+
+def number_tags(sentence: Sentence, tag_set: TagSet | None) -> Ids | None:
+    """Tag ids of a sentence, (W,); None where it has no tags or nobody says which tags there are."""
+    if tag_set is None or sentence.tags is None:
+        return None
+    return np.asarray(tag_set.to_ids(sentence.tags), np.int64)
+
+
+def pad_words(sentences: Sequence[EncodedSentence]) -> Batch:
+    """A batch of words and tags, without subwords: one padding id a sentence stands for them."""
+    shape = (len(sentences), max(len(sentence.places) for sentence in sentences))
+    mask, tags = np.zeros(shape, bool), np.zeros(shape, np.int64)
+    for row, sentence in enumerate(sentences):
+        words = len(sentence.places)
+        mask[row, :words] = True
+        if sentence.tags is not None:
+            tags[row, :words] = sentence.tags
+    has_tags = all(sentence.tags is not None for sentence in sentences)
+    return Batch(
+        input_ids=torch.zeros(len(sentences), 1, dtype=torch.long),
+        attention_mask=None,
+        word_places=torch.zeros(shape, dtype=torch.long),
+        word_mask=torch.from_numpy(mask),
+        tags=torch.from_numpy(tags) if has_tags else None,
+        domains=tuple(sentence.domain for sentence in sentences),
+        words=int(mask.sum()),
+    )
+
+
+def cut_windows(flat: Ids, starts: Ids, room: int) -> tuple[tuple[Ids, ...], Ids]:
+    """Cut a long sentence into overlapping windows at word borders.
+
+    Neighbours share about half a window, and each word is read where its nearer border is farthest away.
+
+    Args:
+        flat: Subwords of the sentence, (T,).
+        starts: First subword of each word, (W,).
+        room: Subwords a window holds; no word is longer.
+
+    Returns:
+        The windows, and for each word, (W, 2), its window and its position there, counted behind the start token.
+    """
+    ends = np.append(starts[1:], len(flat))
+    windows, borders, first = [], [], 0
+    while True:
+        # The last word whose end still fits; a single word always does.
+        last = int(np.searchsorted(ends, starts[first] + room, side="right")) - 1
+        borders.append((first, last))
+        windows.append(flat[starts[first] : ends[last]])
+        if last == len(starts) - 1:
+            break
+        middle = int(np.searchsorted(starts, starts[first] + room // 2, side="left"))
+        first = min(max(middle, first + 1), last + 1)
+    places = np.zeros((len(starts), 2), np.int64)
+    best = np.full(len(starts), -1, np.int64)
+    for number, (first, last) in enumerate(borders):
+        inside = slice(first, last + 1)
+        left = starts[inside] - starts[first] if first else np.full(last + 1 - first, len(flat))
+        right = ends[last] - ends[inside] if last < len(starts) - 1 else np.full(last + 1 - first, len(flat))
+        context = np.minimum(left, right)
+        better = context > best[inside]
+        best[inside][better] = context[better]
+        chosen = np.flatnonzero(better) + first
+        places[chosen, 0] = number
+        places[chosen, 1] = starts[chosen] - starts[first] + 1
+    return tuple(windows), places
+
+
+def batches_by_length(encoded: Sequence[EncodedSentence], batch_subwords: int) -> Iterator[list[int]]:
+    """Group sentences of like length, the longest first, at most ``batch_subwords`` padded subwords each."""
+    order = sorted(range(len(encoded)), key=lambda number: -encoded[number].longest_window)
+    group: list[int] = []
+    rows, width = 0, 0
+    for number in order:
+        sentence = encoded[number]
+        if group and (rows + len(sentence.windows)) * width > batch_subwords:
+            yield group
+            group, rows, width = [], 0, 0
+        group.append(number)
+        rows += len(sentence.windows)
+        width = max(width, sentence.longest_window)
+    if group:
+        yield group

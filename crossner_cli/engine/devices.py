@@ -1,0 +1,338 @@
+"""Devices, precision and processes: everything that depends on where the work runs is chosen here.
+
+The engine is Accelerate: CPU, one GPU, several GPUs, several machines, the same code. What differs by device:
+
+====================  ==============================  ===================================
+choice                CPU                             GPU
+====================  ==============================  ===================================
+bf16                  where AMX or AVX512-BF16 is     where the GPU has it
+attention kernel      one after the other, softmax    fused where the encoder has it
+                      in fp32: the fused kernel's
+                      backward pass is slow in bf16
+batches               padded                          packed into one row without padding,
+                                                      where FlashAttention runs and the
+                                                      encoder is built like BERT
+attention dropout     0, --attention-dropout the       0 in packed rows, else the encoder's
+                      encoder's
+dropout layers        eight decisions a random draw   PyTorch's
+optimiser             fused AdamW                     fused AdamW
+subwords read at once 1,024: little padding           16,384
+====================  ==============================  ===================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.packed_batches import PACKED_ATTENTION, has_packed_kernel
+from crossner_cli.engine.processes import parse_gpus, read_slurm_variables
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS, Compute
+from crossner_cli.run.directory import Manifest, RunDirectory, Stage
+from crossner_cli.run.progress import Work, exhaust
+
+Value = TypeVar("Value")
+# One process may read, tokenise or score for hours while the others wait; a launcher stops them where it fails.
+LONGEST_WAIT = timedelta(days=7)
+# Architectures with parameters that reading words, or predicting masked ones, gives no gradient.
+LEAVES_PARAMETERS_OUT = frozenset({"longformer", "led", "xlnet", "luke", "mluke", "big_bird"})
+MIXED = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
+
+
+@dataclass
+class Engine:
+    """Where the work runs.
+
+    Args:
+        accelerator: Accelerate's handle on devices and processes.
+        precision: ``fp32``, ``bf16`` or ``fp16``, resolved.
+    """
+
+    accelerator: Any
+    precision: str
+
+    @property
+    def device(self) -> torch.device:
+        """Device of this process."""
+        device: torch.device = self.accelerator.device
+        return device
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether this process computes on a CPU."""
+        return self.device.type == "cpu"
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, over all machines."""
+        return int(self.accelerator.process_index)
+
+    @property
+    def world(self) -> int:
+        """Processes in all."""
+        return int(self.accelerator.num_processes)
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and talks."""
+        return self.rank == 0
+
+    @property
+    def attention(self) -> str | None:
+        """The attention kernel that is fast here; None is transformers' choice for the architecture."""
+        if self.on_cpu:
+            return CPU_ATTENTION
+        return PACKED_ATTENTION if has_packed_kernel(self.device, self.precision) else None
+
+    @property
+    def batch_subwords(self) -> int:
+        """Subwords to read at once where nothing is trained."""
+        return CPU_SUBWORDS if self.on_cpu else GPU_SUBWORDS
+
+    def describe(self) -> str:
+        """One line for the log."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else str(self.device)
+        threads = torch.get_num_threads()
+        cores = f", {threads} thread{'s' if threads != 1 else ''}" if self.on_cpu else ""
+        processes = f", {self.world} processes" if self.world > 1 else ""
+        return f"{name}{cores}, {self.precision}{processes}"
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Mixed precision for what runs outside the prepared model."""
+        if self.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16 if self.precision == "bf16" else torch.float16)
+
+    def prepare(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[Any, Any]:
+        """Move a model to its device, and spread it over the processes."""
+        if self.world > 1:
+            from accelerate import DistributedDataParallelKwargs
+
+            types = {getattr(getattr(part, "config", None), "model_type", "") for part in model.modules()}
+            skips = not types.isdisjoint(LEAVES_PARAMETERS_OUT)
+            self.accelerator.ddp_handler = DistributedDataParallelKwargs(find_unused_parameters=skips)
+        if self.accelerator.scaler is not None:  # each training finds its own scale, after an interruption too
+            self.accelerator.scaler = torch.amp.GradScaler(self.device.type)
+        prepared = self.accelerator.prepare(model, optimiser)
+        return prepared[0], prepared[1]
+
+    def release(self) -> None:
+        """Forget what was prepared, which is kept in memory otherwise while the next seed is trained.
+
+        Afterwards the model computes in a precision below fp32 inside ``autocast`` only.
+        """
+        for model in self.accelerator._models:
+            bare = getattr(model, "module", model)  # of several processes
+            for name in ("forward", "_original_forward"):  # methods bound to the model itself, put there for autocast
+                bare.__dict__.pop(name, None)
+        if self.on_cpu:  # what follows needs no garbage collection, which takes as long as a small training
+            self.accelerator._models.clear()
+            self.accelerator._optimizers.clear()
+        else:
+            self.accelerator.free_memory()
+
+    def share(self, indices: Sequence[int]) -> Sequence[int]:
+        """This process's part of a list of sentences."""
+        return indices[self.rank :: self.world]
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Add numbers up over the processes, position by position."""
+        if self.world == 1:
+            return list(numbers)
+        total = torch.tensor(list(numbers), dtype=torch.float64, device=self.device if self._has_float64 else "cpu")
+        return [float(number) for number in self.accelerator.reduce(total, reduction="sum").tolist()]
+
+    @property
+    def _has_float64(self) -> bool:
+        return self.device.type != "mps"
+
+    def gather(self, items: list[Value]) -> list[Value]:
+        """Lists of all processes, joined in the order of the processes, on every process."""
+        if self.world == 1:
+            return items
+        from accelerate.utils import gather_object
+
+        gathered: list[Value] = gather_object(items)
+        return gathered
+
+    def first(self, work: Callable[[], Value]) -> Value:
+        """Do something on the main process alone and tell the others its result, or its problem.
+
+        Raises:
+            CrossNERError: What the main process raised, on every process; what is no known problem there is one on
+                the others, which would wait for the main process otherwise.
+        """
+        if self.world == 1:
+            return work()
+        from accelerate.utils import broadcast_object_list
+
+        told: list[Any] = [None, None]
+        failed: Exception | None = None
+        if self.is_main:
+            try:
+                told[0] = work()
+            except CrossNERError as error:
+                told[1] = (error.problem, error.hint)
+            except Exception as error:
+                failed, told[1] = error, (f"The main process failed: {type(error).__name__}: {error}.", "")
+        broadcast_object_list(told)
+        if failed is not None:
+            raise failed
+        if told[1] is not None:
+            raise CrossNERError(told[1][0], hint=told[1][1])
+        result: Value = told[0]
+        return result
+
+    def first_of(self, work: Work[Value]) -> Work[Value]:
+        """As ``first``, of work that shows how it goes where this is the only process."""
+        return (yield from work) if self.world == 1 else self.first(lambda: exhaust(work))
+
+    def open_stage(self, run: RunDirectory, command: str, options: Compute, inputs: Mapping[str, str]) -> Stage:
+        """Open a stage on the main process; the others learn what it found and never lock or write.
+
+        Raises:
+            CrossNERError: As ``RunDirectory.open_stage``, on every process.
+        """
+        stage = Stage(run, command, options, dict(inputs))
+
+        def open_it() -> tuple[Manifest | None, bool]:
+            stage.open()
+            return stage.finished, stage.is_continued
+
+        stage.finished, stage.is_continued = self.first(open_it)
+        return stage
+
+    def wait(self) -> None:
+        """Let every process come this far."""
+        self.sum([0.0])  # Accelerate's own way names a GPU by the number of the process, which may see but one
+
+    def clip(self, parameters: list[nn.Parameter], largest: float) -> Tensor | None:
+        """Scale gradients down to a norm of at most ``largest``; 0 leaves them."""
+        if largest <= 0:
+            return None
+        norm: Tensor = self.accelerator.clip_grad_norm_(parameters, largest)
+        return norm
+
+
+def start_engine(options: Compute) -> Engine:
+    """Choose device, threads and precision, and join the processes of a launcher.
+
+    Raises:
+        CrossNERError: The device does not exist here, or lacks the precision.
+    """
+    from accelerate import Accelerator, InitProcessGroupKwargs
+
+    read_slurm_variables()
+    name = choose_device(options)
+    on_cpu = name == "cpu"
+    if name.startswith("cuda"):
+        if ":" in name:
+            torch.cuda.set_device(name)
+        elif int(os.environ.get("LOCAL_RANK", 0)) >= torch.cuda.device_count():
+            os.environ["LOCAL_RANK"] = "0"  # a launcher that shows each process its own GPU alone
+    precision = choose_precision(options.precision, name)
+    reset_accelerate()
+    os.environ.pop("ACCELERATE_TORCH_DEVICE", None)  # of an earlier engine
+    if not on_cpu and ":" in name:
+        os.environ["ACCELERATE_TORCH_DEVICE"] = name
+    waits = InitProcessGroupKwargs(timeout=LONGEST_WAIT)
+    accelerator = Accelerator(cpu=on_cpu, mixed_precision=MIXED[precision], kwargs_handlers=[waits])
+    torch.set_num_threads(options.threads or default_threads())  # Accelerate sets it too, for the whole machine
+    torch.manual_seed(options.seed)
+    return Engine(accelerator, precision)
+
+
+def reset_accelerate() -> None:
+    """Forget the device of an earlier engine of this Python process; a process group that is up stays."""
+    from accelerate.state import AcceleratorState, GradientState, PartialState
+
+    if PartialState._shared_state and PartialState().num_processes > 1:
+        AcceleratorState._reset_state()
+        return
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+
+
+def default_threads() -> int:
+    """Cores this process may use: its share, where a launcher has put several processes on the machine.
+
+    ``OMP_NUM_THREADS`` is a person's wish only without a launcher: torchrun sets it to 1 by itself.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    if "SLURM_PROCID" in os.environ and (own := os.environ.get("SLURM_CPUS_PER_TASK", "")).isdecimal():
+        return max(1, min(int(own), cores))
+    told = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    processes = int(told) if told.isdecimal() and int(told) else 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if processes == 1 and wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    return max(1, cores // processes)
+
+
+def choose_device(options: Compute) -> str:
+    """Resolve ``--device`` and ``--gpus`` to one device name for this process.
+
+    Raises:
+        CrossNERError: The device is unknown or not in this machine.
+    """
+    wanted = options.device
+    if options.gpus:
+        numbers = parse_gpus(options.gpus)
+        if wanted not in ("auto", "cuda"):
+            raise CrossNERError(
+                f"--gpus {options.gpus} and --device {wanted} contradict each other.", hint="Give one of them."
+            )
+        wanted = "cuda" if "RANK" in os.environ else f"cuda:{numbers[0]}"
+    if wanted == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    kind, _, number = wanted.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (number and (kind != "cuda" or not number.isdecimal())):
+        raise CrossNERError(f"--device {wanted!r} is unknown.", hint="Use auto, cpu, cuda, cuda:0 or mps.")
+    if number and int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise CrossNERError(
+            f"--device {wanted}: {os.environ['WORLD_SIZE']} processes were started, and each needs a GPU of its own.",
+            hint="Use --device cuda, or start one process.",
+        )
+    available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[kind]
+    if int(number or 0) >= available:
+        raise CrossNERError(
+            f"--device {wanted}: this machine has {available} {kind} device{'s' if available != 1 else ''}.",
+            hint="Use --device auto or --device cpu.",
+        )
+    return wanted
+
+
+def choose_precision(wanted: str, device: str) -> str:
+    """Resolve ``auto`` to bf16 where the device has it in hardware, else fp32.
+
+    Raises:
+        CrossNERError: fp16 on a CPU, where it would be slower and less exact than fp32.
+    """
+    if wanted == "auto":
+        return "bf16" if has_bf16(device) else "fp32"
+    if wanted == "fp16" and not device.startswith("cuda"):
+        raise CrossNERError(f"--precision fp16 needs a GPU, the device is {device}.", hint="Use bf16, fp32 or auto.")
+    return wanted
+
+
+def has_bf16(device: str) -> bool:
+    """Whether a device multiplies bf16 matrices in hardware."""
+    if device.startswith("cuda"):
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device == "cpu":
+        # PyTorch's own flags cover x86; the ones for AMX and AVX512-BF16 are what its matrix library asks for.
+        checks = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+        return any(bool(getattr(torch.cpu, check, bool)()) for check in checks)
+    return False

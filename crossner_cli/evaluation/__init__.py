@@ -1,0 +1,1 @@
+"""Scores, kinds of errors, buckets, significance and comparison."""

@@ -1,0 +1,153 @@
+"""Scoring a file of predicted tags against a gold file: columns or JSONL, each in its own tag scheme."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from crossner_cli.data.jsonl_files import JOINED_SENTENCE
+from crossner_cli.data.labelled_domain import read_labelled
+from crossner_cli.data.readers import Located, Repairs
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import OUTSIDE, AnyScheme, detect_scheme, illegal_positions, to_spans, to_tags
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.scores import Mode, Scores, score, whole_entities
+
+
+@dataclass(frozen=True)
+class ScoredFiles:
+    """Two files compared.
+
+    Args:
+        scores: In the mode asked for.
+        other: In the other mode.
+        words: Words compared.
+        schemes: The tag schemes found: of gold and of predictions.
+        reading: What reading the two files repaired.
+        sentences: What was compared: of gold and of predictions, each with the tags of its file.
+    """
+
+    scores: Scores
+    other: Scores
+    words: int
+    schemes: tuple[AnyScheme, AnyScheme]
+    reading: tuple[Repairs, Repairs]
+    sentences: tuple[list[Sentence], list[Sentence]]
+
+
+def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
+    """Score a file of predictions.
+
+    Each file is read in its own scheme. Where predictions show neither ``E-`` nor ``S-``, they are taken to be in the
+    scheme of a BIO gold file, so that a file of few or broken tags is not mistaken for IOB1.
+
+    Raises:
+        CrossNERError: A file cannot be read or holds no sentence, or the two differ in sentences or words.
+    """
+    reading = (Repairs(), Repairs())
+    golds, others = (_read(path, repairs) for path, repairs in zip((gold, predictions), reading, strict=True))
+    if reading[0].counts[JOINED_SENTENCE]:
+        others = _joined_as(golds, others)
+    _check_same_words(golds, others, gold, predictions)
+    gold_tags, predicted_tags = ([list(located.sentence.tags or ()) for located in side] for side in (golds, others))
+    gold_scheme = _find_scheme(gold_tags)
+    predicted_scheme = _find_scheme(predicted_tags)
+    if gold_scheme == "bio" and predicted_scheme == "iob1":
+        predicted_scheme = "bio"
+    found = {}
+    for each in ("conll", "strict"):
+        each_mode: Mode = "conll" if each == "conll" else "strict"
+        plain = score(
+            [_as_bio(tags, gold_scheme, each_mode) for tags in gold_tags],
+            [_as_bio(tags, predicted_scheme, each_mode) for tags in predicted_tags],
+            mode=each_mode,
+        )
+        found[each] = dataclasses.replace(
+            plain,
+            repaired=sum(len(illegal_positions(tags, predicted_scheme)) for tags in predicted_tags),
+            illegal_in_gold=sum(len(illegal_positions(tags, gold_scheme)) for tags in gold_tags),
+        )
+    return ScoredFiles(
+        found[mode],
+        found["strict" if mode == "conll" else "conll"],
+        sum(map(len, gold_tags)),
+        (gold_scheme, predicted_scheme),
+        reading,
+        ([located.sentence for located in golds], [located.sentence for located in others]),
+    )
+
+
+def _read(path: Path, repairs: Repairs) -> list[Located]:
+    found = list(read_labelled(path, repairs))
+    if not found:
+        raise CrossNERError(f"{path} holds no sentence.", hint="Give a file of words with tags, in columns or JSONL.")
+    return found
+
+
+def _joined_as(golds: list[Located], others: list[Located]) -> list[Located]:
+    """Predictions with those sentences of a line joined that reading gold has joined: of labelled text, where an entity
+    goes on behind a sentence's end, which a tagger of sentences cannot know.
+    """
+    joined, rest = [], deque(others)
+    for one in golds:
+        pieces: list[Located] = []
+        while rest and sum(len(each.lines) for each in pieces) < len(one.lines):
+            if pieces and rest[0].lines[0] != pieces[0].lines[0]:
+                break
+            pieces.append(rest.popleft())
+        if pieces:
+            joined.append(_join(pieces))
+    return [*joined, *rest]
+
+
+def _join(pieces: list[Located]) -> Located:
+    """Sentences as one, in which no entity goes on where one of them ended."""
+    tags: list[str] = []
+    for each in pieces:
+        for place, tag in enumerate(each.sentence.tags or ()):
+            begins = place == 0 and tags and tag.startswith("I-") and tags[-1].partition("-")[2] == tag[2:]
+            tags.append(f"B-{tag[2:]}" if begins else tag)
+    words = tuple(word for each in pieces for word in each.sentence.words)
+    return Located(Sentence(words, tuple(tags)), [line for each in pieces for line in each.lines])
+
+
+def _find_scheme(sentences: list[list[str]]) -> AnyScheme:
+    return detect_scheme(tags for tags in sentences if set(tags) != {OUTSIDE})
+
+
+def _as_bio(tags: list[str], scheme: AnyScheme, mode: Mode) -> list[str]:
+    """The entities of a sentence as legal BIO tags: all, or those that ``strict`` keeps. IOB1 has no strict reading."""
+    if mode == "strict" and scheme != "iob1":
+        tags = whole_entities(tags, scheme)
+    return to_tags(to_spans(tags), len(tags))
+
+
+def _check_same_words(golds: list[Located], others: list[Located], gold: Path, predictions: Path) -> None:
+    """Refuse files that are not of the same words, with the first place where they differ."""
+    is_jsonl = predictions.suffix.lower() == ".jsonl"
+    for number, (one, other) in enumerate(zip(golds, others, strict=False), start=1):
+        pairs = zip(one.sentence.words, other.sentence.words, one.lines, other.lines, strict=False)
+        for word, word_there, line, line_there in pairs:
+            if word != word_there:
+                raise CrossNERError(
+                    f"{predictions}:{line_there}: found the word {word_there!r}, {gold}:{line} has {word!r} there.",
+                    hint="The two files must hold the same words in the same sentences and order.",
+                )
+        lengths = len(one.sentence.words), len(other.sentence.words)
+        if lengths[0] != lengths[1]:
+            raise CrossNERError(
+                f"{predictions}:{other.lines[0]}: sentence {number} has {lengths[1]} words, and {lengths[0]} in "
+                f"{gold}:{one.lines[0]}.",
+                hint="Nothing may have been cut, and sentences must end where those of the other file do"
+                f"{'' if is_jsonl else ': check the empty lines'}.",
+            )
+    if len(golds) != len(others):
+        shorter, longer = (golds, others) if len(golds) < len(others) else (others, golds)
+        path = predictions if longer is others else gold
+        raise CrossNERError(
+            f"{path}:{longer[len(shorter)].lines[0]}: sentence {len(shorter) + 1} is in this file alone "
+            f"({gold}: {len(golds)} sentences, {predictions}: {len(others)}).",
+            hint="The two files must hold the same sentences.",
+        )

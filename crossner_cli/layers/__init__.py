@@ -1,0 +1,1 @@
+"""Neural parts that several methods share."""

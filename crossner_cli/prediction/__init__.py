@@ -1,0 +1,1 @@
+"""Documents in, tagged documents out."""

@@ -1,0 +1,247 @@
+"""A tagger's folder: complete in itself, and a Hugging Face model folder where the method allows it.
+
+``config.json``, ``model.safetensors`` and the tokenizer are the encoder as transformers reads it (for ``linear``
+with its classifier, so that ``AutoModelForTokenClassification`` and pipelines work); ``tagger.json`` tells method,
+hyperparameters and tag set; ``tagger.safetensors`` holds the tensors above the encoder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.encoder_decoder import load_transformer
+from crossner_cli.encoders.pretrained import LoadedWeights, quiet_transformers, read_tensors
+from crossner_cli.encoders.transformer import TransformerEncoder
+from crossner_cli.encoders.word_reader import WordInputs
+from crossner_cli.encoders.words import WordEncoder, load_word_encoder, save_word_encoder
+from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import Tagger, find_method
+from crossner_cli.options import Decoding
+from crossner_cli.run.storage import write_json
+
+DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
+# What may stand in a transformer's file and is no part of it: linear's classifier, and a pooler, which gives no word.
+STORED_BESIDE = ("classifier", "pooler")
+
+
+def is_tagger_folder(folder: Path) -> bool:
+    """Whether a folder holds a tagger."""
+    return (folder / DESCRIPTION).is_file()
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Read ``tagger.json``.
+
+    Raises:
+        CrossNERError: It is missing or broken, or describes no tagger.
+    """
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise CrossNERError(f"{folder} holds no tagger ({DESCRIPTION} is missing).", hint="Give a tagger's folder.")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CrossNERError(f"{path} cannot be read: {error}.", hint="Train the tagger again.") from None
+    kinds = {"method": str, "hyperparameters": dict, "tag_set": dict}
+    if not isinstance(description, dict) or not all(
+        isinstance(description.get(key), kind) for key, kind in kinds.items()
+    ):
+        raise CrossNERError(
+            f"{path} describes no tagger: it must hold {', '.join(kinds)}.", hint="Train the tagger again."
+        )
+    return description
+
+
+def read_tag_set(folder: Path) -> TagSet:
+    """Read the tag set of a tagger's folder.
+
+    Raises:
+        CrossNERError: ``tagger.json`` is missing or broken.
+    """
+    record = read_description(folder)["tag_set"]
+    try:
+        found = TagSet.from_json(record)
+        # A type that is no name would fail wherever types are written, far from here.
+        "".join([*found.domains, *found.types])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CrossNERError(
+            f"{folder / DESCRIPTION} holds no tag set: {error!r}.", hint="Train the tagger again."
+        ) from None
+    if not found.domains:
+        raise CrossNERError(f"{folder / DESCRIPTION} holds a tag set of no domain.", hint="Train the tagger again.")
+    return found
+
+
+def read_domain_of_new_text(folder: Path) -> str:
+    """The domain as whose text a tagger tags new text.
+
+    Raises:
+        CrossNERError: ``tagger.json`` is missing or broken.
+    """
+    description = read_description(folder)
+    method = find_method(description["method"])
+    return method.domain_of_new_text(read_tag_set(folder), description["hyperparameters"])
+
+
+def read_types(folder: Path, domain: str) -> tuple[str, ...]:
+    """The types that a tagger can find in a domain, or anywhere where it has none of that name: those that were taught.
+
+    Raises:
+        CrossNERError: ``tagger.json`` is missing or broken.
+    """
+    description, tag_set = read_description(folder), read_tag_set(folder)
+    taught = find_method(description["method"]).taught_types(tag_set, description["hyperparameters"])
+    return tuple(each for each in tag_set.domains.get(domain, tag_set.types) if each in taught)
+
+
+def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
+    """Write a tagger so that the folder alone is enough to use it.
+
+    Args:
+        tagger: What to save.
+        folder: Made if it does not exist.
+        more: Further entries of ``tagger.json``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder = tagger.encoder
+    if isinstance(encoder, WordEncoder):
+        save_word_encoder(encoder, folder)
+    transformer = encoder.transformer if isinstance(encoder, WordEncoder) else encoder
+    if isinstance(transformer, TransformerEncoder):
+        with quiet_transformers():
+            hugging_face_form(tagger, transformer).save_pretrained(folder)
+            transformer.reader.tokenizer.save_pretrained(folder)
+    save_file({name: value.contiguous().cpu() for name, value in tagger.above_encoder().items()}, folder / TENSORS)
+    method = type(tagger).__module__.rpartition(".")[2].replace("_", "-")
+    description = {
+        "method": method,
+        "hyperparameters": dataclasses.asdict(tagger.hyper),
+        "tag_set": tagger.tag_set.to_json(),
+        **more,
+    }
+    write_json(folder / DESCRIPTION, description)
+
+
+def hugging_face_form(tagger: Tagger, encoder: TransformerEncoder) -> Any:
+    """The model that transformers saves: with the classifier where its own token classifier is that and no more."""
+    from transformers import AutoModelForTokenClassification
+
+    config = encoder.model.config
+    config.id2label = dict(enumerate(tagger.tag_set.tags))
+    config.label2id = {tag: number for number, tag in enumerate(tagger.tag_set.tags)}
+    classifier = getattr(tagger, "classifier", None)
+    is_all_there_is = encoder is tagger.encoder and isinstance(classifier, nn.Linear)
+    if not is_all_there_is or set(tagger.above_encoder()) != {"classifier.weight", "classifier.bias"}:
+        return encoder.model
+    try:
+        with torch.device("meta"):
+            shell: Any = AutoModelForTokenClassification.from_config(config)
+    except ValueError:  # the architecture has no token classifier in transformers
+        return encoder.model
+    plain = {shell.base_model_prefix, "dropout", "classifier"}
+    if {name for name, _ in shell.named_children()} - plain or not hasattr(shell, "classifier"):
+        return encoder.model
+    setattr(shell, shell.base_model_prefix, encoder.model)
+    shell.classifier = classifier
+    return shell
+
+
+def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained") -> Tagger:
+    """Load a tagger for use: in evaluation mode, on the engine's device.
+
+    Args:
+        folder: The tagger's folder.
+        engine: Where it works.
+        decoding: Whether it gives legal tag sequences only, any, or what it was trained to.
+
+    Raises:
+        CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.
+    """
+    tagger = build_tagger(folder, engine)
+    if (decoding := effective_decoding(folder, decoding)) != "trained":
+        tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
+    tagger.encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
+    return tagger.to(engine.device).eval()
+
+
+def effective_decoding(folder: Path, decoding: Decoding) -> Decoding:
+    """``trained`` where a tagger was trained to decode as asked for, so that its calibration holds; else as asked.
+
+    Raises:
+        CrossNERError: The tagger's method gives no tag sequences, and another decoding than its own is asked for.
+    """
+    if decoding == "trained":
+        return decoding
+    description = read_description(folder)
+    method = find_method(description["method"])
+    if not hasattr(method.Hyperparameters, "legal"):
+        raise CrossNERError(
+            f"--decoding {decoding}: {folder} is a tagger of the method {description['method']}, which does not choose"
+            " among tag sequences.",
+            hint="Leave --decoding out.",
+        )
+    is_legal = description["hyperparameters"].get("legal", method.Hyperparameters.legal)
+    return "trained" if (decoding == "legal") == is_legal else decoding
+
+
+def build_tagger(folder: Path, engine: Engine) -> Tagger:
+    """Load a tagger.
+
+    Raises:
+        CrossNERError: Its folder is damaged, or its settings are not those of its method.
+    """
+    description = read_description(folder)
+    tag_set = read_tag_set(folder)
+    method = find_method(description["method"])
+    try:
+        hyper = method.Hyperparameters(**description["hyperparameters"])
+    except TypeError as error:
+        raise CrossNERError(
+            f"{folder / DESCRIPTION} does not fit the method {description['method']!r}: {error}.",
+            hint="Train the tagger again.",
+        ) from None
+    except CrossNERError as error:
+        raise CrossNERError(f"{folder / DESCRIPTION}: {error.problem}", hint="Train the tagger again.") from None
+    transformer: TransformerEncoder | None = None
+    if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
+        transformer, weights = load_transformer(str(folder), method.reads, attention=engine.attention)
+        _check_whole(weights, folder)
+    encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
+    assert encoder is not None
+    tagger = method(encoder, tag_set, hyper)
+    fill(tagger, read_tensors(folder / TENSORS), folder)
+    return tagger
+
+
+def _check_whole(weights: LoadedWeights, folder: Path) -> None:
+    """Refuse a transformer of which a part is missing, and would be random, or has no place in its architecture."""
+    left = [name for name in weights.left if name.split(".")[0] not in STORED_BESIDE]
+    for names, what in ((weights.new, "lacks"), (left, "holds, with no place in config.json,")):
+        if names:
+            raise CrossNERError(
+                f"{folder / 'model.safetensors'} {what} {len(names)} tensors of the tagger's transformer, the first"
+                f" of them {names[0]}: it does not fit config.json beside it.",
+                hint="Copy the tagger's folder again, or train the tagger again.",
+            )
+
+
+def fill(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:
+    """Put stored tensors above the encoder into a tagger of the same shape."""
+    own = tagger.above_encoder()
+    shapes = {name: tuple(value.shape) for name, value in own.items()}
+    stored = {name: tuple(value.shape) for name, value in tensors.items()}
+    if shapes != stored:
+        raise CrossNERError(
+            f"{folder / TENSORS} does not fit {DESCRIPTION} beside it: {stored} instead of {shapes}.",
+            hint="Train the tagger again.",
+        )
+    tagger.load_state_dict(tensors, strict=False)

@@ -1,0 +1,266 @@
+"""Checkpoints of a training loop: safetensors and JSON only, whole or absent, enough to go on bit by bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.storage import flush_folder, flush_tree, write_json
+
+Weights = dict[str, Tensor]
+TRAINED = "training.json"  # the result of a training that is over
+
+
+@dataclass
+class TrainingState:
+    """Where a training loop is, besides its tensors.
+
+    Args:
+        step: Updates done.
+        epoch: Number of the epoch at work, from 0.
+        place: Updates of this epoch done.
+        sums: Sum of each loss term's value over the updates of this epoch, one record a process.
+        words: Words read so far.
+        seconds: What the updates so far took.
+        best: Best score so far; None before the first.
+        best_epoch: Epoch it came from, from 1.
+        waited: Epochs since without a gain.
+        history: One record a finished epoch.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    place: int = 0
+    sums: list[dict[str, float]] = field(default_factory=list)
+    words: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_epoch: int = 0
+    waited: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def trained_weights(model: nn.Module) -> Weights:
+    """A copy of every tensor that training changes, on the CPU."""
+    return {
+        name: value.detach().to("cpu", copy=True) for name, value in model.named_parameters() if value.requires_grad
+    }
+
+
+def stored_buffers(model: nn.Module) -> Weights:
+    """A copy of what a model keeps besides its parameters, as states that go on from update to update, on the CPU."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    kept = {name: value for name, value in model.state_dict().items() if name not in parameters}
+    return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in kept.items()}
+
+
+def load_weights(model: nn.Module, weights: Weights) -> None:
+    """Put ``trained_weights`` back.
+
+    Raises:
+        ValueError: They are of another size, as those of an older version may be.
+    """
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if value.requires_grad:
+                if weights[name].shape != value.shape:
+                    raise ValueError(f"{name} is {tuple(weights[name].shape)} there and {tuple(value.shape)} here")
+                value.copy_(weights[name])
+
+
+class Checkpoints:
+    """The last checkpoint of one training loop, in a folder of its own.
+
+    Written under another name, flushed and renamed, so that a crash at any moment leaves the old or the new one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._saved_best: int | None = None
+
+    def _found(self) -> list[Path]:
+        found = [path for path in self.folder.glob("step-*") if (path / "state.json").is_file()]
+        return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
+
+    def save(
+        self, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer, best: Weights | None,
+        engine: Engine,
+    ) -> None:  # fmt: skip
+        """Write a checkpoint, then remove the one before.
+
+        Raises:
+            CrossNERError: The disk is full or cannot be written; the checkpoint before stays.
+        """
+        random_states = engine.gather([_random_state(engine)])
+
+        def write() -> None:
+            draft = self.folder / "draft"
+            try:
+                self._write(draft, state, model, optimiser, best, engine, random_states)
+            except (OSError, SafetensorError) as error:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise CrossNERError(
+                    f"The checkpoint of step {state.step} cannot be written to {self.folder}: {error}.",
+                    hint="Make room where the disk is full, then give the same command again: it continues from the "
+                    "checkpoint before.",
+                ) from None
+
+        engine.first(write)
+
+    def _write(
+        self, draft: Path, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer,
+        best: Weights | None, engine: Engine, random_states: list[Weights],
+    ) -> None:  # fmt: skip
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        before = self._found()
+        save_file(trained_weights(model), draft / "model.safetensors")
+        save_file(stored_buffers(model), draft / "buffers.safetensors")
+        save_file(_optimiser_tensors(optimiser), draft / "optimiser.safetensors")
+        for rank, random_state in enumerate(random_states):
+            save_file(random_state, draft / f"random-{rank}.safetensors")
+        if best is not None:
+            if before and self._saved_best == state.best_epoch and (before[-1] / "best.safetensors").is_file():
+                _link_or_copy(before[-1] / "best.safetensors", draft / "best.safetensors")
+            else:
+                save_file(best, draft / "best.safetensors")
+            self._saved_best = state.best_epoch
+        scaler = engine.accelerator.scaler
+        write_json(draft / "state.json", {**asdict(state), "scaler": scaler.state_dict() if scaler else None})
+        flush_tree(draft)
+        target = self.folder / f"step-{state.step}"
+        shutil.rmtree(target, ignore_errors=True)
+        draft.replace(target)
+        flush_folder(self.folder)
+        for path in before:
+            if path != target:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def restore(
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
+    ) -> tuple[TrainingState, Weights | None] | None:
+        """Load the last checkpoint into model (buffers too), optimiser and random generators; None where there is none.
+
+        Raises:
+            CrossNERError: It was made by another number of processes, or is damaged.
+        """
+        found = self._found()
+        if not found:
+            return None
+        folder = found[-1]
+        mine = folder / f"random-{engine.rank}.safetensors"
+        if len(list(folder.glob("random-*.safetensors"))) != engine.world:
+            raise CrossNERError(
+                f"{folder} was written by another number of processes than the present {engine.world}.",
+                hint="Continue with as many processes as before, or start again with --force.",
+            )
+        try:
+            return self._load(folder, mine, model, optimiser, engine)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise CrossNERError(
+                f"The checkpoint {folder} cannot be read: {type(error).__name__}: {error}.",
+                hint="Start the stage again with --force.",
+            ) from None
+
+    def _load(
+        self, folder: Path, mine: Path, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
+    ) -> tuple[TrainingState, Weights | None]:
+        record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        scaler = record.pop("scaler")
+        if scaler and engine.accelerator.scaler:
+            engine.accelerator.scaler.load_state_dict(scaler)
+        state = TrainingState(**record)
+        load_weights(model, load_file(folder / "model.safetensors"))
+        if (folder / "buffers.safetensors").is_file():  # a checkpoint of an older version has none
+            model.load_state_dict(load_file(folder / "buffers.safetensors"), strict=False)
+        _load_optimiser(optimiser, load_file(folder / "optimiser.safetensors"))
+        _set_random_state(load_file(mine), engine)
+        best = load_file(folder / "best.safetensors") if (folder / "best.safetensors").is_file() else None
+        self._saved_best = state.best_epoch if best is not None else None
+        return state, best
+
+    def remove(self) -> None:
+        """Delete everything: the loop is finished."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class TrainedDraft:
+    """What tells that the training of a stage is over while its folder is not finished: nothing is trained again.
+
+    Args:
+        folder: The draft of the stage.
+        made: The folder in it of what was trained.
+    """
+
+    def __init__(self, folder: Path, made: str = ".") -> None:
+        self.folder, self._result = folder, folder / made / TRAINED
+
+    def read(self) -> dict[str, Any] | None:
+        """The result of the training; None where it is not over."""
+        if not self._result.is_file():
+            return None
+        found: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
+        return found
+
+    def write(self, result: dict[str, Any]) -> None:
+        """Tell that it is over. What it made is to be written before."""
+        write_json(self._result, result)
+
+    def tidy(self, *folders: str) -> None:
+        """Delete the checkpoints and what was trained on."""
+        for name in ("checkpoint", *folders):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+def _link_or_copy(old: Path, new: Path) -> None:
+    """One file under two names; where the disk has no such links, as exFAT and many network shares, a copy."""
+    try:
+        os.link(old, new)
+    except OSError:
+        shutil.copyfile(old, new)
+
+
+def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Weights:
+    states = optimiser.state_dict()["state"]
+    return {
+        f"{number}.{name}": value.detach().to("cpu", copy=True)
+        for number, values in states.items()
+        for name, value in values.items()
+    }
+
+
+def _load_optimiser(optimiser: torch.optim.Optimizer, tensors: Weights) -> None:
+    state: dict[int, Weights] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _random_state(engine: Engine) -> Weights:
+    state = {"cpu": torch.get_rng_state()}
+    if engine.device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(engine.device)
+    elif engine.device.type == "mps":
+        state["mps"] = torch.mps.get_rng_state()
+    return state
+
+
+def _set_random_state(state: Weights, engine: Engine) -> None:
+    torch.set_rng_state(state["cpu"])
+    # A training that goes on on another kind of device draws there what that device draws.
+    if engine.device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"], engine.device)
+    elif engine.device.type == "mps" and "mps" in state:
+        torch.mps.set_rng_state(state["mps"])

@@ -1,0 +1,400 @@
+"""The one training loop: a generator that yields progress and leaves the chosen weights in the model.
+
+One update takes one batch from every stream, adds up the loss terms and steps once. Each term is divided by the words
+that a batch of sentences of average length would have, so that a word weighs the same beside short sentences as beside
+long ones, though batches are of one length; a term of something else than words (entities, steps) is divided by what
+the batch has of it. Units are counted over all processes and all parts of the batch, so two processes, or a batch cut
+into parts, compute the very gradient of one process and one batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
+from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.progress import Notice, Progress
+from crossner_cli.training.checkpoints import Checkpoints, TrainingState, load_weights, trained_weights
+
+GPU_WAITS_EVERY = 10  # updates: reading a loss makes a GPU wait
+# Sentences of about one length are batched together, out of this many shuffled batches at a time.
+POOLED_BATCHES = 50
+# Lengths are blurred by this many over the number of sentences, at most by a quarter.
+BLURRED_SENTENCES = 80
+
+
+@runtime_checkable
+class KnowsUpdates(Protocol):
+    """A model that does something once an update, however many batches it reads."""
+
+    def update(self, progress: float) -> AbstractContextManager[None]:
+        """What the forward and backward passes of an update are made inside, when that share of them is done."""
+        ...
+
+
+class Stream(Protocol):
+    """Sentences or blocks to train on, in an order that depends on the epoch alone."""
+
+    def epoch(self, number: int) -> Sequence[list[int]]:
+        """The updates of an epoch: the items of each."""
+        ...
+
+    def batch(self, items: Sequence[int], epoch: int) -> Any:
+        """Items as the model reads them, with ``to(device)`` and ``words``."""
+        ...
+
+
+@runtime_checkable
+class KnowsLengths(Protocol):
+    """A stream whose batches are of unequal length on purpose."""
+
+    def relative_length(self, items: Sequence[int]) -> float:
+        """How long the items of an update are, on average, beside all items of the stream."""
+        ...
+
+
+@dataclass(frozen=True)
+class SentenceStream:
+    """Encoded sentences, shuffled, in batches of about one length.
+
+    Args:
+        sentences: What to train on.
+        reader: Makes batches of them.
+        batch_size: Most sentences of an update.
+        seed: Of the order.
+        repeats: How often each sentence counts in an epoch.
+    """
+
+    sentences: Sequence[EncodedSentence]
+    reader: SubwordReader
+    batch_size: int
+    seed: int
+    repeats: Sequence[int] | None = None
+
+    def epoch(self, number: int) -> list[list[int]]:
+        """Shuffle, sort pools of batches roughly by length, shuffle the batches."""
+        random = np.random.default_rng([self.seed, number])
+        items = np.arange(len(self.sentences))
+        order = random.permutation(items if self.repeats is None else np.repeat(items, self.repeats))
+        lengths = np.fromiter((sentence.longest_window for sentence in self.sentences), float, len(self.sentences))
+        # Blurred lengths, so that a small data set does not make the same batches each epoch; a large one has enough
+        # sentences of each length to shuffle, and every blur costs padding.
+        blur = 1 + min(0.25, BLURRED_SENTENCES / len(order))
+        blurred = lengths[order] * random.uniform(1 / blur, blur, len(order))
+        pool = self.batch_size * POOLED_BATCHES
+        batches: list[list[int]] = []
+        for first in range(0, len(order), pool):
+            part = order[first : first + pool][np.argsort(blurred[first : first + pool], kind="stable")]
+            batches += [piece.tolist() for piece in np.array_split(part, math.ceil(len(part) / self.batch_size))]
+        return [batches[place] for place in random.permutation(len(batches))]
+
+    def batch(self, items: Sequence[int], epoch: int) -> Batch:
+        """Pad the sentences."""
+        return self.reader.collate([self.sentences[item] for item in items])
+
+    def relative_length(self, items: Sequence[int]) -> float:
+        """Mean words of these sentences, over those of all that an epoch reads."""
+        return float(self._words[items].mean() / self._mean_words)
+
+    @cached_property
+    def _words(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.fromiter((len(sentence.places) for sentence in self.sentences), float, len(self.sentences))
+
+    @cached_property
+    def _mean_words(self) -> float:
+        return float(np.average(self._words, weights=self.repeats))
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that share a learning rate.
+
+    Args:
+        parameters: Those to train.
+        learning_rate: Peak.
+        weight_decay: Of this group.
+        starts_at: Share of all updates before which these stay as they are.
+    """
+
+    parameters: list[nn.Parameter]
+    learning_rate: float
+    weight_decay: float
+    starts_at: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How long and how fast to train; meanings as in ``options.Optimisation``."""
+
+    epochs: int
+    max_steps: int | None = None
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup: float = 0.0
+    clip_norm: float = 1.0
+    accumulate: int = 1
+    patience: int | None = None
+    keep: Literal["best", "last"] = "best"
+    checkpoint_every: int = 500
+
+    def factor(self, step: int, total: int) -> float:
+        """Learning rate at an update, from 0, as a share of the peak: linear warm-up, then linear decay or none."""
+        rising = self.warmup * total
+        if step < rising:
+            return (step + 1) / (rising + 1)
+        return 1.0 if self.schedule == "constant" else max(0.0, (total - step) / max(1.0, total - rising))
+
+
+@dataclass
+class FitResult:
+    """What a loop leaves besides the weights.
+
+    Args:
+        history: One record an epoch: losses, scores, words a second.
+        best: Score of the weights kept, None without a score.
+        best_epoch: Their epoch, from 1.
+        steps: Updates done.
+        words_per_second: Over the whole loop, scoring not included.
+    """
+
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: float | None = None
+    best_epoch: int = 0
+    steps: int = 0
+    words_per_second: float = 0.0
+
+
+def fit(
+    model: nn.Module, groups: Sequence[ParameterGroup], streams: Sequence[Stream], plan: Plan, engine: Engine, *,
+    score: Callable[[], dict[str, float]] | None = None, checkpoints: Checkpoints | None = None, task: str = "train",
+    unit: str = "words",
+) -> Generator[Notice | Progress, None, FitResult]:  # fmt: skip
+    """Train a model.
+
+    Args:
+        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` over how many units, which are words
+            but for the terms in ``model.terms_of_other_units``, where it has that; all passes of an update are made
+            inside ``model.update(progress)``, where it has that.
+        groups: What to train and how fast.
+        streams: One batch of each makes an update; the first decides the length of an epoch.
+        plan: How long.
+        engine: Where.
+        score: Tells after each epoch how good the model is; its first number chooses the best epoch.
+        checkpoints: Where to keep the state; an interrupted loop continues from there.
+        task: Name for the progress.
+        unit: What ``batch.words`` counts.
+
+    Raises:
+        CrossNERError: The loss is no longer a number, or there is nothing to train on.
+    """
+    loop = _Loop(model, groups, streams, plan, engine, score, checkpoints, task, unit)
+    try:
+        yield from loop.run()
+        return loop.result()
+    finally:
+        engine.release()
+
+
+class _Loop:
+    """State of one ``fit``."""
+
+    def __init__(
+        self, model: nn.Module, groups: Sequence[ParameterGroup], streams: Sequence[Stream], plan: Plan,
+        engine: Engine, score: Callable[[], dict[str, float]] | None, checkpoints: Checkpoints | None, task: str,
+        unit: str,
+    ) -> None:  # fmt: skip
+        self.plain_model, self.streams, self.plan, self.engine = model, streams, plan, engine
+        self.score, self.checkpoints, self.task, self.unit = score, checkpoints, task, unit
+        self.groups = list(groups)
+        optimiser = torch.optim.AdamW(
+            [{"params": group.parameters, "lr": group.learning_rate, "weight_decay": group.weight_decay}
+             for group in groups],
+            fused=engine.device.type in ("cpu", "cuda"),
+        )  # fmt: skip
+        self.plain_optimiser = optimiser
+        self.model, self.optimiser = engine.prepare(model, optimiser)
+        if engine.world > 1:  # else all processes drop the same places of their different sentences
+            torch.manual_seed(torch.initial_seed() + engine.rank)
+        self.trained = [parameter for group in groups for parameter in group.parameters]
+        self.steps_an_epoch = len(streams[0].epoch(0))
+        if not self.steps_an_epoch:
+            raise CrossNERError("There is nothing to train on: no sentence was left.", hint="Check the training data.")
+        self.total = min(plan.max_steps or math.inf, plan.epochs * self.steps_an_epoch)
+        self.state = TrainingState()
+        self.best: dict[str, Tensor] | None = None
+        self.running: dict[str, Tensor] = {}
+
+    def run(self) -> Generator[Notice | Progress, None, None]:
+        """All epochs, from the last checkpoint if there is one."""
+        checkpoints = self.checkpoints
+        restored = checkpoints and checkpoints.restore(self.plain_model, self.plain_optimiser, self.engine)
+        if restored:
+            self.state, self.best = restored
+            yield Notice(f"{self.task}: continues behind update {self.state.step}.")
+            kind = torch.float64 if self.engine.on_cpu else torch.float32
+            self.running = {
+                name: torch.tensor(value, dtype=kind, device=self.engine.device)
+                for name, value in self.state.sums[self.engine.rank].items()
+            }
+        # A checkpoint of the very last update lies before that epoch's scoring, which is still to be done.
+        while self.state.epoch < self.plan.epochs and (self.state.place or not self._is_over()):
+            yield from self._epoch()
+            yield self._end_epoch()
+            self.state.epoch, self.state.place = self.state.epoch + 1, 0
+            self.running = {}
+        if self.plan.keep == "best" and self.best is not None:
+            load_weights(self.plain_model, self.best)
+        self.plain_model.eval()
+
+    def result(self) -> FitResult:
+        """What came out."""
+        state = self.state
+        rate = state.words / state.seconds if state.seconds else 0.0
+        kept_best = self.plan.keep == "best" and state.best is not None
+        last = state.history[-1] if state.history else {}
+        score = state.best if kept_best else last.get("score")
+        return FitResult(state.history, score, state.best_epoch if kept_best else len(state.history), state.step, rate)
+
+    def _is_over(self) -> bool:
+        patience = self.plan.patience
+        return self.state.step >= self.total or (patience is not None and self.state.waited >= patience)
+
+    def _epoch(self) -> Generator[Progress, None, None]:
+        self.plain_model.train()
+        orders = [stream.epoch(self.state.epoch) for stream in self.streams]
+        while self.state.place < len(orders[0]) and self.state.step < self.total:
+            began = time.perf_counter()
+            words = self._update([order[self.state.place % len(order)] for order in orders])
+            if self.engine.device.type == "cuda" and (self.state.step + 1) % GPU_WAITS_EVERY == 0:
+                torch.cuda.synchronize(self.engine.device)  # else the work is done while nobody counts seconds
+            self.state.seconds += time.perf_counter() - began
+            self.state.words += words
+            self.state.step += 1
+            self.state.place += 1
+            yield self._progress()
+            if self.checkpoints and self.state.step % self.plan.checkpoint_every == 0:
+                self.state.sums = self.engine.gather([{name: float(value) for name, value in self.running.items()}])
+                self.checkpoints.save(self.state, self.plain_model, self.plain_optimiser, self.best, self.engine)
+
+    def _update(self, items: list[list[int]]) -> int:
+        """One optimiser step; returns the words it read, over all processes."""
+        engine, epoch = self.engine, self.state.epoch
+        units_of: Callable[[Any], dict[str, int]] = self.plain_model.units  # type: ignore[assignment]
+        parts: list[tuple[Any, float]] = []
+        units: list[tuple[dict[str, float], float]] = []
+        others: frozenset[str] = getattr(self.plain_model, "terms_of_other_units", frozenset())
+        for stream, numbers in zip(self.streams, items, strict=True):
+            read = self._parts(stream, numbers, epoch)
+            length = stream.relative_length(numbers) if isinstance(stream, KnowsLengths) else 1.0
+            parts += read
+            for batch, weight in read:
+                counts = units_of(batch).items()
+                units.append(({name: count / (1.0 if name in others else length) for name, count in counts}, weight))
+        names = list(dict.fromkeys(name for counts, _ in units for name in counts))
+        mine = [sum(counts.get(name, 0) * weight for counts, weight in units) for name in names]
+        *sums, words = engine.sum([*mine, sum(batch.words * weight for batch, weight in parts)])
+        totals = dict(zip(names, sums, strict=True))
+        for group, settings in zip(self.groups, self.optimiser.param_groups, strict=True):
+            waits = self.state.step < group.starts_at * self.total
+            settings["lr"] = 0.0 if waits else group.learning_rate * self.plan.factor(self.state.step, int(self.total))
+        model = self.plain_model
+        progress = self.state.step / self.total
+        with model.update(progress) if isinstance(model, KnowsUpdates) else contextlib.nullcontext():
+            self._compute_gradients(parts, totals)
+        engine.clip(self.trained, self.plan.clip_norm)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return int(words)
+
+    def _compute_gradients(self, parts: list[tuple[Any, float]], totals: dict[str, float]) -> None:
+        """Forward and backward passes of all parts of an update; each term is divided by its total."""
+        engine = self.engine
+        for number, (batch, weight) in enumerate(parts):
+            is_last = number == len(parts) - 1
+            with contextlib.nullcontext() if is_last else engine.accelerator.no_sync(self.model):
+                terms = self.model(batch.to(engine.device))
+                shares = {name: term / (totals[name] or 1.0) * weight for name, term in terms.items()}
+                # Data-parallel wrappers average over processes; these losses are shares of one sum.
+                engine.accelerator.backward(sum(shares.values()) * engine.world)
+            for name, share in shares.items():
+                value = share.detach().to(torch.float64 if engine.on_cpu else torch.float32)
+                self.running[name] = self.running[name] + value if name in self.running else value
+
+    def _parts(self, stream: Stream, items: list[int], epoch: int) -> list[tuple[Any, float]]:
+        """This process's share of an update, cut into ``accumulate`` parts; an empty part weighs nothing."""
+        mine = self.engine.share(items)
+        count = min(self.plan.accumulate, math.ceil(len(items) / self.engine.world))  # the same on every process
+        parts = []
+        for number in range(count):
+            part = mine[number::count]
+            # Every process must take part in every backward pass, so one without items reads one for nothing.
+            parts.append((stream.batch(part or items[:1], epoch), 1.0 if part else 0.0))
+        return parts
+
+    def _mean_losses(self) -> dict[str, float]:
+        """Mean of each term over the updates of this epoch; every process is told the sum of all shares."""
+        done = max(1, self.state.place)
+        shares = [float(value) / done for value in self.running.values()]
+        losses = dict(zip(self.running, self.engine.sum(shares), strict=True))
+        if not all(math.isfinite(value) for value in losses.values()):
+            raise CrossNERError(
+                f"The loss of {self.task} is {losses} at update {self.state.step}.",
+                hint=self._ways_out(),
+            )
+        return losses
+
+    def _check_weights(self) -> None:
+        """Refuse weights that the last update has made no numbers: losses are those of before it."""
+        broken = [name for name, value in self.plain_model.named_parameters() if not value.isfinite().all()]
+        if broken:
+            raise CrossNERError(
+                f"{self.task}: the weights are no numbers any more after update {self.state.step} ({broken[0]}"
+                + (f" and {len(broken) - 1} others)." if broken[1:] else ")."),
+                hint=self._ways_out(),
+            )
+
+    def _ways_out(self) -> str:
+        exact = "" if self.engine.precision == "fp32" else ", or use --precision fp32"
+        # A checkpoint is of its own options: other ones are refused beside it.
+        return f"Lower --learning-rate or --head-learning-rate, lengthen --warmup{exact}; give --force with it."
+
+    def _progress(self) -> Progress:
+        values = {"epoch": float(self.state.epoch + 1)}
+        if self.engine.on_cpu or self.state.step % GPU_WAITS_EVERY == 0:
+            losses = self._mean_losses()
+            values["loss"] = sum(losses.values())
+        if self.state.history:
+            values |= self.state.history[-1]["scores"]
+        values[f"{self.unit}/s"] = self.state.words / max(self.state.seconds, 1e-9)
+        return Progress(self.task, self.state.step, float(self.total), "updates", values)
+
+    def _end_epoch(self) -> Progress:
+        """Score, remember the best weights, write the history."""
+        losses = self._mean_losses()
+        self._check_weights()
+        scores = self.score() if self.score else {}
+        score = next(iter(scores.values()), None)
+        state = self.state
+        if score is not None:
+            is_better = state.best is None or score > state.best
+            state.waited = 0 if is_better else state.waited + 1
+            if is_better or score == state.best == 0:  # of epochs that got nothing right the last has learnt most
+                state.best, state.best_epoch = score, state.epoch + 1
+                self.best = trained_weights(self.plain_model) if self.plan.keep == "best" else None
+        rate = state.words / max(state.seconds, 1e-9)
+        state.history.append({
+            "epoch": state.epoch + 1, "step": state.step, "losses": losses, "score": score, "scores": scores,
+        })  # fmt: skip
+        values = {"epoch": float(state.epoch + 1), "loss": sum(losses.values()), **scores, f"{self.unit}/s": rate}
+        return Progress(self.task, state.step, float(self.total), "updates", values, is_milestone=True)

@@ -1,0 +1,87 @@
+"""The layers of the package: which folder may import which, and what each folder is for."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "crossner_cli"
+# What every module may import: the one exception, and numbers as people read them.
+EVERYWHERE = {"errors", "figures", "__version__"}
+BELOW_TAGGERS = {"engine", "methods", "encoders", "layers", "data", "run"}
+LAYERS = {
+    "run": set(),
+    "layers": set(),
+    "data": {"run"},
+    "corpus": {"data", "run"},
+    "encoders": {"layers", "data", "run"},
+    "methods": {"encoders", "layers", "data"},
+    "engine": {"encoders", "run"},
+    "taggers": BELOW_TAGGERS,
+    "adaptation": {"engine", "encoders", "layers", "corpus", "data", "run"},
+    "training": {"taggers"} | BELOW_TAGGERS,
+    "evaluation": {"taggers", "data", "run"},
+    "prediction": {"taggers", "engine", "methods", "data", "run"},
+    "reports": {"evaluation", "taggers"} | BELOW_TAGGERS,
+}
+ABOVE = {"stages": {"options", "option_fields", *LAYERS}}
+
+# These still read options; what is below the stages is to be handed values.
+READ_OPTIONS = {
+    "corpus/preparation.py",
+    "data/warnings.py",
+    "engine/devices.py",
+    "engine/processes.py",
+    "prediction/inputs.py",
+    "prediction/place.py",
+    "prediction/processes.py",
+    "reports/inspection_record.py",
+    "run/directory.py",
+    "taggers/carry_over.py",
+    "taggers/folder.py",
+    "taggers/known_words.py",
+    "taggers/starts.py",
+    "taggers/vector_spaces.py",
+    "training/chooser_notes.py",
+    "training/plan.py",
+    "training/streams.py",
+    "training/task_notes.py",
+    "training/unread_options.py",
+}
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """First name below ``crossner_cli`` of everything that a module imports from it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "crossner_cli":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("crossner_cli."):
+            yield str(node.module).split(".")[1]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("crossner_cli."))
+
+
+def modules() -> list[Path]:
+    return sorted(path for folder in LAYERS | ABOVE for path in (PACKAGE / folder).glob("*.py"))
+
+
+def test_the_layers_are_all_folders() -> None:
+    folders = {path.parent.name for path in PACKAGE.glob("*/*.py")}
+    assert folders == set(LAYERS | ABOVE)
+    assert len(modules()) > 100
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
+    folder = path.parent.name
+    allowed = EVERYWHERE | {folder} | (LAYERS | ABOVE)[folder]
+    known = {"options", "option_fields"} if path.relative_to(PACKAGE).as_posix() in READ_OPTIONS else set()
+    assert set(imports_of(path)) - allowed <= known
+
+
+@pytest.mark.parametrize("folder", sorted(LAYERS | ABOVE))
+def test_a_folder_says_in_one_sentence_what_it_is_for(folder: str) -> None:
+    tree = ast.parse((PACKAGE / folder / "__init__.py").read_text(encoding="utf-8"))
+    (only,) = tree.body
+    assert isinstance(only, ast.Expr) and (ast.get_docstring(tree) or "").endswith(".")
