@@ -10,80 +10,14 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when transformers is 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest  # noqa: E402
-import torch  # noqa: E402
-import transformers  # noqa: E402
+from builders.encoders import (
+    make_architecture,
+    make_encoder,
+)
 from hypothesis import settings  # noqa: E402
-from torch import Tensor  # noqa: E402
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa: E402
-
-from crossner_cli.data.sentences import Sentence  # noqa: E402
-from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5  # noqa: E402
-from crossner_cli.encoders.transformer import TransformerEncoder  # noqa: E402
-from crossner_cli.methods.contract import Tagger  # noqa: E402
 
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("crossner")
-
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,-'\"()"
-
-
-def make_tokenizer(folder: Path, letters: str = LETTERS) -> PreTrainedTokenizerFast:
-    """A WordPiece tokenizer over single letters and a few whole words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = ["the", "in", "of", "and", "to", "on", "london", "paris", "berlin", "anna", "peter", "acme"]
-    words += ["met", "visited"]
-    pieces = special + list(letters) + [f"##{letter}" for letter in letters] + words
-    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]",
-        mask_token="[MASK]", model_max_length=64,
-    )  # fmt: skip
-    fast.save_pretrained(folder)
-    return fast
-
-
-def make_encoder(folder: Path, **changes: int) -> Path:
-    """A random two-layer BERT with its tokenizer, as a Hugging Face folder."""
-    tokenizer = make_tokenizer(folder)
-    tokenizer.model_max_length = changes.get("max_position_embeddings", 64)
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(7)
-    config = BertConfig(**{
-        "vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 64, "max_position_embeddings": 64, **changes,
-    })  # fmt: skip
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    return folder
-
-
-def make_encoder_decoder(folder: Path, kind: str = "Bart", **changes: Any) -> Path:
-    """A random encoder-decoder of the BART family, two layers each, with its tokenizer, as a Hugging Face folder."""
-    tokenizer = make_tokenizer(folder)
-    torch.manual_seed(7)
-    config = getattr(transformers, f"{kind}Config")(**{
-        "vocab_size": len(tokenizer), "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0,
-        "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
-        "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "init_std": 0.2,
-        "decoder_start_token_id": 3, "forced_eos_token_id": 3, **changes,
-    })  # fmt: skip
-    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
-    return folder
-
-
-def folder_for(kind: type[Tagger], folder: Path) -> Path:
-    """The folder of an encoder, or beside it, made once, of an encoder-decoder where the method reads one."""
-    if kind.reads != "encoder-decoder":
-        return folder
-    beside = folder.with_name(f"{folder.name}-encoder-decoder")
-    return beside if beside.is_dir() else make_encoder_decoder(beside)
 
 
 @pytest.fixture(scope="session")
@@ -101,41 +35,6 @@ def mirror() -> Path:
     return Path(folder)
 
 
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-# Of transformers that the extra flair comes with most encoders take no kernel but transformers' own.
-takes_our_kernels = pytest.mark.skipif(BEFORE_TRANSFORMERS_5, reason="before transformers 5 our kernels are not taken")
-TOKENIZER_FILES = {"tokenizer.json", "tokenizer_config.json"} | (
-    {"special_tokens_map.json"} if BEFORE_TRANSFORMERS_5 else set()
-)
-NO_VOCABULARY = "No tokenizer can be read" if BEFORE_TRANSFORMERS_5 else "has no vocabulary"  # of a folder without one
-
-ARCHITECTURES: dict[str, dict[str, Any]] = {
-    "Bert": SMALL,
-    "Roberta": {**SMALL, "pad_token_id": 0},
-    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64},
-    "Electra": {**SMALL, "embedding_size": 16},
-    "DebertaV2": {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16},
-    "MPNet": {**SMALL, "pad_token_id": 1},  # its positions start at 2 whatever the config says
-    "ModernBert": {**SMALL, "embedding_dropout": 0.1, "mlp_dropout": 0.1, "pad_token_id": 0, "cls_token_id": 2,
-                   "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
-    "Albert": {**SMALL, "embedding_size": 16, "hidden_dropout_prob": 0.1},
-    "Camembert": {**SMALL, "pad_token_id": 0},
-    "Data2VecText": {**SMALL, "pad_token_id": 0},
-    "Ernie": SMALL,
-    "XLMRoberta": {**SMALL, "pad_token_id": 0},
-}  # fmt: skip
-
-
-def make_architecture(folder: Path, name: str) -> Path:
-    tokenizer = make_tokenizer(folder)
-    torch.manual_seed(3)
-    config = getattr(transformers, f"{name}Config")(
-        vocab_size=len(tokenizer), max_position_embeddings=60, **ARCHITECTURES[name]
-    )
-    getattr(transformers, f"{name}Model")(config).save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def architectures(tmp_path_factory: pytest.TempPathFactory) -> Any:
     made: dict[str, Path] = {}
@@ -146,10 +45,3 @@ def architectures(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return made[name]
 
     return get
-
-
-def vectors_of(encoder: TransformerEncoder, sentences: list[Sentence]) -> Tensor:
-    """The vectors of a batch of sentences, (B, W, H), in evaluation mode."""
-    with torch.no_grad():
-        vectors: Tensor = encoder.eval()(encoder.reader.collate(encoder.reader.encode(sentences)))
-    return vectors

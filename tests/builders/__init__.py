@@ -1,0 +1,1 @@
+"""What tests are made of: encoders, taggers, runs and files."""

@@ -1,0 +1,228 @@
+"""Names from RDF: which labels are written with which types, and what is said of broken files."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.dumps import ONTOLOGY, OWL, RESOURCE, labels, ontology, types
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossner_cli.corpus.dbpedia import Hierarchy, RdfNames, expand_types, local_name, write_names
+from crossner_cli.corpus.dbpedia_classes import SPECIALISED_CLASSES, classes_of_types
+from crossner_cli.corpus.triples import LABEL, TYPE, is_triples, read_triples
+from crossner_cli.data.domains import known_domains
+from crossner_cli.data.names import read_names
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.progress import Notice
+
+pytest.importorskip("pyoxigraph")
+
+
+def write(folder: Path, files: dict[str, str | bytes], language: str = "en") -> tuple[list[str], RdfNames, list[str]]:
+    """Lines of the list, what was found, and notices."""
+    paths = []
+    for name, content in files.items():
+        paths.append(folder / name)
+        paths[-1].write_bytes(content.encode() if isinstance(content, str) else content)
+    notices, work = [], write_names(paths, folder / "list.tsv", language=language)
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            return (folder / "list.tsv").read_text(encoding="utf-8").splitlines(), end.value, notices
+        notices += [event.text] if isinstance(event, Notice) else []
+
+
+def refusal(folder: Path, files: dict[str, str | bytes], language: str = "en") -> CrossNERError:
+    with pytest.raises(CrossNERError) as found:
+        write(folder, files, language)
+    assert found.value.hint
+    return found.value
+
+
+def test_labels_of_typed_entities_become_names(tmp_path: Path) -> None:
+    lines, found, notices = write(tmp_path, {
+        "labels_lang=en.ttl": labels("Ada Roe", "Queen (band)", "Nobody", "Zoë"),
+        "instance-types_lang=en_specific.ttl": types("Ada_Roe:Writer", "Queen_(band):Band", f"Nobody:{OWL}Thing",
+                                                      "Zoë:Writer"),
+    })  # fmt: skip
+    assert lines == ["Ada Roe\tWriter", "Queen\tBand", "Zoë\tWriter"]
+    assert found.types == {"Writer": 2, "Band": 1}
+    assert found.counts == {
+        "type_triples": 3, "types_without_content": 1, "other_triples": 0, "entities": 3, "labels": 4,
+        "entities_of_several_types": 0, "labels_of_untyped": 1, "labels_without_content": 0,
+    }  # fmt: skip
+    assert notices[-1].startswith("RDF lists: 3 typed entities, 4 labels in 'en', 3 names written; 1 labels are of no")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_files_may_be_compressed_and_come_in_any_order(tmp_path: Path, pack: Any, reverse: bool) -> None:
+    ending = {bytes: "", gzip.compress: ".gz", bz2.compress: ".bz2"}[pack]
+    files = {
+        f"labels.ttl{ending}": pack(labels("Ada Roe", "Bob").encode()),
+        f"types.nt{ending}": pack(types("Ada_Roe:Poet", "Ada_Roe:Person", "Ada_Roe:Writer", "Bob:Person").encode()),
+        f"ontology.nt{ending}": pack(ontology("Poet:Writer", "Writer:Person").encode()),
+    }
+    assert all(is_triples(Path(name)) for name in files)
+    lines, _, _ = write(tmp_path, dict(reversed(files.items())) if reverse else files)
+    assert lines == ["Ada Roe\tPoet", "Bob\tPerson"]
+
+
+def test_types_behind_many_labels_are_told_and_not_passed_over(tmp_path: Path) -> None:
+    many = labels(*(f"Name {number}" for number in range(120))) + types("Name_1:Band")
+    found = refusal(tmp_path, {"mixed.nt": many, "types.nt": types("Name_2:Band")})
+    assert "mixed.nt begins with 100 labels, and has types behind them" in found.problem and "types.nt" in found.hint
+    few = labels(*(f"Name {number}" for number in range(50))) + types("Name_1:Band")
+    (tmp_path / "few").mkdir()
+    assert "Name 1\tBand" in write(tmp_path / "few", {"mixed.nt": few})[0]
+
+
+def test_turtle_and_rdf_xml_are_read(tmp_path: Path) -> None:
+    turtle = (
+        "@prefix : <http://x.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':a a :Poet ; rdfs:label "Ada\\u0020\\"Roe\\""@en , """Die Ada"""@de ; :knows [ a :Poet ; rdfs:label "x"@en ].'
+    )
+    xml = (
+        '<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:rdfs='
+        '"http://www.w3.org/2000/01/rdf-schema#"><rdfs:Class rdf:about="http://x.org/Poet">'
+        '<rdfs:subClassOf rdf:resource="http://x.org/Writer"/></rdfs:Class></rdf:RDF>'
+    )
+    for name in ("classes.owl", "classes.rdf"):
+        lines, found, _ = write(tmp_path, {"all.ttl": turtle, name: xml})
+        assert lines == ['Ada "Roe"\tPoet']
+        assert found.hierarchy.parents == {"http://x.org/Poet": {"http://x.org/Writer"}}
+    lines, _, _ = write(tmp_path, {"all.owl": turtle}, "de")
+    assert lines == ["Die Ada\tPoet"]
+
+
+def test_an_entity_counts_for_its_most_specific_classes_only(tmp_path: Path) -> None:
+    classes = ontology("Poet:Writer", "Writer:Person", "Singer:Person", "Circle:Round", "Round:Circle")
+    given = types("A:Person", "A:Poet", "A:Writer", "B:Singer", "B:Poet", "B:Person", "C:Circle", "C:Round", "D:Other")
+    lines, found, _ = write(tmp_path, {"t.nt": given + given, "o.nt": classes, "l.nt": labels("Aa", "Bb").replace(
+        "resource/Aa", "resource/A").replace("resource/Bb", "resource/B")})  # fmt: skip
+    assert lines == ["Aa\tPoet", "Bb\tPoet", "Bb\tSinger"]
+    assert found.counts["entities_of_several_types"] == 2 and found.counts["entities"] == 4
+
+
+def test_without_an_ontology_all_classes_count_and_it_is_told(tmp_path: Path) -> None:
+    lines, _, notices = write(tmp_path, {"t.nt": types("Ada:Person", "Ada:Poet"), "l.nt": labels("Ada")})
+    assert lines == ["Ada\tPerson", "Ada\tPoet"]
+    assert "no ontology tells" in notices[0]
+
+
+CLASSES = st.sampled_from("abcdef")
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(CLASSES, CLASSES), max_size=10), st.sets(CLASSES, min_size=1))
+def test_classes_above_are_those_a_walk_reaches(pairs: list[tuple[str, str]], chosen: set[str]) -> None:
+    hierarchy = Hierarchy()
+    for below, above in pairs:
+        hierarchy.parents.setdefault(below, set()).add(above)
+    reach = {(a, b) for a, b in pairs}
+    for _ in range(6):
+        reach |= {(a, d) for a, b in reach for c, d in reach if b == c}
+    for name in "abcdef":
+        assert hierarchy.above(name) == {b for a, b in reach if a == name}
+        assert hierarchy.below(name) == {name} | {a for a, b in reach if b == name}
+    kept = hierarchy.most_specific(sorted(chosen))
+    assert kept == sorted(c for c in chosen if not any((d, c) in reach and (c, d) not in reach for d in chosen))
+
+
+@pytest.mark.parametrize(("label", "entity_type", "names"), [
+    ("Rock music", "MusicGenre", ["Rock music", "rock music"]), ("Guitar", "Instrument", ["Guitar", "guitar"]),
+    ("Queen", "Band", ["Queen"]), ("Blue Train", "Album", ["Blue Train"]), ("Yes (band)", "Band", ["Yes"]),
+    ("It (novel)", "Book", []), ("The The", "Band", []), ("X", "Band", []), ("1984 (novel)", "Book", []),
+    ("A  b\tC", "Book", ["A b C"]), ("Paris (France) (city)", "City", ["Paris (France)"]),
+])  # fmt: skip
+def test_labels_are_written_as_they_stand_in_sentences(
+    tmp_path: Path, label: str, entity_type: str, names: list[str]
+) -> None:
+    text = f'<http://x/a> <{LABEL}> "{label}"@en .\n<http://x/b> <{LABEL}> "Bob"@en .\n'.replace("\t", "\\t")
+    given = types("b:Person").replace(RESOURCE, "http://x/") + types(f"a:{entity_type}").replace(RESOURCE, "http://x/")
+    lines, found, _ = write(tmp_path, {"l.nt": text, "t.nt": given})
+    assert lines == [*(f"{name}\t{entity_type}" for name in names), "Bob\tPerson"]
+    assert found.counts.get("labels_without_content", 0) == (not names)
+
+
+def test_only_labels_of_the_language_count(tmp_path: Path) -> None:
+    files = {
+        "t.nt": types("Ada:Poet"),
+        "l.nt": labels("Ada") + labels("Ada", language="@de-AT") + labels("Ada", language=""),
+    }
+    assert len(write(tmp_path, dict(files), "EN")[0]) == len(write(tmp_path, dict(files), "none")[0]) == 1
+    found = refusal(tmp_path, dict(files), "fr")
+    assert "no rdfs:label in 'fr'" in found.problem and "en (1), de-at (1), none (1)" in found.problem
+    assert "--language" in found.hint
+
+
+@pytest.mark.parametrize(("files", "said"), [
+    ({"l.nt": labels("Ada")}, "no rdf:type"), ({"t.nt": types("Ada:Poet")}, "found: no label at all"),
+    ({"t.nt": types("Ada:Poet"), "l.nt": labels("Bob")}, "None of the 1 labels"),
+    ({"t.nt": types("Ada:Poet") + "<a:b> <a:c> d .\n"}, "t.nt:2: this is no triple"),
+    ({"t.ttl": types("Ada:Poet") + "\n<a:b> <a:c> <a:d>\n"}, "t.ttl:"),
+    ({"t.nt": types("Ada:Poet").encode() + b'<a:b> <a:c> "\xff" .\n'}, "t.nt:2: this is no triple: Invalid UTF-8"),
+    ({"t.rdf": "<rdf:RDF>"}, "this is no XML"), ({"t.rdf": "text"}, "this is no XML"), ({"t.nt": "text"}, "t.nt:1:"),
+    ({"t.nt": ""}, "no rdf:type"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_told(tmp_path: Path, files: dict[str, str | bytes], said: str) -> None:
+    assert said in refusal(tmp_path, files).problem
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
+def test_a_truncated_file_is_told(tmp_path: Path, ending: str, pack: Any) -> None:
+    draw = random.Random(1)
+    packed = pack(types(*(f"E{draw.random()}:Poet" for _ in range(14000))).encode())
+    problem = refusal(tmp_path, {f"types.ttl{ending}": packed[: len(packed) // 2]}).problem
+    assert "cut off" in problem and int(problem.partition(", after ")[2].split()[0]) > 1000
+
+
+def test_entities_of_xml_are_never_expanded(tmp_path: Path) -> None:
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20}">' for n in range(1, 20))
+    text = f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e0 "harp">{entities}]><rdf:RDF>&e19;</rdf:RDF>'
+    assert "declares entities" in refusal(tmp_path, {"bomb.owl": text}).problem
+
+
+def test_a_type_stands_for_the_classes_below_it() -> None:
+    hierarchy = Hierarchy({f"{ONTOLOGY}{a}": {f"{ONTOLOGY}{b}"} for a, b in (("Poet", "Writer"), ("Writer", "Person"))})
+    found = RdfNames(Counter(Poet=2, Person=1), hierarchy, {})
+    assert expand_types({"Person"}, found) == ({"Poet", "Person"}, {"Person": ["Person", "Poet"]})
+    assert expand_types({"writer", "song"}, found) == ({"Poet", "song"}, {"writer": ["Poet"]})
+
+
+def test_the_classes_of_every_domain_belong_to_types_of_its_own() -> None:
+    domains = known_domains()
+    for name, table in SPECIALISED_CLASSES.items():
+        assert table.keys() <= set(domains[name].types)
+        others = [set(domains[other].types) for other in (*SPECIALISED_CLASSES, "conll2003") if other != name]
+        assert table.keys().isdisjoint(set().union(*others))
+    assert classes_of_types(["book", "country", "poem"]) == {"Book", "Poem"}
+
+
+def test_a_list_from_rdf_is_read_as_any_list(tmp_path: Path) -> None:
+    write(tmp_path, {"t.nt": types("Ada_Roe:Poet"), "l.nt": labels("Ada Roe")})
+    assert read_names([tmp_path / "list.tsv"]).types == {("Ada", "Roe"): ("Poet",)}
+
+
+def test_local_names_end_addresses() -> None:
+    addresses = ("http://x/Poet", "http://x/y#Poet", "Poet", "http://x/Poet/", "http://x/Poet#")
+    assert {local_name(each) for each in addresses} == {"Poet"}
+
+
+def test_a_byte_order_mark_before_triples_is_no_part_of_them(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"t.nt": b"\xef\xbb\xbf" + types("Ada:Poet").encode(), "l.nt": labels("Ada")}
+    assert write(tmp_path, files)[0] == write(tmp_path, {"t.nt": types("Ada:Poet"), "l.nt": labels("Ada")})[0]
+
+
+def test_triples_that_do_not_count_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "x.ttl"
+    path.write_text(f'_:a <{LABEL}> "x"@en . <a:b> <{TYPE}> "x" . <a:b> <{LABEL}> <a:c> . <a:b> <a:c> <a:d> .')
+    assert [triple for _, triple in read_triples(path)] == [None] * 4

@@ -1,0 +1,219 @@
+"""prepare-data with dumps of Wikipedia, lists from DBpedia and names of the training sentences."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.dumps import dump, labels, ontology, page, types
+from typer.testing import CliRunner
+
+from crossner_cli.cli import app
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import PrepareData
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice
+from crossner_cli.stages import prepare_data
+
+for package in ("mwparserfromhell", "pyoxigraph"):
+    pytest.importorskip(package)
+
+PAGES = [
+    page("Category:Music", ""), page("Category:Bands", "[[Category:Music]]"),
+    page("The Owls", "'''The Owls''' are a band.{{ref}} Their singer [[Ada Roe]] met Bob Fox.\n\n"
+         "They sang Night Song in Rome.[[Category:Bands]]"),
+    page("Car", "A car of Ada Roe and Bob Fox.[[Category:Cars]]"),
+]  # fmt: skip
+MUSIC = "Ada\tB-musicalartist\nRoe\tI-musicalartist\nsang\tO\n\nIn\tO\nRome\tB-location\n"
+NEWS = "Rome\tB-location\nfell\tO\n"
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """A folder with a source, a target, a dump and RDF."""
+    for name, files in {"news": {"train.txt": NEWS}, "songs": {"train.txt": MUSIC, "test.txt": NEWS}}.items():
+        (tmp_path / name).mkdir()
+        for file, text in files.items():
+            (tmp_path / name / file).write_text(text)
+    (tmp_path / "wiki.xml.bz2").write_bytes(bz2.compress(dump(PAGES)))
+    (tmp_path / "labels.ttl.bz2").write_bytes(bz2.compress(labels("The Owls", "Ada Roe", "Bob Fox", "Rome").encode()))
+    given = types("The_Owls:Band", "Ada_Roe:Singer", "Bob_Fox:Person", "Rome:City")
+    (tmp_path / "types.ttl").write_text(given)
+    (tmp_path / "ontology.nt").write_text(ontology("Singer:MusicalArtist", "MusicalArtist:Person", "Band:Group"))
+    return tmp_path
+
+
+def prepare(folder: Path, **options: Any) -> tuple[dict[str, Any], dict[str, list[str]], list[str]]:
+    """Result, lines of each corpus level, and notices."""
+    run = RunDirectory(folder / "run")
+    given = {"source": str(folder / "news"), "target": str(folder / "songs"), "force": True} | options
+    work, notices = prepare_data.run(run, PrepareData(run=run.path, **given)), []
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            corpus = run.folder("prepare-data") / "corpus"
+            texts = sorted(corpus.glob("*.txt"))
+            mentions = [path.with_suffix(".mentions") for path in texts if options.get("entities")]
+            assert sorted(corpus.iterdir()) == sorted([*texts, *mentions])
+            levels = {path.stem: path.read_text().splitlines() for path in texts}
+            return end.value["result"], levels, notices
+        notices += [event.text] if isinstance(event, Notice) else []
+
+
+def refusal(folder: Path, **options: Any) -> CrossNERError:
+    with pytest.raises(CrossNERError) as found:
+        prepare(folder, **options)
+    assert found.value.hint and not (folder / "run" / "prepare-data").exists()
+    return found.value
+
+
+def rdf(folder: Path) -> list[Path]:
+    return [folder / "labels.ttl.bz2", folder / "types.ttl", folder / "ontology.nt"]
+
+
+def test_a_dump_and_dbpedia_make_the_levels_of_the_paper(inputs: Path) -> None:
+    result, levels, notices = prepare(
+        inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Music"], entities=rdf(inputs)
+    )
+    assert levels["domain"] == [
+        "The Owls are a band.", "Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."
+    ]  # fmt: skip
+    assert levels["entity"] == levels["task"] == ["Their singer Ada Roe met Bob Fox."]
+    assert result["corpus"]["wikipedia"]["kept"] == 1
+    assert result["corpus"]["lists"]["rdf"]["types"] == {"Band": 1, "City": 1, "Person": 1, "Singer": 1}
+    assert [text for text in notices if text.startswith("Specialised types")] == [
+        "Specialised types, from DBpedia's classes of the target's types: MusicalArtist; the lists have none of "
+        "ClassicalMusicArtist, MusicComposer."
+    ]
+    assert "The type MusicalArtist stands for Singer." in notices
+
+
+def test_types_that_are_asked_for_stand_for_those_below(inputs: Path) -> None:
+    options = {"corpus": [inputs / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": rdf(inputs)}
+    _, levels, _ = prepare(inputs, **options, specialised_types="group,Nobody")
+    assert levels["task"] == ["The Owls are a band."]
+    found = refusal(
+        inputs / "other", **{**options, "specialised_types": "Nobody"}, source=None, target=str(inputs / "songs")
+    )
+    assert "no name of the specialised types Nobody" in found.problem and "Singer (1 names)" in found.hint
+
+
+def test_lists_are_checked_before_a_dump_is_read(inputs: Path) -> None:
+    (inputs / "broken.xml").write_text("no dump")
+    (inputs / "names.tsv").write_text("Ada\tsinger\nBob\n")
+    options: dict[str, Any] = {"corpus": [inputs / "broken.xml"], "entities": [inputs / "names.tsv"]}
+    assert "names.tsv:2" in refusal(inputs, **options).problem
+    (inputs / "names.tsv").write_text("Ada\tsinger\n")
+    assert "types poet" in refusal(inputs, **options, specialised_types="poet").problem
+    assert "this is no XML" in refusal(inputs, **options, specialised_types="singer").problem
+    assert "this is no XML" in refusal(inputs, **options, specialised_types="poet", corpus_level="entity").problem
+
+
+def test_the_training_sentences_are_a_list_of_names(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (inputs / "corpus.jsonl.gz").write_bytes(gzip.compress(b'{"body": "Ada Roe left. Rome stood."}\n{"body": null}\n'))
+    options = {"corpus": [inputs / "corpus.jsonl.gz"], "text_column": "body", "entities": [Path("train")]}
+    result, levels, _ = prepare(inputs, **options, min_entities=1)
+    assert levels["task"] == ["Ada Roe left."] and levels["entity"] == ["Ada Roe left.", "Rome stood."]
+    assert result["corpus"]["lists"] == {"train": {"mentions": 2, "names": 2}}
+    assert result["corpus"]["null_texts"] == 1
+    monkeypatch.chdir(inputs)
+    (inputs / "train").write_text("no list")
+    assert any("full path" in text for text in prepare(inputs, **options, min_entities=1)[2])
+
+
+def test_names_of_training_sentences_are_on_one_line_each(inputs: Path) -> None:
+    record = {"words": ["Big\tBen", "\nTower", "sang"], "tags": ["B-place", "I-place", "O"]}
+    (inputs / "songs" / "train.txt").unlink()
+    (inputs / "songs" / "train.jsonl").write_text(json.dumps(record))
+    (inputs / "raw.txt").write_text("I saw Big Ben Tower today.\n")
+    _, levels, _ = prepare(inputs, corpus=[inputs / "raw.txt"], entities=[Path("train")], min_entities=1)
+    assert levels["entity"] == ["I saw Big Ben Tower today."]
+
+
+def test_a_dump_that_is_named_twice_is_read_once(inputs: Path) -> None:
+    path = inputs / "wiki.xml.bz2"
+    _, once, _ = prepare(inputs, corpus=[path])
+    _, twice, notices = prepare(inputs, corpus=[path, path])
+    assert twice == once and "1 dumps were named more than once and are read once." in notices
+
+
+def test_lists_of_several_kinds_are_taken_together(inputs: Path) -> None:
+    (inputs / "more.tsv").write_text("Night Song\tsong\n")
+    entities = [*rdf(inputs), Path("train"), inputs / "more.tsv"]
+    options = {"corpus": [inputs / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": entities}
+    result, levels, _ = prepare(inputs, **options)
+    assert levels["entity"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
+    assert result["corpus"]["names"]["types"]["song"] == 1
+    assert result["corpus"]["names"]["names_with_several_types"] == 2  # Ada Roe and Rome
+    _, levels, _ = prepare(inputs, **options, specialised_types="song,musicalartist")
+    assert levels["task"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
+
+
+def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs: Path) -> None:
+    text = inputs / "text.txt"
+    text.write_text("Ada Roe left.\n")
+    assert "--corpus names none" in refusal(inputs, corpus=[text], wikipedia_category=["Music"]).problem
+    assert "there is none" in refusal(inputs, wikipedia_category=["Music"]).problem
+    assert "no category" in refusal(inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Musik"]).problem
+    assert "there are none" in refusal(inputs, corpus=[text], entities=[Path("train")], target=None).problem
+    (inputs / "types.ttl").write_text("broken")
+    assert "types.ttl:1: this is no triple" in refusal(inputs, corpus=[text], entities=rdf(inputs)).problem
+    assert list((inputs / "run").glob("*")) == [] or not (inputs / "run" / "prepare-data").exists()
+
+
+def test_a_dump_of_the_source_is_taken_whole(inputs: Path) -> None:
+    result, _, notices = prepare(
+        inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Music"], source_corpus=[inputs / "wiki.xml.bz2"]
+    )
+    assert result["source_corpus"]["wikipedia"]["kept"] == 2 and result["corpus"]["wikipedia"]["kept"] == 1
+    assert any("Every article" in text for text in notices)
+
+
+def test_the_command_line_reads_a_dump_and_dbpedia(inputs: Path) -> None:
+    arguments = ["prepare-data", "--run", str(inputs / "run"), "--target", str(inputs / "songs"), "--json"]
+    arguments += ["--corpus", str(inputs / "wiki.xml.bz2"), "--wikipedia-category", "Music", "--category-depth", "1"]
+    for path in rdf(inputs):
+        arguments += ["--entities", str(path)]
+    outcome = CliRunner().invoke(app, [*arguments, "--language", "en", "--specialised-types", "MusicalArtist"])
+    assert outcome.exit_code == 0, outcome.output
+    result = json.loads(outcome.stdout)
+    assert result["result"]["corpus"]["levels"]["task"]["sentences"] == 1
+    outcome = CliRunner().invoke(app, [*arguments, "--force", "--language", "fr"])
+    assert outcome.exit_code == 1 and "no rdfs:label in 'fr'" in outcome.stderr and "Traceback" not in outcome.output
+
+
+def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"corpus": [inputs / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": rdf(inputs)}
+    expected = prepare(inputs, **options)
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr("crossner_cli.corpus.preparation.write_levels", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(inputs, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr("crossner_cli.corpus.inputs.write_articles", interrupted)
+        found = prepare(inputs, **options)
+    assert found[:2] == expected[:2]
+    assert any("was read before the interruption" in notice for notice in found[2])
+    assert not list((inputs / "run").glob("**/.*draft*")) and not list((inputs / "run").glob("**/.selection"))
+
+
+def test_a_dump_that_was_read_in_part_is_not_kept(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Any, path: Path, **__: Any) -> Any:
+        path.write_text("half")
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("crossner_cli.corpus.inputs.write_articles", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(inputs, corpus=[inputs / "wiki.xml.bz2"])
+    assert not [path for path in (inputs / "run").rglob("*") if "lock" not in path.name]

@@ -1,0 +1,334 @@
+"""Dumps of Wikipedia: which articles a category has, what text they give, and what is said of broken dumps."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import random
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.dumps import dump, page
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossner_cli.corpus import mediawiki_dump
+from crossner_cli.corpus.mediawiki_dump import CATEGORY, DumpReader, Site, is_dump
+from crossner_cli.corpus.wikipedia import CategoryGraph, write_articles
+from crossner_cli.corpus.wikitext import find_categories, find_paragraphs
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.progress import Notice, Progress, exhaust
+
+parser = pytest.importorskip("mwparserfromhell")
+
+# Music > Bands > Rock bands > Bands (a circle); Rock bands > Trios > Quiet trios.
+PAGES = [
+    page("Category:Music", "All music."),
+    page("Category:Bands", "{{Cat|x}} [[Category:music]] [[Category:Rock bands|*]]"),
+    page("Category:Rock bands", "[[category : Bands ]]<!-- [[Category:Films]] -->"),
+    page("Category:Trios", "[[Category:Rock_bands|Trios]]"),
+    page("Category:Quiet trios", "[[Category:Trios]]"),
+    page("Category:Films", "[[:Category:Music]]"),
+    page("Category:Bands, old", "[[Category:Music]]", redirect="Category:Bands"),
+    page("Harp", "The '''harp''' is old.\n[[Category:Music]]"),
+    page("The Owls", "The Owls sing.\n\n[[Category:Bands|Owls]]\n[[Category:Films]]"),
+    page("Owls", "#REDIRECT [[The Owls]] [[Category:Bands]]", redirect="The Owls"),
+    page("Three", "Three play.\n\nThey stop.[[Category:Trios]]"),
+    page("Hush", "Hush hums.[[Category:Quiet trios]]"),
+    page("Film", "A film runs.[[Category:Films]] <nowiki>[[Category:Music]]</nowiki>"),
+    page("Template:Band", "<includeonly>[[Category:Bands]]</includeonly>"),
+]
+
+
+def extract(
+    path: Path | list[Path], categories: list[str], depth: int = 3
+) -> tuple[list[str], dict[str, Any], list[str]]:
+    """Paragraphs, what is recorded, and notices."""
+    paths = path if isinstance(path, list) else [path]
+    output = paths[0].with_name("text.txt")
+    notices = []
+    work = write_articles(paths, output, categories=categories, depth=depth)
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            return output.read_text(encoding="utf-8").splitlines(), end.value, notices
+        if isinstance(event, Notice):
+            notices.append(event.text)
+        else:
+            assert isinstance(event, Progress) and event.total and 0 <= event.done <= event.total
+
+
+@pytest.fixture
+def wiki(tmp_path: Path) -> Path:
+    path = tmp_path / "testwiki-pages-articles.xml.bz2"
+    path.write_bytes(bz2.compress(dump(PAGES)))
+    return path
+
+
+def refusal(path: Path, category: str = "Music") -> CrossNERError:
+    with pytest.raises(CrossNERError) as found:
+        extract(path, [category])
+    assert found.value.hint
+    return found.value
+
+
+@pytest.mark.parametrize(("depth", "kept"), [
+    (0, ["The harp is old."]),
+    (1, ["The harp is old.", "The Owls sing."]),
+    (2, ["The harp is old.", "The Owls sing."]),
+    (3, ["The harp is old.", "The Owls sing.", "Three play.", "They stop."]),
+    (9, ["The harp is old.", "The Owls sing.", "Three play.", "They stop.", "Hush hums."]),
+])  # fmt: skip
+def test_depth_bounds_how_far_below_a_category_articles_are_taken(wiki: Path, depth: int, kept: list[str]) -> None:
+    assert extract(wiki, ["Music"], depth)[0] == kept
+
+
+def test_what_was_read_is_counted(wiki: Path) -> None:
+    _, record, notices = extract(wiki, ["Music"], 4)
+    assert record == {
+        "categories": ["Music"], "depth": 4, "categories_by_depth": [1, 1, 1, 1, 1], "pages": 14, "redirects": 1,
+        "articles": 5, "kept": 4, "paragraphs": 5, "malformed": 0,
+    }  # fmt: skip
+    assert notices == [
+        "Categories reached from Music: 1 at depth 0, 1 at depth 1, 1 at depth 2, 1 at depth 3, 1 at depth 4.",
+        "Wikipedia: 14 pages read, 1 redirects skipped, 4 of 5 articles kept with 5 paragraphs.",
+    ]
+
+
+def test_several_categories_and_any_spelling_of_their_names_are_taken(wiki: Path) -> None:
+    assert extract(wiki, ["Category:films", "quiet_trios"])[0] == ["The Owls sing.", "Hush hums.", "A film runs."]
+
+
+def test_without_a_category_every_article_is_taken(wiki: Path) -> None:
+    lines, record, _ = extract(wiki, [])
+    assert record["kept"] == record["articles"] == 5 and len(lines) == 6
+
+
+@pytest.mark.parametrize("ending", [".xml", ".xml.gz", ".xml.bz2"])
+def test_dumps_are_read_whatever_compresses_them(tmp_path: Path, ending: str) -> None:
+    pack = {".xml": bytes, ".xml.gz": gzip.compress, ".xml.bz2": bz2.compress}[ending]
+    path = tmp_path / f"wiki{ending}"
+    path.write_bytes(pack(dump(PAGES)))
+    assert is_dump(path) and len(extract(path, ["Music"])[0]) == 4
+
+
+def test_the_streams_of_a_multistream_dump_are_read_one_after_the_other(tmp_path: Path) -> None:
+    whole, path = dump(PAGES), tmp_path / "wiki-pages-articles-multistream.xml.bz2"
+    path.write_bytes(b"".join(bz2.compress(whole[start : start + 500]) for start in range(0, len(whole), 500)))
+    assert len(extract(path, ["Music"])[0]) == 4
+
+
+def test_the_parts_of_a_dump_have_one_graph(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("w-pages-articles1.xml-p1p9.bz2", "w-pages-articles2.xml-p10p99.bz2")]
+    for path, pages in zip(paths, (PAGES[9:], PAGES[:9]), strict=True):
+        path.write_bytes(bz2.compress(dump(pages)))
+    assert all(map(is_dump, paths))
+    lines, record, _ = extract(paths, ["Music"])
+    assert lines == ["Three play.", "They stop.", "The harp is old.", "The Owls sing."]
+    assert record["pages"] == len(PAGES)
+
+
+def test_a_wiki_in_another_language_names_its_namespaces_itself(tmp_path: Path) -> None:
+    pages = [
+        page("Kategorie:Musik", ""), page("Kategorie:Harfe & Co", "[[Kategorie:Musik]]"),
+        page("Harfe", "Die Harfe klingt. [[Datei:H.jpg|mini|Eine Harfe]][[Bild:X.jpg]]\n[[KATEGORIE:harfe &amp; Co]]"),
+        page("Geige", "Die Geige auch.[[Image:Y.jpg|Geige]] [[Category:Musik]]"),
+        page("Auto", "Ein Auto."),
+    ]  # fmt: skip
+    path = tmp_path / "dewiki.xml"
+    path.write_bytes(dump(pages, category="Kategorie", file="Datei"))
+    lines, record, _ = extract(path, ["Musik"])
+    assert lines[0] == "Die Harfe klingt." and lines[1:] == ["Die Geige auch."]
+    assert record["categories_by_depth"] == [1, 1]
+
+
+def test_an_unknown_category_is_told_with_the_nearest_names(wiki: Path) -> None:
+    found = refusal(wiki, "Band")
+    assert "there is no category 'Band'" in found.problem and "Bands, Rock bands" in found.hint
+    assert "6 categories" in refusal(wiki, "Xylographers").hint
+
+
+def test_a_category_without_articles_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "wiki.xml"
+    path.write_bytes(dump([page("Category:Music", ""), page("Harp", "A harp.")]))
+    found = refusal(path)
+    assert "None of the 1 articles" in found.problem and "--category-depth" in found.hint
+
+
+@pytest.mark.parametrize("ending", [".xml", ".xml.gz", ".xml.bz2"])
+def test_a_truncated_dump_is_told_with_the_last_page(tmp_path: Path, ending: str) -> None:
+    pack = {".xml": bytes, ".xml.gz": gzip.compress, ".xml.bz2": bz2.compress}[ending]
+    pages = [page(f"Category:C{n}", "x" * (n % 97)) for n in range(4000)]
+    packed = pack(dump(pages))
+    path = tmp_path / f"wiki{ending}"
+    path.write_bytes(packed[: len(packed) * 9 // 10])
+    problem = refusal(path).problem
+    assert str(path) in problem and "cut off" in problem and "pages, the last one 'Category:C" in problem
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    (b"<html><body/></html>", "root is <html>"), (b"no XML at all", "this is no XML"), (b"", "cut off"),
+    (b"<mediawiki><page></mediawiki>", "this is no XML"), (b"<mediawiki>\xff</mediawiki>", "this is no XML"),
+])  # fmt: skip
+def test_what_is_no_dump_is_told(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "wiki.xml"
+    path.write_bytes(content)
+    assert said in refusal(path).problem
+
+
+def test_entities_of_a_document_type_are_never_expanded(tmp_path: Path) -> None:
+    path = tmp_path / "wiki.xml"
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20}">' for n in range(1, 20))
+    for declaration in (f'<!DOCTYPE mediawiki [<!ENTITY e0 "harp">{entities}]>', '<!DOCTYPE mediawiki SYSTEM "x.dtd">'):
+        path.write_text(f"{declaration}\n<mediawiki><page><title>&e19;</title></page></mediawiki>")
+        assert "declares a document type" in refusal(path).problem
+
+
+def test_what_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mediawiki_dump, "LONGEST_TEXT", 300_000)
+    path = tmp_path / "wiki.xml"
+    path.write_bytes(dump([page("Category:Music", "x" * 400_000)]))
+    assert "a text is longer than" in refusal(path).problem
+    path.write_bytes(b'<mediawiki a="' + b"x" * 2_000_000 + b'"></mediawiki>')
+    assert "a tag is longer than" in refusal(path).problem
+
+
+def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
+    path = tmp_path / "wiki.xml.gz"
+    text = escape_free_text(2000)
+    path.write_bytes(gzip.compress(dump(page(f"Page {n}", text) for n in range(2500)), 1))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert sum(1 for _ in DumpReader(path, {0}).pages()) == 2500
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 15_000  # KiB
+
+
+def escape_free_text(words: int) -> str:
+    return " ".join(random.Random(1).choices(["harp", "plays", "loud"], k=words))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20), st.integers(0, 5))
+def test_a_graph_is_reached_as_step_by_step(edges: list[tuple[int, int]], depth: int) -> None:
+    graph = CategoryGraph()
+    graph.add("0", [])
+    for below, above in edges:
+        graph.add(str(below), [str(above)])
+    expected = {"0": 0}
+    for step in range(1, depth + 1):
+        expected |= {str(b): step for b, a in edges if expected.get(str(a)) == step - 1 and str(b) not in expected}
+    assert graph.reach(["0"], depth) == expected
+
+
+def paragraphs(text: str) -> list[str] | None:
+    return find_paragraphs(Site())(text)
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("'''Ada''' ''met'' [[Bob Roe|Bob]] in [[Paris]]s.", ["Ada met Bob in Pariss."]),
+    ("One line\ngoes on.\n\nAnother.", ["One line goes on.", "Another."]),
+    ("{{Info|a={{b|c}}|[[d]]}}A harp.{{ref|x}}", ["A harp."]),
+    ("A<ref>b [[c]]</ref> harp<ref name=x /> plays<REF group=n>{{cite|y}}</REF >.", ["A harp plays."]),
+    ("A <!-- b [[c]] -->harp.<!-- open", ["A harp."]),
+    ("== Life ==\nAda.\n=== Youth ===\nBob.", ["Ada.", "Bob."]),
+    ("* one [[harp]]\n* two\n** three\n# four\n: five\n; six", ["one harp", "two", "three", "four", "five", "six"]),
+    ("Ada.\n{| class=x\n! a !! b\n|-\n| c || [[d]]\n|}\nBob.", ["Ada.", "Bob."]),
+    ("{|\n| unclosed\nAda.", ["Ada."]),
+    ("[[File:a.jpg|thumb|The [[harp]] of {{x}}]]Ada [[image:b.png]]met Bob.[[Category:C]]", ["Ada met Bob."]),
+    ("[[:Category:Harps]] and [[de:Harfe]][[fr:Harpe]].", ["Category:Harps and ."]),
+    ("[http://a.org The site], http://b.org and [//c.org].", ["The site, and ."]),
+    ("A &amp; B&nbsp;C &lt;x&gt; &#65;", ["A & B C <x> A"]),
+    ("x<sub>2</sub> <b>y</b><br/>z <math>a<b</math>w", ["x2 y z w"]),
+    ("<div class=x>Ada.</div><blockquote>Bob.</blockquote>", ["Ada.", "Bob."]),
+    ("<gallery>\nFile:a.jpg|Harp\n</gallery>Ada.<syntaxhighlight lang=c>x</syntaxhighlight>", ["Ada."]),
+    ("Ada (listen{{x}}; {{born}}) met Bob ({{y}}) and Cid ({{z}}; born).", ["Ada (listen) met Bob and Cid (born)."]),
+    ("__NOTOC__Ada.\n----\nBob. 1 < 2 and 3 > 2.", ["Ada.", "Bob. 1 < 2 and 3 > 2."]),
+    ("{{Reflist}}\n\n&nbsp;\n\n---\n\n12.5", []),
+    ("The character &#xD83D; is half a pair.", ["The character \ufffd is half a pair."]),
+    ("A harp</ref> plays.</references >", ["A harp plays."]),
+])  # fmt: skip
+def test_wikitext_becomes_plain_paragraphs(text: str, expected: list[str]) -> None:
+    assert paragraphs(text) == expected
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from([
+    "{{", "}}", "[[", "]]", "{|", "|}", "|", "<ref>", "</ref>", "<!--", "-->", "'''", "==", "\n", "* ", "harp ",
+    "File:", "Category:", "<div>", "</div>", "[http://a ", "]", "&amp;", "<table>", "http://b", "=", "{{{", "}}}",
+]), max_size=30))  # fmt: skip
+def test_any_wikitext_gives_whole_lines_without_links_and_comments(parts: list[str]) -> None:
+    found = paragraphs("".join(parts))
+    assert found is not None
+    for line in found:
+        assert line == " ".join(line.split()) and any(map(str.isalpha, line))
+        assert "<!--" not in line and "<ref" not in line
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(["harp ", "plays ", "[[Owl|owls]] ", "''old'' ", "[[Bob]] ", "{{x|y}}", "loud. "]),
+                min_size=1, max_size=20))  # fmt: skip
+def test_prose_is_what_the_parser_itself_leaves_of_it(parts: list[str]) -> None:
+    expected = " ".join(parser.parse("".join(parts)).strip_code().split())
+    assert paragraphs("".join(parts)) == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize("part", ["{{a|", "[[a|", "{|\n|-\n| a\n", "{{a|[[b|", "[http://a ", "{{{a|", "[[a|{{b|{|\n|",
+                                  "<ref>", "<div>", "<!--", "</ref>", "(", "'''", "&#"])  # fmt: skip
+def test_a_page_that_closes_nothing_takes_no_time(part: str) -> None:
+    found = paragraphs(part * 20_000)  # the parser alone takes minutes and more
+    assert found in (None, [], [part * 20_000])  # malformed, nothing, or no markup at all
+
+
+def test_pages_that_close_nothing_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "wiki.xml"
+    path.write_bytes(dump([page("Bad", "{{a|" * 900), page("Good", "A harp. [0, 1) " * 90)]))
+    lines, record, notices = extract(path, [])
+    assert len(lines) == 1 and record["malformed"] == 1 and record["kept"] == 1
+    assert "1 left out" in notices[-1]
+
+
+def test_categories_are_named_as_the_wiki_stores_them() -> None:
+    site = Site(names={CATEGORY: {"category", "kategorie", "user category"}})
+    text = "[[category:rock_bands ]][[Kategorie : A&amp;B|x]][[User category:C]][[:Category:D]]"
+    text += "[[Category:E{{x}}]][[Cat:F]]"
+    assert find_categories(site)(text) == ["Rock bands", "A&B", "C"]
+    site.capitalises = False
+    assert find_categories(site)("[[Category:rock]]") == ["rock"]
+
+
+def test_a_dump_gives_pages_whose_text_was_cut_into_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mediawiki_dump, "CHUNK", 7)
+    path = tmp_path / "wiki.xml"
+    path.write_bytes(dump(PAGES))
+    pages = list(DumpReader(path, {0, CATEGORY}).pages())
+    assert [each.title for each in pages] == [
+        title for title in titles(PAGES) if not title.startswith("Template:")
+    ]  # fmt: skip
+    assert [each.title for each in pages if each.is_redirect] == ["Category:Bands, old", "Owls"]
+    assert next(each.text for each in pages if each.title == "Three") == "Three play.\n\nThey stop.[[Category:Trios]]"
+
+
+def titles(pages: Iterable[str]) -> list[str]:
+    return [each.partition("<title>")[2].partition("</title>")[0] for each in pages]
+
+
+def test_work_on_a_dump_can_be_run_silently(wiki: Path) -> None:
+    assert exhaust(write_articles([wiki], wiki.with_name("out"), categories=["Music"], depth=0))["kept"] == 1
+
+
+def test_letters_that_grow_when_lowered_lose_nothing_behind_an_element() -> None:
+    towns = "İstanbul, İzmir, İznik, İskenderun, İmroz and İnegöl are towns."
+    text = f"{towns}<ref>Census.</REF> They have ports.\n\nThe second paragraph stays."
+    assert find_paragraphs(Site())(text) == [f"{towns} They have ports.", "The second paragraph stays."]
+
+
+def test_lines_that_begin_as_cells_of_tables_do_are_text_outside_of_tables() -> None:
+    assert find_paragraphs(Site())("!Kung is a language.\nIt has clicks.\n\n!!! are a band.") == [
+        "!Kung is a language. It has clicks.", "!!! are a band.",
+    ]  # fmt: skip
+    assert find_paragraphs(Site())("Left of a table:\n! Name !! Year\n| Ada | 1815\n|-\nText.") == [
+        "Left of a table: Text.",
+    ]  # fmt: skip

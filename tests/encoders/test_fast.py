@@ -1,0 +1,147 @@
+"""What makes encoders fast changes nothing that they compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from builders.encoders import ARCHITECTURES, takes_our_kernels, vectors_of
+from torch import Tensor, nn
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.fast import CPU_ATTENTION, LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.layers.layers import Dropout
+
+SENTENCES = [
+    Sentence(("anna", "visited", "paris", "(x-ray)")),
+    Sentence(("the", "acme", "of", "london", "ab,c") * 9),
+    Sentence(("berlin",)),
+]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_fast_layers_train_and_leave_evaluation_as_it_was(architectures, name):
+    encoder, _ = load_encoder(str(architectures(name)), attention="eager")
+    before = vectors_of(encoder, SENTENCES)
+    names = list(encoder.state_dict())
+    encoder.prepare_for_training(on_cpu=True)
+    assert list(encoder.state_dict()) == names
+    assert not any(layer.training for layer in encoder.modules())
+    batch = encoder.reader.collate(encoder.reader.encode(SENTENCES))
+    with torch.no_grad():
+        assert torch.equal(encoder(batch), before)
+    rates = [layer.p for layer in encoder.modules() if isinstance(layer, nn.Dropout)]
+    assert all(rate == 0 for rate in rates)
+    encoder.train()
+    assert any(isinstance(layer, Dropout) and layer.p > 0 for layer in encoder.modules())
+    assert not torch.equal(encoder(batch), encoder(batch))
+    encoder(batch).sum().backward()
+    trained = [name for name, value in encoder.named_parameters() if value.grad is None]
+    assert not trained
+
+
+def test_fast_layers_keep_every_dropout_but_that_of_attention_weights(architectures):
+    for name, kept in {"Bert": 5, "MPNet": 5, "Roberta": 5, "DistilBert": 3, "Electra": 5}.items():
+        encoder, _ = load_encoder(str(architectures(name)), attention="eager")
+        encoder.prepare_for_training(on_cpu=True)
+        layers = [layer for layer in encoder.modules() if isinstance(layer, Dropout)]
+        assert len(layers) == kept, name  # one behind the embeddings, one or two a layer
+    encoder.prepare_for_training(on_cpu=False)
+
+
+def test_attention_weights_are_dropped_on_cpus_on_request_alone(tiny_encoder_folder):
+    for asked, share in ((False, 0.0), (True, 0.3)):
+        encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
+        attention = encoder.model.encoder.layer[0].attention.self
+        attention.dropout.p = 0.3
+        encoder.prepare_for_training(on_cpu=True, attention_dropout=asked)
+        assert attention.dropout.p == share
+
+
+def test_fast_layers_run_between_the_matrix_products_in_bf16_under_autocast(tiny_encoder_folder):
+    encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
+    encoder.prepare_for_training(on_cpu=True)
+    kinds = []
+    encoder.model.encoder.layer[0].register_forward_pre_hook(lambda layer, inputs: kinds.append(inputs[0].dtype))
+    batch = encoder.reader.collate(encoder.reader.encode(SENTENCES))
+    with torch.autocast("cpu", torch.bfloat16):
+        encoder(batch)
+    encoder(batch)
+    assert kinds == [torch.bfloat16, torch.float32]
+
+
+def test_fast_layers_may_be_set_into_any_module():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.2)).eval()
+    use_fast_cpu_layers(model)
+    assert repr(model[1]) == "Dropout(p=0.2)" and not model[1].training
+
+
+def some_of(model: Any, positions: Tensor, batch: Any) -> Tensor:
+    with only_positions(model, positions):
+        states: Tensor = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+    return states
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_some_positions_are_what_they_are_among_all(architectures, name):
+    encoder, _ = load_encoder(str(architectures(name)))
+    model, batch = encoder.model.eval(), encoder.reader.collate(encoder.reader.encode(SENTENCES))
+    whole = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+    positions = torch.tensor([1, 5, 5, 60, 0, batch.input_ids.numel() - 1])
+    found = some_of(model, positions, batch)
+    assert found.shape == (1, 6, 32)
+    torch.testing.assert_close(found[0], whole.flatten(0, 1)[positions], rtol=1e-4, atol=1e-6)
+    found.square().sum().backward()
+    gradients = {name: value.grad.clone() for name, value in model.named_parameters()}
+    model.zero_grad()
+    whole.flatten(0, 1)[positions].square().sum().backward()
+    for key, value in model.named_parameters():
+        torch.testing.assert_close(gradients[key], value.grad, rtol=1e-3, atol=1e-5)
+    again = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+    assert torch.equal(again, whole), "nothing is left behind"
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_last_layer_leaves_out_what_is_not_wanted_where_the_architecture_is_known(architectures, name):
+    encoder, _ = load_encoder(str(architectures(name)))
+    if encoder.model.config.model_type not in LAYERS_LIKE_BERT:
+        pytest.skip("the last layer of this architecture is computed whole")
+    rows: list[int] = []
+    last = encoder.model.encoder.layer[-1].intermediate
+    last.register_forward_pre_hook(lambda layer, inputs: rows.append(inputs[0].numel() // inputs[0].shape[-1]))
+    batch = encoder.reader.collate(encoder.reader.encode(SENTENCES))
+    encoder(batch)
+    assert rows == [batch.word_places.numel()]
+    encoder.model(input_ids=batch.input_ids)
+    assert rows[1] == batch.input_ids.numel()
+
+
+def test_every_architecture_whose_last_layer_is_shortened_is_tried(architectures):
+    tried = {load_encoder(str(architectures(name)))[0].model.config.model_type for name in ARCHITECTURES}
+    assert set(LAYERS_LIKE_BERT) <= tried
+
+
+def test_the_vector_of_a_word_is_that_of_its_first_subword(tiny_encoder_folder):
+    encoder, _ = load_encoder(str(tiny_encoder_folder))
+    found = vectors_of(encoder, SENTENCES)
+    for row, sentence in enumerate(SENTENCES):
+        (encoded,) = encoder.reader.encode([sentence])
+        ids = [[encoder.reader.first_id, *window, encoder.reader.last_id] for window in encoded.windows]
+        states = [encoder.model(input_ids=torch.tensor([window])).last_hidden_state[0] for window in ids]
+        for word, (window, position) in enumerate(encoded.places):
+            torch.testing.assert_close(found[row, word], states[window][position], rtol=1e-4, atol=1e-5)
+
+
+@takes_our_kernels
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_attention_for_cpus_equals_transformers_own_in_value_and_gradient(architectures, name):
+    found = []
+    for attention in ("eager", CPU_ATTENTION):
+        encoder, _ = load_encoder(str(architectures(name)), attention=attention)
+        vectors = encoder.eval()(encoder.reader.collate(encoder.reader.encode(SENTENCES)))
+        real = [vectors[row, : len(sentence.words)] for row, sentence in enumerate(SENTENCES)]
+        torch.cat(real).square().sum().backward()
+        found.append([torch.cat(real), *(value.grad for value in encoder.parameters())])
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)

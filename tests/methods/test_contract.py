@@ -1,0 +1,548 @@
+"""The contract of every method: a new file in ``methods/`` is held to it without a word here."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from builders.taggers import (
+    TAG_SET,
+    WORDS,
+    batch_of,
+    decode,
+    every_method,
+    make_tagger,
+    some_sentences,
+)
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.word_reader import WordInputs
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.scores import score
+from crossner_cli.layers.layers import Dropout, unpad
+from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.options import Finetune
+from crossner_cli.training.plan import learning_rate_of, parameter_groups
+
+
+def loss_of(tagger: Tagger, sentences: list[Sentence]) -> dict[str, float]:
+    with torch.no_grad():
+        return {name: float(value) for name, value in tagger.loss(batch_of(tagger, sentences)).items()}
+
+
+def with_more_padding(batch: Batch, pad_id: int, places: int = 5) -> Batch:
+    """The same batch with more columns, filled with what must not be read."""
+    rows, subwords = batch.input_ids.shape
+    attention = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    row, column = batch.word_places // subwords, batch.word_places % subwords
+    pad = torch.nn.functional.pad
+    return Batch(
+        input_ids=pad(batch.input_ids, (0, places), value=pad_id),
+        attention_mask=pad(attention, (0, places)),
+        word_places=pad(row * (subwords + places) + column, (0, places)),
+        word_mask=pad(batch.word_mask, (0, places)),
+        tags=None if batch.tags is None else pad(batch.tags, (0, places), value=1),
+        domains=batch.domains,
+        words=batch.words,
+        word_ids=None if batch.word_ids is None else pad(batch.word_ids, (0, places), value=1),
+        characters=None if batch.characters is None else pad(batch.characters, (0, 2, 0, places), value=1),
+        character_mask=None if batch.character_mask is None else pad(batch.character_mask, (0, 2, 0, places)),
+    )
+
+
+@every_method
+def test_what_a_tagger_shows_of_its_inside_is_shares_that_padding_does_not_change(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(5, longest=9)
+    batch = batch_of(tagger, sentences, with_tags=False)
+    with torch.no_grad():
+        padded = with_more_padding(batch, tagger.encoder.reader.pad_id)
+        for show in (tagger.explain, tagger.hidden_states):
+            found, wider = show(batch), show(padded)
+            assert found.keys() == wider.keys()
+            for name, shown in found.items():
+                values, others = (each if isinstance(each, torch.Tensor) else each[0] for each in (shown, wider[name]))
+                width = values.shape[1]
+                assert values.shape[:2] == batch.word_mask.shape
+                if show == tagger.explain:
+                    assert (values >= 0).all()
+                    assert torch.allclose(values.sum(dim=-1)[batch.word_mask], torch.ones(batch.words), atol=1e-5)
+                others = others[:, :width, : values.shape[2]][batch.word_mask]
+                assert torch.allclose(values[batch.word_mask], others, atol=1e-5)
+
+
+@every_method
+def test_padding_changes_nothing(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    batch = batch_of(tagger, some_sentences(5))
+    padded = with_more_padding(batch, tagger.encoder.reader.pad_id)
+    with torch.no_grad():
+        plain, more = tagger.decode(batch), tagger.decode(padded)
+        losses, more_losses = tagger.loss(batch), tagger.loss(padded)
+    assert plain.tags == more.tags
+    for first, second in zip(plain.probabilities, more.probabilities, strict=True):
+        assert first == pytest.approx(second, abs=1e-5)
+    assert {name: float(value) for name, value in losses.items()} == pytest.approx(
+        {name: float(value) for name, value in more_losses.items()}, rel=1e-5
+    )
+    assert tagger.units(batch) == tagger.units(padded)
+
+
+@every_method
+def test_neither_the_order_nor_the_company_of_a_sentence_matters(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(6)
+    together, backwards = decode(tagger, sentences), decode(tagger, sentences[::-1])
+    assert together.tags == backwards.tags[::-1]
+    for number, sentence in enumerate(sentences):
+        alone = decode(tagger, [sentence])
+        assert alone.tags[0] == together.tags[number]
+        assert alone.probabilities[0] == pytest.approx(together.probabilities[number], abs=1e-5)
+    apart = [loss_of(tagger, [sentence]) for sentence in sentences]
+    for name, value in loss_of(tagger, sentences).items():
+        assert value == pytest.approx(sum(losses.get(name, 0.0) for losses in apart), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"), [*((name, ()) for name in method_names()), ("coach", ("templates=true",))]
+)
+def test_terms_are_counted_in_words_or_are_named_as_those_that_are_not(tiny_encoder_folder, method, settings):
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
+    sentences = [Sentence(("anna", "visited", "old", "London"), ("B-person", "O", "O", "B-place"), "news")] * 3
+    units = tagger.units(batch_of(tagger, sentences))
+    assert units
+    for name, count in units.items():
+        of_words = (12, 24)  # a word, or its two neighbours
+        assert (count in of_words) == (name not in tagger.terms_of_other_units)
+    assert tagger.terms_of_other_units <= {*units, "templates"}
+
+
+@every_method
+def test_decoding_never_reads_gold_tags(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(4)
+    batch = batch_of(tagger, sentences)
+    assert batch.tags is not None
+    others = dataclasses.replace(batch, tags=(batch.tags + 1) % len(TAG_SET))
+    with torch.no_grad():
+        assert tagger.decode(batch) == tagger.decode(others) == tagger.decode(dataclasses.replace(batch, tags=None))
+
+
+@every_method
+def test_five_sentences_are_learnt_by_heart(tiny_encoder_folder, method):
+    # A score of so small a decoder is noise where a third of all values is dropped.
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *(["dropout=0"] if method == "bartner" else [])).train()
+    gold = [
+        Sentence(("anna", "visited", "london", "of", "paris"), ("B-person", "O", "B-place", "O", "B-place"), "news"),
+        Sentence(("acme", "x-ray", "anna", "anna"), ("B-artist", "I-artist", "B-artist", "O"), "songs"),
+        Sentence(("the",) * 5, ("O", "B-person", "B-person", "I-person", "O"), "news"),
+        Sentence(("x-ray", "of", "visited"), ("O", "O", "O"), "songs"),
+        Sentence(("paris", "x-ray"), ("B-place", "I-place"), "news"),
+    ]  # fmt: skip
+    batch = batch_of(tagger, gold)
+    optimiser = torch.optim.AdamW(tagger.parameters(), lr=2e-2 if tagger.reads == "words" else 5e-3)
+    for _ in range(300):
+        terms, units = tagger(batch), tagger.units(batch)
+        shares = {name: value / units[name] for name, value in terms.items()}
+        optimiser.zero_grad()
+        torch.stack(list(shares.values())).sum().backward()
+        optimiser.step()
+        if sum(value.item() for name, value in shares.items() if not name.startswith("language")) < 0.01:
+            break
+    found = [TAG_SET.from_ids(ids) for ids in decode(tagger.eval(), gold).tags]
+    assert score([sentence.tags or () for sentence in gold], found, mode="conll").f1 == 100
+    assert found == [list(sentence.tags or ()) for sentence in gold]
+
+
+@every_method
+def test_the_same_seed_gives_the_very_same_losses_and_another_one_others(tiny_encoder_folder, method):
+    begun = make_tagger(tiny_encoder_folder, method).train()
+
+    def losses(seed):
+        tagger = copy.deepcopy(begun)
+        optimiser, found = torch.optim.AdamW(tagger.parameters(), lr=1e-3), []
+        torch.manual_seed(seed)  # of what is dropped, hidden and drawn
+        for update in range(4):
+            terms = tagger(batch_of(tagger, some_sentences(5, seed=update)))
+            optimiser.zero_grad()
+            torch.stack(list(terms.values())).sum().backward()
+            optimiser.step()
+            found.append({name: value.item() for name, value in terms.items()})
+        return found
+
+    assert losses(1) == losses(1) != losses(2)
+
+
+def dropout_settings(kind: type[Tagger]) -> list[str]:
+    """Names of the settings that are shares of values dropped, but for those that nothing reads."""
+    hyper: Any = read_settings(kind, [])
+    unread = kind.unread_settings(hyper) | (hyper.unread_settings() if isinstance(hyper, WordInputs) else {})
+    names = [field.name for field in dataclasses.fields(hyper) if field.name.endswith("dropout")]
+    return [name for name in names if name not in unread]
+
+
+@every_method
+def test_wherever_a_setting_drops_values_training_misses_them_and_evaluation_does_not(tiny_encoder_folder, method):
+    names = dropout_settings(find_method(method))
+    assert names
+    for name in names:
+        rates = [f"{other}={0.5 if other == name else 0}" for other in names]
+        tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *rates)
+        batch = batch_of(tagger, some_sentences(5))
+        places = {place: module for place, module in tagger.named_modules() if isinstance(module, Dropout) and module.p}
+        assert places, name
+        for module in places.values():
+            module.p = 0
+        for place, module in places.items():
+            found = []
+            for rate in (0.9, 0):
+                module.p = rate
+                torch.manual_seed(1)
+                losses = [tagger.train(training).loss(batch) for training in (True, False)]
+                found.append([{name: float(value.detach()) for name, value in terms.items()} for terms in losses])
+            (dropped, evaluated), (whole, again) = found
+            assert dropped != whole and evaluated == again, (name, place)
+
+
+@every_method
+def test_every_word_gets_one_tag_and_a_probability(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    odd = Sentence(("the", "\u200b", "x" * 100, ""), None, "news")
+    sentences = [*some_sentences(6), odd, *some_sentences(1, longest=1)]
+    decoded = decode(tagger, sentences)
+    for sentence, tags, probabilities in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
+        assert len(tags) == len(probabilities) == len(sentence.words)
+        assert all(isinstance(tag, int) and 0 <= tag < len(TAG_SET) for tag in tags)
+        assert all(0 < probability <= 1 for probability in probabilities)
+
+
+@every_method
+def test_five_thousand_words_get_five_thousand_tags(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    sentence = Sentence(tuple(np.random.default_rng(2).choice(WORDS, 5000)), ("O",) * 5000, "news")
+    decoded = decode(tagger, [sentence, *some_sentences(2)])
+    assert len(decoded.tags[0]) == len(decoded.probabilities[0]) == 5000
+    assert min(decoded.probabilities[0]) > 0 and max(decoded.probabilities[0]) <= 1
+    batch = batch_of(tagger, [sentence])
+    units = tagger.units(batch)
+    assert all(value.isfinite() and (value > 0 or not units[name]) for name, value in tagger.loss(batch).items())
+
+
+@every_method
+def test_the_loss_reaches_every_trainable_parameter(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method).train()
+    losses = tagger.loss(batch_of(tagger, some_sentences(4)))
+    torch.stack(list(losses.values())).sum().backward()
+    unreached = [name for name, value in tagger.named_parameters() if value.grad is None or not value.grad.any()]
+    # Keys see their bias only as a constant, which a softmax does not change.
+    assert [name for name in unreached if not name.endswith(("key.bias", "k_proj.bias"))] == []
+
+
+@every_method
+def test_each_loss_term_has_its_units_and_is_a_sum_over_them(tiny_encoder_folder, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(3)
+    once, twice = batch_of(tagger, sentences), batch_of(tagger, sentences * 2)
+    losses, doubled = tagger.loss(once), tagger.loss(twice)
+    assert list(losses) == list(doubled) == list(tagger.units(once))
+    for name, value in losses.items():
+        assert value.dim() == 0 and value > 0
+        assert float(doubled[name].detach()) == pytest.approx(2 * float(value.detach()), rel=1e-4)
+        assert tagger.units(twice)[name] == 2 * tagger.units(once)[name] > 0
+    assert tagger(once).keys() == losses.keys()
+
+
+class Elsewhere(TorchFunctionMode):
+    """Refuses all that is done with some tensors, as if they were on another device, but to copy them from there."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self.elsewhere = {id(tensor) for tensor in tensors}
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is Tensor.to:
+            return args[0].clone()
+        assert function is Tensor.__len__ or not any(
+            id(value) in self.elsewhere for value in tree_leaves((args, kwargs))
+        ), function
+        return function(*args, **kwargs or {})
+
+
+@every_method
+def test_units_are_counted_before_a_batch_is_moved_to_the_device_of_the_tagger(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    batch = batch_of(tagger, some_sentences(4))
+    with Elsewhere([*tagger.parameters(), *tagger.buffers()]):
+        units = tagger.units(batch)
+    assert units == tagger.units(batch)
+
+
+@every_method
+def test_only_tags_of_the_domain_are_decoded(tiny_encoder_folder, method):
+    found = set()
+    sentences = [dataclasses.replace(sentence, domain=domain) for sentence in some_sentences(20)
+                 for domain in ("news", "songs", "elsewhere")]  # fmt: skip
+    for seed in range(8):
+        decoded = decode(make_tagger(tiny_encoder_folder, method, seed=seed), sentences)
+        for sentence, tags, probabilities in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
+            allowed = TAG_SET.of(sentence.domain)
+            assert all(allowed[tag] for tag in tags)
+            assert all(probability > 0 for probability in probabilities)
+            found |= {(sentence.domain, TAG_SET.tags[tag]) for tag in tags}
+    assert {tag for domain, tag in found if domain == "elsewhere"} >= {"B-artist", "B-person"}
+
+
+@every_method
+def test_words_of_a_domain_without_types_are_outside_for_certain(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method, TagSet({"news": ()}))
+    decoded = decode(tagger, [Sentence(("anna", "of"), None, "news")])
+    assert decoded.tags == [[0, 0]]
+    assert decoded.probabilities[0] == pytest.approx([1, 1], abs=1e-5)
+
+
+@every_method
+def test_every_method_tells_its_paper_and_its_settings(method):
+    kind = find_method(method)
+    text = str(__import__(kind.__module__, fromlist=["_"]).__doc__)
+    assert "Paper:" in text and "Differs:" in text
+    assert read_settings(kind, []) == kind.Hyperparameters()
+    assert {*kind.tag_dimensions, *kind.type_dimensions}, "no rows of tags would carry over to another tag set"
+
+
+def test_a_crf_tagger_gives_marginals_that_sum_to_one(tiny_encoder_folder):
+    tagger = make_tagger(tiny_encoder_folder, "crf", TagSet({"news": ("person",)}), "legal=false")
+    batch = batch_of(tagger, [Sentence(("anna",), None, "news")], with_tags=False)
+    with torch.no_grad():
+        decoded = tagger.decode(batch)
+        scores = tagger.classifier(tagger.encoder(batch))[0, 0] + tagger.crf.start + tagger.crf.stop
+    assert decoded.tags[0][0] == int(scores.argmax())
+    assert decoded.probabilities[0][0] == pytest.approx(float(torch.softmax(scores, 0).max()), abs=1e-5)
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+@pytest.mark.parametrize("method", method_names())
+def test_only_sequences_that_the_scheme_allows_are_given(tiny_encoder_folder, method, scheme):
+    tag_set = TagSet({"news": ("person", "place")}, scheme)
+    sentences = [
+        Sentence(tuple(["anna", "visited", "london", "of", "acme"][:length]), None, "news") for length in range(1, 6)
+    ]
+
+    def illegal(legal: str, seed: int) -> int:
+        tagger = make_tagger(tiny_encoder_folder, method, tag_set, f"legal={legal}", seed=seed)
+        given = decode(tagger, sentences).tags
+        return sum(len(illegal_positions(tag_set.from_ids(tags), scheme)) for tags in given)
+
+    if "legal" not in {field.name for field in dataclasses.fields(find_method(method).Hyperparameters)}:
+        given = [decode(make_tagger(tiny_encoder_folder, method, tag_set, seed=seed), sentences) for seed in range(20)]
+        found = [tag_set.from_ids(tags) for decoded in given for tags in decoded.tags]
+        assert not any(illegal_positions(tags, scheme) for tags in found)
+        assert any(tag != "O" for tags in found for tag in tags), "or the test means nothing"
+        return
+    assert not any(illegal("true", seed) for seed in range(5))
+    assert any(illegal("false", seed) for seed in range(80)), "or the test means nothing"
+
+
+def test_the_legal_sequence_of_a_linear_tagger_is_the_likeliest_one(tiny_encoder_folder):
+    tag_set = TagSet({"news": ("person",)}, "bioes")
+    tagger = make_tagger(tiny_encoder_folder, "linear", tag_set)
+    sentence = Sentence(("anna", "visited", "london", "of"), None, "news")
+    with torch.no_grad():
+        scores = tagger._scores(batch_of(tagger, [sentence], with_tags=False))[0].log_softmax(-1)
+    legal = [
+        tags for tags in itertools.product(range(len(tag_set)), repeat=4)
+        if not illegal_positions(tag_set.from_ids(tags), "bioes")
+    ]  # fmt: skip
+    best = max(legal, key=lambda tags: sum(float(scores[word, tag]) for word, tag in enumerate(tags)))
+    assert tuple(decode(tagger, [sentence]).tags[0]) == best
+
+
+class Configurable(LinearTagger):
+    """A method with a setting of each kind."""
+
+    @dataclass(frozen=True)
+    class Hyperparameters:
+        """One of each."""
+
+        dropout: float = 0.1
+        layers: int = 2
+        use_memory: bool = False
+        reading: Literal["first", "mean"] = "first"
+        note: str = ""
+
+
+def test_settings_are_converted_by_the_types_of_their_fields():
+    given = ["dropout=0.5", "layers = 3", "use-memory=Yes", "reading=mean", "note=a=b"]
+    assert read_settings(Configurable, given) == Configurable.Hyperparameters(0.5, 3, True, "mean", "a=b")
+    assert read_settings(Configurable, ["use_memory=0", "dropout=1e-1"]) == Configurable.Hyperparameters()
+    assert read_settings(Configurable, ["layers=3", "layers=4"]).layers == 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("layers=2147483648", "2147483648 is above 2,147,483,647"), (f"layers=-1{'0' * 30}", "is above 2,147,483,647"),
+        ("note=caf\udce9", "is not written in UTF-8"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_no_tensor_or_file_can_hold_is_refused(setting, told):
+    with pytest.raises(CrossNERError, match=told) as caught:
+        read_settings(Configurable, [setting])
+    assert caught.value.hint
+    assert read_settings(Configurable, ["layers=2147483647", "note=café 名"]).note == "café 名"
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted", "found"),
+    [
+        ("dropout=much", "float", "much"), ("layers=2.5", "int", "2.5"), ("use_memory=maybe", "bool", "maybe"),
+        ("reading=last", "first or mean", "last"), ("dropout", "float", ""), ("layers=", "int", ""),
+    ],
+)  # fmt: skip
+def test_a_setting_of_another_type_is_refused(setting, wanted, found):
+    with pytest.raises(CrossNERError) as caught:
+        read_settings(Configurable, [setting])
+    assert caught.value.problem == f"--set {setting!r}: expected {wanted}, got {found!r}."
+    assert "key=value" in caught.value.hint
+
+
+@pytest.mark.parametrize("setting", ["heads=2", "=1", "", "Dropout=1"])
+def test_an_unknown_setting_is_answered_with_the_list(setting):
+    with pytest.raises(CrossNERError, match="this method has no setting") as caught:
+        read_settings(Configurable, [setting])
+    assert "dropout=0.1, layers=2, use_memory=False" in caught.value.hint
+
+
+@every_method
+@pytest.mark.parametrize("rate", ["-0.1", "1", "1.5", "nan"])
+def test_a_dropout_rate_that_is_none_is_refused_before_any_work(method, rate):
+    if "dropout" not in {field.name for field in dataclasses.fields(find_method(method).Hyperparameters)}:
+        pytest.skip("this method has no dropout")
+    with pytest.raises(CrossNERError, match=r"is not in \[0, 1\)"):
+        read_settings(find_method(method), [f"dropout={rate}"])
+
+
+def test_methods_are_found_by_file_name():
+    assert {"linear", "crf"} <= set(method_names())
+    assert method_names() == sorted(method_names())
+    assert find_method("linear") is LinearTagger
+    for name in ("nope", "", "Linear", "__init__", "../linear", "linear.py"):
+        with pytest.raises(CrossNERError, match="There is no method") as caught:
+            find_method(name)
+        assert ", ".join(method_names()) in caught.value.hint
+
+
+def test_unpad_cuts_each_row_at_its_length():
+    values = torch.arange(6).view(2, 3)
+    assert unpad(values, torch.tensor([[True, True, True], [True, False, False]])) == [[0, 1, 2], [3]]
+
+
+def test_mixed_precision_gives_nearly_the_same_tags(tiny_encoder_folder):
+    for method in method_names():
+        tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(10)
+        plain = decode(tagger, sentences)
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = decode(tagger, sentences)
+            losses = tagger.loss(batch_of(tagger, sentences))
+        assert all(value.dtype == torch.float32 for value in losses.values())
+        pairs = [pair for rows in zip(plain.tags, mixed.tags, strict=True) for pair in zip(*rows, strict=True)]
+        assert sum(first == second for first, second in pairs) / len(pairs) > 0.9
+        assert all(math.isfinite(value) and value <= 1 for row in mixed.probabilities for value in row)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "rate"),
+    [
+        ("linear", (), 1e-3),
+        ("bilstm-crf", ("transformer=trained",), 1e-3),
+        ("bilstm-crf", ("transformer=frozen",), 5e-3),
+        ("cross-domain-lm", ("generator=none",), 5e-3),
+    ],
+)
+def test_layers_learn_faster_where_no_transformer_learns_with_them(
+    tiny_encoder_folder: Path, method: str, settings: tuple[str, ...], rate: float
+) -> None:
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
+    for given, expected in ((None, rate), (2e-4, 2e-4)):
+        groups = parameter_groups(tagger, Finetune(learning_rate=1e-5, head_learning_rate=given))
+        rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
+        slow = {id(value) for value in tagger.encoder.transformer_parameters()}
+        assert {learnt for value, learnt in rates.items() if value not in slow} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("method", "generator", "share"),
+    [
+        ("cross-domain-lm", "full", 1 / 6),
+        ("cross-domain-lm", "domain", 6**-0.5),
+        ("multi-task-lstm", "domain", 12**-0.5),
+    ],
+)
+def test_what_generates_an_lstm_learns_at_its_share_of_the_rate(tiny_encoder_folder, method, generator, share):
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, f"generator={generator}")
+    groups = parameter_groups(tagger, Finetune(head_learning_rate=6e-3))
+    rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
+    generators = {id(weight) for weight in tagger.lstm.generator.weights}
+    for value in tagger.parameters():
+        if value.requires_grad:
+            assert rates.pop(id(value)) == pytest.approx(6e-3 * (share if id(value) in generators else 1.0))
+    assert not rates
+
+
+@every_method
+def test_what_a_tagger_shows_of_its_inside_is_not_told_by_gold_tags(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    batch = batch_of(tagger, some_sentences(4, longest=9))
+    assert batch.tags is not None
+    others = dataclasses.replace(batch, tags=(batch.tags + 1) % len(TAG_SET))
+    with torch.no_grad():
+        for show in (tagger.explain, tagger.hidden_states):
+            for own, other in zip(show(batch).values(), show(others).values(), strict=True):
+                values, changed = (each if isinstance(each, torch.Tensor) else each[0] for each in (own, other))
+                assert torch.equal(values, changed)
+
+
+@pytest.mark.parametrize("method", ["linear", "crf", "bilstm-crf", "laner", "moee", "coach"])
+def test_matrices_decay_and_biases_and_norms_do_not(tiny_encoder_folder, method):
+    tagger = make_tagger(tiny_encoder_folder, method)
+    groups = parameter_groups(tagger, Finetune(weight_decay=0.3, train_embeddings=True))
+    decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
+    expected = {id(value): 0.3 * (value.dim() > 1) for value in tagger.parameters() if value.requires_grad}
+    assert decays == expected and set(decays.values()) == {0.0, 0.3}
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_the_table_of_subword_vectors_is_trained_on_request_only(tiny_encoder_folder, is_trained):
+    tagger = make_tagger(tiny_encoder_folder, "linear")
+    groups = parameter_groups(tagger, Finetune(train_embeddings=is_trained))
+    trained = {id(value) for group in groups for value in group.parameters}
+    assert (id(tagger.encoder.word_embeddings) in trained) is is_trained
+
+
+@pytest.mark.parametrize(("width", "rate"), [(1024, 2.44e-5), (768, 5e-5), (384, 2.83e-4), (128, 5e-4), (None, None)])
+def test_a_wider_transformer_learns_in_smaller_steps(width, rate):
+    encoder: Any = SimpleNamespace(width=width)
+    assert learning_rate_of(encoder, Finetune()) == (None if rate is None else pytest.approx(rate, rel=0.01))
+
+
+@pytest.mark.parametrize("method", ["linear", "crf"])
+def test_a_probability_is_that_among_the_tags_of_the_domain(tiny_encoder_folder, method):
+    tagger: Any = make_tagger(tiny_encoder_folder, method)
+    sentences = [sentence for sentence in some_sentences(6) if sentence.domain == "news"]
+    found = decode(tagger, sentences)
+    with torch.no_grad():
+        tagger.classifier.bias[~torch.tensor(TAG_SET.of("news"))] = -1e4
+    expected = decode(tagger, sentences)
+    assert found.tags == expected.tags
+    for own, other in zip(found.probabilities, expected.probabilities, strict=True):
+        assert own == pytest.approx(other, abs=1e-4)

@@ -1,0 +1,368 @@
+"""Multi-task BiLSTM-CRF with PGN, GRAD or DANN: what is shared, and what the adversary sends back."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from builders.taggers import TAG_SET, batch_of, make_tagger, some_sentences
+from builders.tasks import (
+    SAME_TYPES,
+    SOURCE_LM,
+    SOURCE_NER,
+    TARGET_LM,
+    TARGET_NER,
+    GivenVectors,
+    a_batch,
+    over_vectors,
+    step,
+)
+from torch import Tensor
+
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.adversary import (
+    AttentiveDiscriminator,
+    MeanDiscriminator,
+    focal_loss,
+    reversal_factor,
+    reverse_gradient,
+)
+from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
+from crossner_cli.layers.layers import BiLSTM
+from crossner_cli.methods.contract import read_settings
+from crossner_cli.methods.cross_domain_lm import CrossDomainLM
+from crossner_cli.methods.multi_task import ROLES, SOURCE, TARGET
+from crossner_cli.methods.multi_task_lstm import MultiTaskLSTM
+from crossner_cli.options import Finetune
+from crossner_cli.run.progress import Progress
+from crossner_cli.training.checkpoints import Checkpoints
+from crossner_cli.training.loop import ParameterGroup, Plan, fit
+
+every_adversary = pytest.mark.parametrize("adversary", ["grad", "dann"])
+
+
+def made(*settings: str, **named: Any) -> Any:
+    return over_vectors(*settings, method="multi-task-lstm", **named)
+
+
+def discriminator(adversary: str, width: int = 4) -> AttentiveDiscriminator | MeanDiscriminator:
+    torch.manual_seed(5)
+    return AttentiveDiscriminator(width) if adversary == "grad" else MeanDiscriminator(width)
+
+
+# Settings
+
+
+def test_an_update_reads_a_batch_of_each_task():
+    streams = {
+        (): ("target-ner", "source-ner"),
+        ("tasks=source-ner,target-lm", "adversary=dann"): ("source-ner", "target-lm"),
+        ("tasks=target-ner",): ("target-ner",),
+    }
+    for settings, expected in streams.items():
+        assert MultiTaskLSTM.streams(read_settings(MultiTaskLSTM, settings)) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["tasks=source-ner,target-lm"], "nothing reads raw text"), (["tasks=source"], "'source', which is none"),
+        (["tasks=target-lm", "adversary=grad"], "no tags are learnt"), (["domain_size=0"], "domain_size=0"),
+        (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=1.5", "adversary=dann"], "warmup"),
+        (["focal_alpha=1.5"], "focal_alpha"), (["focal_gamma=-1"], "focal_gamma"),
+        (["tasks=target-ner,target-lm", "adversary=dann"], "of one domain alone there is nothing to tell apart"),
+        (["tasks=source-ner", "adversary=grad"], "of one domain alone"),
+        (["adversary=gan"], "none or grad or dann"), (["generator=full"], "none or domain"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_makes_no_sense_is_refused(settings, told):
+    with pytest.raises(CrossNERError) as caught:
+        read_settings(MultiTaskLSTM, settings)
+    assert told in caught.value.problem
+    assert caught.value.hint
+
+
+def test_taggers_of_before_the_share_of_the_training_can_still_be_read():
+    """Their adversary_warmup was a number of updates, which a tagger without DANN never read."""
+    older = {"adversary": "grad", "adversary_warmup": 1000}
+    assert MultiTaskLSTM.Hyperparameters(**older).adversary_warmup == 1000
+
+
+def test_sizes_are_those_of_the_paper():
+    encoder: Any = GivenVectors(torch.zeros(1, 1, 150))
+    plain = MultiTaskLSTM(encoder, TAG_SET, MultiTaskLSTM.Hyperparameters())
+    assert isinstance(plain.lstm, BiLSTM) and sum(value.numel() for value in plain.lstm.parameters()) == 201_600
+    generated = MultiTaskLSTM(encoder, TAG_SET, MultiTaskLSTM.Hyperparameters(generator="domain"))
+    assert isinstance(generated.lstm, GeneratedBiLSTM)
+    assert sum(value.numel() for value in generated.lstm.generator.weights) == 201_600 * 16
+    assert [name for name in generated.state_dict() if "vectors" in name and "lstm" in name] == [
+        "lstm.generator.domain_vectors"
+    ]
+    assert not any(name.startswith("discriminator") for name in plain.state_dict())
+    assert plain.hyper.adversary_warmup == 1, "DANN's effect grows over the whole training"
+
+
+# Sharing
+
+
+def test_the_domains_share_the_bilstm_and_have_a_crf_each():
+    tagger = made()
+    states = tagger.lstm(tagger.encoder.vectors, TARGET_NER.word_mask)
+    for domain, batch in ((TARGET, TARGET_NER), (SOURCE, SOURCE_NER)):
+        expected = tagger.tag_layers[domain].loss(states, batch.tags, batch.word_mask)
+        name = f"tags {ROLES[domain]}"
+        torch.testing.assert_close(tagger.loss(batch), {name: expected})
+        assert tagger.units(batch) == {name: 15}
+        gradients = step(tagger, batch)
+        for name, gradient in gradients.items():
+            assert (gradient is None) == name.startswith(f"tag_layers.{1 - domain}"), name
+
+
+def test_layers_stand_one_above_the_other():
+    one, three = (over_vectors(*settings, method="multi-task-lstm") for settings in ((), ("lstm_layers=3",)))
+    assert three.lstm.lstm.num_layers == 3 and three.lstm.output_dim == one.lstm.output_dim
+    assert three.lstm.lstm.input_size == one.lstm.lstm.input_size
+
+
+@pytest.mark.parametrize("method", [MultiTaskLSTM, CrossDomainLM])
+def test_several_layers_are_not_generated(method):
+    with pytest.raises(CrossNERError, match="lstm_layers=2, generator=domain: one layer is generated") as caught:
+        read_settings(method, ["lstm_layers=2", "generator=domain"])
+    assert caught.value.hint
+    with pytest.raises(CrossNERError, match="lstm_layers=0 is not at least 1"):
+        read_settings(method, ["lstm_layers=0"])
+
+
+def test_a_generator_gives_each_domain_a_bilstm_of_its_own():
+    tagger = made("generator=domain", tag_set=SAME_TYPES)
+    assert len(tagger.tag_layers) == 1
+    losses = [tagger.loss(TARGET_NER)["tags target"], tagger.loss(SOURCE_NER)["tags source"]]
+    assert losses[0] != losses[1]
+    with torch.no_grad():
+        tagger.lstm.generator.domain_vectors[1] = tagger.lstm.generator.domain_vectors[0]
+    assert torch.equal(tagger.loss(TARGET_NER)["tags target"], tagger.loss(SOURCE_NER)["tags source"])
+    assert step(tagger, SOURCE_NER)["lstm.generator.domain_vectors"].any(dim=1).tolist() == [False, True]
+
+
+def test_weights_scale_the_terms_of_their_domain():
+    plain, weighted = made("adversary=grad"), made("adversary=grad", "source_weight=3", "adversary_weight=2")
+    for batch, name, factor in ((TARGET_NER, "tags target", 1), (SOURCE_NER, "tags source", 3)):
+        before, after = plain.loss(batch), weighted.loss(batch)
+        torch.testing.assert_close(after, {name: factor * before[name], "adversary": 2 * before["adversary"]})
+
+
+@every_adversary
+def test_an_adversary_of_weight_zero_changes_no_gradient_of_the_tagger(adversary):
+    off, none = made(f"adversary={adversary}", "adversary_weight=0"), made()
+    off.load_state_dict(none.state_dict(), strict=False)
+    found, expected = step(off, TARGET_NER, SOURCE_NER), step(none, TARGET_NER, SOURCE_NER)
+    for name, gradient in found.items():
+        assert gradient is not None
+        if name.startswith("discriminator"):
+            assert not gradient.any()
+        else:
+            torch.testing.assert_close(gradient, expected[name])
+
+
+@every_adversary
+def test_raw_text_is_read_by_the_adversary_only(adversary):
+    tagger = made("tasks=source-ner,target-lm", f"adversary={adversary}")
+    assert len(tagger.tag_layers) == 1  # that of the source tags the target
+    of_target, of_source = (
+        ("adversary", "adversary") if adversary == "grad" else ("adversary target", "adversary source")
+    )
+    assert list(tagger.loss(TARGET_LM)) == [of_target] and tagger.units(TARGET_LM) == {
+        of_target: int(TARGET_LM.word_mask.sum())
+    }
+    assert list(tagger.loss(SOURCE_NER)) == ["tags source", of_source]
+    assert tagger.units(SOURCE_NER) == {"tags source": 15, of_source: 15}
+    gradients = step(tagger, TARGET_LM)
+    assert all((value is None) == name.startswith("tag_layers") for name, value in gradients.items())
+    tagger.set_word_counts(torch.arange(10))
+
+
+@every_adversary
+def test_a_batch_of_both_domains_is_the_sum_over_the_domains(adversary):
+    tagger = made(f"adversary={adversary}")
+    batch = a_batch("news", "songs", "elsewhere")
+    mixed, units = tagger.loss(batch), tagger.units(batch)
+    assert units["tags target"] == 12 and units["tags source"] == 3
+    states = tagger.lstm(tagger.encoder.vectors, TARGET_NER.word_mask)
+    logits = tagger.discriminator(states, TARGET_NER.word_mask)
+    is_source = torch.tensor([False, True, False])
+    if adversary == "grad":
+        torch.testing.assert_close(mixed["adversary"], focal_loss(logits, is_source, 0.25, 2))
+        assert units["adversary"] == 15
+    else:
+        told = -torch.where(is_source, logits.sigmoid(), 1 - logits.sigmoid()).log()
+        torch.testing.assert_close(mixed["adversary source"], told[1])
+        torch.testing.assert_close(mixed["adversary target"], told[0] + told[2])
+        assert (units["adversary target"], units["adversary source"]) == (12, 3)
+
+
+# The adversary
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.7, 2.5])
+def test_reversal_is_the_identity_with_a_gradient_turned_round(factor):
+    values, weights = torch.randn(3, 4, requires_grad=True), torch.randn(3, 4)
+    reversed_values = reverse_gradient(values, torch.tensor(factor))
+    assert torch.equal(reversed_values, values)
+    (reversed_values * weights).sum().backward()
+    assert torch.equal(values.grad, -factor * weights)
+
+
+@every_adversary
+def test_the_bilstm_learns_the_opposite_of_what_the_discriminator_learns(adversary, monkeypatch):
+    """Gradients behind the reversal are minus the factor times those without it; those before it are the same."""
+    settings = (f"adversary={adversary}", "adversary_warmup=0.5")
+    gradients = {}
+    for reversing in (True, False):
+        tagger = made(*settings)
+        if adversary == "dann":
+            tagger.progress = 0.2
+        if not reversing:
+            module = "crossner_cli.methods.multi_task_lstm.reverse_gradient"
+            monkeypatch.setattr(module, lambda values, factor: values)
+        tagger.loss(SOURCE_LM)["adversary" if adversary == "grad" else "adversary source"].backward()
+        gradients[reversing] = {name: value.grad for name, value in tagger.named_parameters() if value.grad is not None}
+    factor = 0.7 if adversary == "grad" else 2 / (1 + math.exp(-4)) - 1
+    for name, gradient in gradients[True].items():
+        expected = gradients[False][name] * (1 if name.startswith("discriminator") else -factor)
+        torch.testing.assert_close(gradient, expected)
+    assert any(name.startswith("lstm") for name in gradients[True])
+
+
+def test_focal_loss_is_the_formula():
+    logits, is_source = torch.randn(6) * 3, torch.tensor([True, False] * 3)
+    alpha, gamma = 0.25, 2.0
+    expected = 0.0
+    for logit, source in zip(logits.tolist(), is_source.tolist(), strict=True):
+        r = 1 / (1 + math.exp(-logit))
+        expected -= alpha * (1 - r) ** gamma * math.log(r) if source else (1 - alpha) * r**gamma * math.log(1 - r)
+    assert focal_loss(logits, is_source, alpha, gamma).item() == pytest.approx(expected, rel=1e-5)
+    halved = focal_loss(logits, is_source, 0.5, 0).item()
+    cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits(logits, is_source.float(), reduction="sum")
+    assert halved == pytest.approx(cross_entropy.item() / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.25, 0.9])
+@pytest.mark.parametrize("gamma", [0.5, 3.0])
+def test_the_weights_of_the_focal_loss_are_those_that_are_set(alpha, gamma):
+    tagger = made("adversary=grad", f"focal_alpha={alpha}", f"focal_gamma={gamma}", "adversary_weight=1")
+    for batch, domain in ((TARGET_NER, TARGET), (SOURCE_NER, SOURCE)):
+        states = tagger.tag_states(tagger.encoder(batch), batch.word_mask, domain)
+        logits = tagger.discriminator(states, batch.word_mask)
+        expected = focal_loss(logits, torch.full((3,), domain == SOURCE), alpha, gamma)
+        torch.testing.assert_close(tagger.loss(batch)["adversary"], expected)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_focal_loss_stays_finite_however_sure_the_discriminator_is(gamma):
+    logits = torch.tensor([500.0, -500.0, 500.0, -500.0], requires_grad=True)
+    loss = focal_loss(logits, torch.tensor([True, True, False, False]), 0.25, gamma)
+    loss.backward()
+    assert loss.isfinite() and bool(logits.grad.isfinite().all())
+    assert loss.item() == pytest.approx(0.25 * 500 + 0.75 * 500)
+
+
+def test_the_reversal_grows_from_nothing_to_one():
+    progress = torch.linspace(0, 1, 11)
+    expected = [2 / (1 + math.exp(-10 * p)) - 1 for p in progress.tolist()]
+    assert reversal_factor(progress).tolist() == pytest.approx(expected, abs=1e-6)
+    assert reversal_factor(progress)[0] == 0 and reversal_factor(progress)[10] > 0.9999
+
+
+@pytest.mark.parametrize(
+    ("warmup", "shares"), [("1", [0, 0.25, 0.5, 0.75]), ("0.5", [0, 0.5, 1, 1]), ("0", [1, 1, 1, 1])]
+)
+def test_the_effect_of_dann_grows_with_the_share_of_the_training_that_is_done(warmup, shares):
+    tagger, factors = made("adversary=dann", f"adversary_warmup={warmup}"), []
+    for progress in (0, 0.25, 0.5, 0.75):
+        with tagger.update(progress):
+            factors.append(tagger._reversal(torch.zeros(1)).item())
+    assert factors == pytest.approx([2 / (1 + math.exp(-10 * share)) - 1 for share in shares])
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_training_tells_how_far_it_is_however_many_batches_it_reads_and_goes_on_so_behind_a_checkpoint(
+    parts, tmp_path
+):
+    engine = start_engine(Finetune(device="cpu", threads=1, precision="fp32"))
+    batches = [TARGET_NER, SOURCE_NER]
+    streams: list[Any] = [
+        SimpleNamespace(epoch=lambda number: [[0, 1, 2]] * 5, batch=lambda items, epoch, batch=batch: batch)
+        for batch in batches
+    ]
+    plan = Plan(epochs=2, accumulate=parts, keep="last", checkpoint_every=2)
+    told = []
+    for stop in (3, None):  # the first is cut off behind its third update, one behind the checkpoint
+        tagger, shares = made("adversary=dann"), []
+        work = fit(tagger, [ParameterGroup(list(tagger.parameters()), 1e-3, 0.0)], streams, plan, engine,
+                   checkpoints=Checkpoints(tmp_path / "checkpoint"))  # fmt: skip
+        for event in work:
+            if isinstance(event, Progress) and not event.is_milestone:
+                shares.append(tagger.progress)
+            if stop and isinstance(event, Progress) and event.done == stop:
+                work.close()
+        told.append(shares)
+    assert told == [[0.0, 0.1, 0.2], [share / 10 for share in range(2, 10)]]
+
+
+@every_adversary
+def test_a_discriminator_reads_no_padding(adversary):
+    judge = discriminator(adversary)
+    states, mask = torch.randn(2, 5, 4), torch.arange(5) < torch.tensor([2, 5])[:, None]
+    logits = judge(states, mask)
+    torch.testing.assert_close(judge(states.masked_fill(~mask[..., None], 9.0), mask), logits)
+    torch.testing.assert_close(judge(states[:1, :2], mask[:1, :2]), logits[:1])
+
+
+def test_attention_weighs_the_words_of_a_sentence():
+    judge = discriminator("grad")
+    assert isinstance(judge, AttentiveDiscriminator)
+    states, mask = torch.randn(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)
+    hidden, score = judge.attention[0], judge.attention[2]
+    weights = [math.exp((score.weight @ torch.tanh(hidden.weight @ word + hidden.bias)).item()) for word in states[0]]
+    pooled: Tensor = sum(weight / sum(weights) * word for weight, word in zip(weights, states[0], strict=True))
+    expected = judge.classifier.weight[0] @ pooled + judge.classifier.bias[0]
+    torch.testing.assert_close(judge(states, mask)[0], expected)
+
+
+def test_where_attention_is_even_all_words_count_alike():
+    judge = discriminator("grad")
+    assert isinstance(judge, AttentiveDiscriminator)
+    with torch.no_grad():
+        judge.attention[2].weight.zero_()
+    states, mask = torch.randn(1, 4, 4), torch.tensor([[True, True, True, False]])
+    torch.testing.assert_close(judge(states, mask), judge.classifier(states[:, :3].mean(dim=1))[:, 0])
+
+
+@every_adversary
+def test_without_reversal_the_discriminator_learns_to_tell_domains_apart(adversary, tiny_encoder_folder):
+    """Where the words tell the domain, its loss falls; the tagger's parameters are left as they are."""
+    tagger: Any = make_tagger(tiny_encoder_folder, "multi-task-lstm", TAG_SET, f"adversary={adversary}").eval()
+    batch = batch_of(tagger, some_sentences(6))
+    optimiser = torch.optim.AdamW(tagger.discriminator.parameters(), lr=0.05)
+    losses = []
+    for _ in range(30):
+        terms = [value for name, value in tagger(batch).items() if name.startswith("adversary")]
+        losses.append(torch.stack(terms).sum())
+        optimiser.zero_grad()
+        losses[-1].backward()
+        optimiser.step()
+    assert losses[-1].item() < losses[0].item() / 2
+
+
+@every_adversary
+def test_autocast_stops_at_the_encoder(adversary):
+    tagger = made(f"adversary={adversary}")
+    for batch in (TARGET_NER, SOURCE_LM):
+        plain = tagger.loss(batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = tagger.loss(batch)
+        assert all(torch.equal(mixed[term], value) for term, value in plain.items())

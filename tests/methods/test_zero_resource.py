@@ -1,0 +1,448 @@
+"""MTL and MoEE of Liu, Winata and Fung (2020): what their formulas promise, against independent computations."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders.taggers import TAG_SET, batch_of, copy_in_another_order, decode, make_tagger, some_sentences
+from torch import Tensor
+from torch.nn import functional
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.tag_layer import TagLayer
+from crossner_cli.methods.contract import Tagger, find_method, read_settings
+from crossner_cli.methods.moee import EntityExperts, MoEETagger
+from crossner_cli.methods.mtl import entity_class_of_tags
+
+ONE_TYPE = TagSet({"news": ("person",)})
+SMALL = ("lstm_size=6", "dropout=0")
+SETTINGS = {
+    "the paper's": (),
+    "the paper's BERT version": ("lstm_layers=0", "decoder=softmax"),
+    "two classes": ("lstm_layers=1", "entity_classes=2"),
+}
+both = pytest.mark.parametrize("method", ["mtl", "moee"])
+every_version = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+
+
+class GivenVectors(torch.nn.Module):
+    """In an encoder's place: vectors that are parameters."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        super().__init__()
+        self.vectors = torch.nn.Parameter(vectors)
+        self.output_dim = vectors.shape[-1]
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.vectors
+
+
+def given(method: str, *settings: str, tag_set: TagSet = TAG_SET, width: int = 5) -> tuple[Any, Batch]:
+    """A tagger of random weights over given vectors, and three sentences, two of them padded."""
+    torch.manual_seed(3)
+    mask = torch.arange(7) < torch.tensor([7, 2, 4])[:, None]
+    tags = torch.randint(len(tag_set), mask.shape) * mask
+    kind = find_method(method)
+    tagger = kind(
+        GivenVectors(torch.randn(*mask.shape, width)), tag_set, read_settings(kind, (*SMALL, "legal=false", *settings))
+    )
+    with torch.no_grad():
+        for value in tagger.parameters():
+            value.copy_(torch.randn_like(value) / value.shape[-1] ** 0.5)
+    none = torch.zeros(0)
+    domains = (next(iter(tag_set.domains)),) * 3
+    return tagger, Batch(none, None, torch.zeros_like(tags), mask, tags, domains, int(mask.sum()))
+
+
+def states_of(tagger: Any, batch: Batch) -> Tensor:
+    """What the BiLSTM says, (B, W, D)."""
+    states: Tensor = tagger.context(tagger.encoder(batch), batch.word_mask)
+    return states
+
+
+def outputs_of(experts: EntityExperts, states: Tensor) -> Tensor:
+    """Each expert on its own, (B, W, E, S)."""
+    pairs = zip(experts.weight, experts.bias, strict=True)
+    return torch.stack([functional.linear(states, weight, bias) for weight, bias in pairs], dim=2)
+
+
+def reached(tagger: Tagger, term: str, batch: Batch) -> set[str]:
+    """The parts of a tagger that a loss term sends a gradient to."""
+    tagger.zero_grad()
+    tagger.loss(batch)[term].backward()
+    return {name.partition(".")[0] for name, value in tagger.named_parameters() if value.grad is not None}
+
+
+# The experts and their gate
+
+
+def test_without_types_the_one_expert_is_a_linear_map_and_the_gate_has_nothing_to_learn():
+    tagger, batch = given("moee", tag_set=TagSet({"news": ()}))
+    states = states_of(tagger, batch)
+    mixture, gate = tagger._mixture(states)
+    assert torch.equal(gate.softmax(dim=-1), torch.ones(3, 7, 1))
+    expected = functional.linear(states, tagger.experts.weight[0], tagger.experts.bias[0])
+    torch.testing.assert_close(mixture, expected)
+    assert tagger.loss(batch)["gate"].item() == 0
+
+
+def test_equal_experts_make_the_gate_meaningless():
+    tagger, batch = given("moee")
+    with torch.no_grad():
+        tagger.experts.weight.copy_(tagger.experts.weight[:1].clone())
+        tagger.experts.bias.copy_(tagger.experts.bias[:1].clone())
+    states = states_of(tagger, batch)
+    mixture, _ = tagger._mixture(states)
+    expected = functional.linear(states, tagger.experts.weight[2], tagger.experts.bias[2])
+    torch.testing.assert_close(mixture, expected)
+
+
+@pytest.mark.parametrize("expert", range(4))
+def test_a_gate_that_chooses_one_expert_gives_what_it_says(expert):
+    tagger, batch = given("moee")
+    with torch.no_grad():
+        tagger.gate.weight.zero_()
+        tagger.gate.bias.copy_(torch.eye(4)[expert] * 1e3)
+    states = states_of(tagger, batch)
+    mixture, _ = tagger._mixture(states)
+    torch.testing.assert_close(mixture, outputs_of(tagger.experts, states)[:, :, expert])
+
+
+def test_a_mixture_lies_among_what_its_experts_say():
+    tagger, batch = given("moee")
+    states = states_of(tagger, batch)
+    mixture, gate = tagger._mixture(states)
+    alpha, outputs = gate.softmax(dim=-1), outputs_of(tagger.experts, states)
+    assert alpha.min() >= 0
+    torch.testing.assert_close(alpha.sum(dim=-1), torch.ones(3, 7))
+    torch.testing.assert_close(mixture, sum(alpha[..., a, None] * outputs[:, :, a] for a in range(4)))
+    assert bool((mixture <= outputs.amax(dim=2) + 1e-5).all() and (mixture >= outputs.amin(dim=2) - 1e-5).all())
+
+
+def test_a_mixture_is_linear_in_the_experts():
+    first, second, total = (EntityExperts(3, 4, 6) for _ in range(3))
+    with torch.no_grad():
+        total.weight.copy_(2 * first.weight - 3 * second.weight)
+        total.bias.copy_(2 * first.bias - 3 * second.bias)
+    states, alpha = torch.randn(2, 5, 4), torch.rand(2, 5, 3).softmax(dim=-1)
+    torch.testing.assert_close(total(states, alpha), 2 * first(states, alpha) - 3 * second(states, alpha))
+
+
+@every_version
+def test_types_in_another_order_change_nothing_where_their_rows_go_along(settings):
+    """Experts, gate rows and gold types are permuted together, tags of CRF2 likewise."""
+    other = TagSet({"news": ("artist", "person", "place")})
+    old, batch = given("moee", *settings)
+    new, _ = given("moee", *settings, tag_set=other)
+    moved = dataclasses.replace(copy_in_another_order(old, new, batch), domains=("",) * 3)
+    before, after = old.loss(batch), new.loss(moved)
+    for term, value in before.items():
+        torch.testing.assert_close(value, after[term], rtol=1e-5, atol=1e-4)
+    found, expected = new.decode(moved), old.decode(dataclasses.replace(batch, domains=("",) * 3))
+    assert [other.from_ids(ids) for ids in found.tags] == [TAG_SET.from_ids(ids) for ids in expected.tags]
+
+
+def test_with_a_constant_gate_the_experts_are_one_factorised_emission():
+    tagger, batch = given("moee")
+    with torch.no_grad():
+        tagger.gate.weight.zero_()
+    alpha = tagger.gate.bias.softmax(dim=0)
+    weight = torch.einsum("e,esd->sd", alpha, tagger.experts.weight)
+    classifier = tagger.tag_layer.classifier
+    plain, _ = given("mtl")
+    plain.context, plain.entity_layer = tagger.context, tagger.entity_layer
+    plain.tag_layer.crf = tagger.tag_layer.crf
+    with torch.no_grad():
+        plain.tag_layer.classifier.weight.copy_(classifier.weight @ weight)
+        plain.tag_layer.classifier.bias.copy_(classifier.weight @ (alpha @ tagger.experts.bias) + classifier.bias)
+        plain.encoder.vectors.copy_(tagger.encoder.vectors)
+    expected, found = plain.loss(batch), tagger.loss(batch)
+    torch.testing.assert_close(found["tags"], expected["tags"], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found["entity"], expected["entity"])
+    assert tagger.decode(batch).tags == plain.decode(batch).tags
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_the_gate_learns_types_and_not_tags(scheme):
+    tag_set = TagSet({"news": ("person", "B-cell"), "songs": ("O", "person")}, scheme)
+    tagger, batch = given("moee", tag_set=tag_set)
+    names = ("", "person", "B-cell", "O")
+    for tag, row in zip(tag_set.tags, tagger.type_row.tolist(), strict=True):
+        assert names[row] == tag.partition("-")[2]
+    _, gate = tagger._mixture(states_of(tagger, batch))
+    expected = torch.zeros(())
+    for sentence, word in batch.word_mask.nonzero().tolist():
+        scores = gate[sentence, word]
+        expected = expected + scores.logsumexp(0) - scores[tagger.type_row[batch.tags[sentence, word]]]
+    torch.testing.assert_close(tagger.loss(batch)["gate"], expected)
+
+
+def test_each_tensor_tells_which_of_its_dimensions_count_tags_or_types(tiny_encoder_folder):
+    """Shapes with another number of types differ exactly where ``tag_dimensions`` and ``type_dimensions`` say so."""
+    for method, settings in itertools.product(["mtl", "moee"], SETTINGS.values()):
+        few = make_tagger(tiny_encoder_folder, method, ONE_TYPE, *settings).above_encoder()
+        tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
+        by_type = getattr(tagger, "type_dimensions", {})
+        counting: dict[str, dict[int, tuple[int, int]]] = {}
+        for name, value in tagger.above_encoder().items():
+            sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
+            counting[name] = {place: pair for place, pair in sizes if pair[0] != pair[1]}
+            by_tag = dict.fromkeys(tagger.tag_dimensions.get(name, ()), (3, 7))
+            assert counting[name] == by_tag | dict.fromkeys(by_type.get(name, ()), (2, 4)), name
+        assert set(by_type) <= set(counting)
+        if "decoder=softmax" not in settings:
+            assert set(tagger.tag_dimensions) <= set(counting)
+
+
+# Task1
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_task1_merges_the_types(scheme, classes):
+    tag_set = TagSet({"news": ("person", "place"), "songs": ("E-number",)}, scheme)
+    wanted = {"O": 0, "B": 1, "S": 1, "I": classes - 1, "E": classes - 1}
+    found = entity_class_of_tags(tag_set, classes).tolist()
+    assert found == [wanted[tag[0]] for tag in tag_set.tags]
+    assert [number for number, entity_class in enumerate(found) if entity_class == 0] == [0]
+    assert max(found) == classes - 1
+
+
+def test_with_one_type_task1_is_task2():
+    assert entity_class_of_tags(ONE_TYPE, 3).tolist() == [0, 1, 2]
+    tagger, batch = given("mtl", tag_set=ONE_TYPE)
+    tagger.entity_layer.load_state_dict(tagger.tag_layer.state_dict())
+    losses = tagger.loss(batch)
+    assert torch.equal(losses["tags"], losses["entity"])
+
+
+# Losses
+
+
+@both
+@every_version
+def test_each_loss_reaches_its_own_layers_and_the_shared_ones_only(method, settings):
+    tagger, batch = given(method, *settings)
+    shared = {"encoder"} | ({"context"} if tagger.context.bilstm is not None else set())
+    own = {"tags": {"tag_layer"}, "entity": {"entity_layer"}}
+    if method == "moee":
+        own = {"tags": {"tag_layer", "experts", "gate"}, "gate": {"gate"}, "entity": {"entity_layer"}}
+    assert {term: reached(tagger, term, batch) for term in tagger.units(batch)} == {
+        term: shared | parts for term, parts in own.items()
+    }
+
+
+@both
+@every_version
+@pytest.mark.parametrize("weight", ["gate_weight", "entity_weight"])
+def test_a_weight_scales_its_term_alone_and_zero_removes_its_gradient(method, settings, weight):
+    if method == "mtl" and weight == "gate_weight":
+        pytest.skip("MTL has no gate")
+    term = weight.removesuffix("_weight")
+    losses = {}
+    for factor in (0, 1, 2.5):
+        tagger, batch = given(method, *settings, f"{weight}={factor}")
+        losses[factor] = tagger.loss(batch)
+        losses[factor][term].backward()
+        size = sum(float(value.grad.abs().sum()) for value in tagger.parameters() if value.grad is not None)
+        assert (size == 0) == (factor == 0)
+    torch.testing.assert_close(losses[2.5][term], 2.5 * losses[1][term])
+    assert losses[0][term].item() == 0
+    for other in losses[1].keys() - {term}:
+        assert torch.equal(losses[0][other], losses[1][other]) and torch.equal(losses[2.5][other], losses[1][other])
+
+
+@both
+@every_version
+def test_what_stands_in_padding_is_in_no_loss(method, settings):
+    tagger, batch = given(method, *settings)
+    before = tagger.loss(batch)
+    torch.stack(list(before.values())).sum().backward()
+    assert not tagger.encoder.vectors.grad[~batch.word_mask].any()
+    assert bool(tagger.encoder.vectors.grad[batch.word_mask].any(dim=-1).all())
+    with torch.no_grad():
+        tagger.encoder.vectors[~batch.word_mask] = 50.0
+    other_gold = torch.where(batch.word_mask, batch.tags, 4)
+    after = tagger.loss(dataclasses.replace(batch, tags=other_gold))
+    for term, value in before.items():
+        torch.testing.assert_close(value, after[term])
+
+
+@both
+def test_the_softmax_version_is_token_cross_entropy(method):
+    tagger, batch = given(method, "decoder=softmax")
+    states = states_of(tagger, batch)
+    read = {"entity": states, "tags": states if method == "mtl" else tagger._mixture(states)[0]}
+    gold = {"entity": tagger.entity_class[batch.tags], "tags": batch.tags}
+    layers = {"entity": tagger.entity_layer, "tags": tagger.tag_layer}
+    losses = tagger.loss(batch)
+    for term, layer in layers.items():
+        shares = layer.classifier(read[term]).softmax(dim=-1)
+        words = batch.word_mask.nonzero().tolist()
+        expected = -sum(shares[row, word, gold[term][row, word]].log() for row, word in words)
+        torch.testing.assert_close(losses[term], expected)
+
+
+# Versions and decoders
+
+
+def parts_of(method: str, *settings: str) -> set[str]:
+    tagger, batch = given(method, *settings)
+    assert list(tagger.loss(batch)) == list(tagger.units(batch))
+    found = {name for name, _ in tagger.named_children() if name not in ("encoder", "legal_moves", "context")}
+    found |= {"bilstm"} if tagger.context.bilstm is not None else set()
+    return found | {f"{name}.crf" for name in found if getattr(getattr(tagger, name, None), "crf", None) is not None}
+
+
+def test_settings_choose_the_parts():
+    crfs = {"tag_layer.crf", "entity_layer.crf"}
+    mtl, experts = {"tag_layer", "entity_layer"}, {"experts", "gate"}
+    assert parts_of("mtl") == mtl | crfs | {"bilstm"}
+    assert parts_of("mtl", "decoder=softmax", "lstm_layers=0") == mtl
+    assert parts_of("moee") == mtl | experts | crfs | {"bilstm"}
+    assert parts_of("moee", "multi_task=no") == {"tag_layer", "tag_layer.crf", "bilstm"} | experts
+    assert parts_of("moee", "multi_task=no", "decoder=softmax", "lstm_layers=0") == {"tag_layer"} | experts
+    tagger, batch = given("moee", "multi_task=no")
+    assert list(tagger.loss(batch)) == ["tags", "gate"]
+
+
+def test_sizes_are_those_of_the_paper():
+    tag_set = TagSet({"news": ("PER", "LOC", "ORG", "MISC")})
+    tagger = MoEETagger(GivenVectors(torch.zeros(1, 1, 300)), tag_set, MoEETagger.Hyperparameters())
+    assert (tagger.context.bilstm.lstm.num_layers, tagger.context.bilstm.lstm.hidden_size) == (2, 200)
+    assert tagger.experts.weight.shape == (5, 200, 400) and tagger.gate.weight.shape == (5, 400)
+    assert tagger.tag_layer.classifier.weight.shape == (9, 200)
+    assert tagger.entity_layer.classifier.weight.shape == (3, 400)
+    assert tagger.hyper.input_dropout == tagger.context.bilstm.lstm.dropout == 0.3
+    spread = tagger.experts.weight.abs().amax(dim=(1, 2))
+    assert ((spread > 400**-0.5 * 0.9) & (spread <= 400**-0.5)).all(), "each begins as a linear map of its own"
+
+
+def test_the_sizes_of_bilstm_crf_are_those_of_the_paper():
+    kind = find_method("bilstm-crf")
+    tagger: Any = kind(GivenVectors(torch.zeros(1, 1, 300)), TAG_SET, read_settings(kind, ()))
+    assert (tagger.lstm.lstm.num_layers, tagger.lstm.lstm.hidden_size, tagger.lstm.lstm.dropout) == (2, 256, 0.5)
+
+
+@both
+def test_task1_has_no_say_in_decoding(method):
+    tagger, batch = given(method)
+    before = tagger.decode(batch)
+    with torch.no_grad():
+        for value in tagger.entity_layer.parameters():
+            value.add_(torch.randn_like(value))
+    assert tagger.decode(batch) == before
+
+
+@pytest.mark.parametrize("decoder", ["crf", "softmax"])
+def test_decoders_agree_with_enumeration(decoder):
+    """The best of all legal sequences of the allowed tags, with probabilities by summing over sequences or not."""
+    torch.manual_seed(2)
+    layer, words = TagLayer(6, len(TAG_SET), decoder), 3
+    with torch.no_grad():
+        for value in layer.parameters():
+            value.copy_(torch.randn_like(value))
+    values, mask = torch.randn(1, words, 6), torch.ones(1, words, dtype=torch.bool)
+    tagger, _ = given("mtl")
+    allowed = torch.tensor([TAG_SET.of("songs")])
+    found = layer.decode(values, mask, allowed, tagger.legal_moves())
+    usable = [number for number, used in enumerate(TAG_SET.of("songs")) if used]
+    scores = layer.scores(values)[0].detach()
+    total = {}
+    for tags in itertools.product(usable, repeat=words):
+        total[tags] = sum(float(scores[word, tag]) for word, tag in enumerate(tags))
+        if layer.crf is not None:
+            moved = sum(float(layer.crf.transitions[pair].detach()) for pair in itertools.pairwise(tags))
+            total[tags] += float((layer.crf.start[tags[0]] + layer.crf.stop[tags[-1]]).detach()) + moved
+    legal = [tags for tags in total if not illegal_positions(TAG_SET.from_ids(tags), "bio")]
+    best = max(legal, key=total.__getitem__)
+    assert tuple(found.tags[0]) == best
+    shares = torch.tensor(list(total.values())).softmax(dim=0).tolist()
+    for word, tag in enumerate(best):
+        share = sum(share for tags, share in zip(total, shares, strict=True) if tags[word] == tag)
+        assert found.probabilities[0][word] == pytest.approx(share, abs=1e-5)
+
+
+def test_without_its_second_task_mtl_is_the_bilstm_crf_beside_which_its_gain_is_measured():
+    settings = ("lstm_layers=2", "dropout=0.3")
+    tagger, batch = given("mtl", *settings, "entity_weight=0")
+    plain, _ = given("bilstm-crf", *settings)
+    plain.encoder.load_state_dict(tagger.encoder.state_dict())
+    plain.lstm.load_state_dict(tagger.context.bilstm.state_dict())
+    plain.tag_layer.load_state_dict(tagger.tag_layer.state_dict())
+    losses = []
+    for each in (tagger, plain):
+        torch.manual_seed(5)  # of the values dropped between the layers
+        losses.append(float(sum(each.train().loss(batch).values()).detach()))
+    assert losses[0] == pytest.approx(losses[1])
+    undropped = float(sum(plain.eval().loss(batch).values()).detach())
+    assert losses[1] != pytest.approx(undropped, abs=1e-3), "training drops values"
+
+
+@pytest.mark.parametrize("setting", ["output_dropout=0", "output_dropout=0.5"])
+def test_values_behind_the_last_layer_of_bilstm_crf_are_dropped_on_request_only(setting):
+    tagger, batch = given("bilstm-crf", "lstm_layers=1", setting)
+    torch.manual_seed(5)
+    losses = {float(tagger.train().loss(batch)["crf"].detach()) for _ in range(3)}
+    assert len(losses) == (1 if setting == "output_dropout=0" else 3)
+
+
+@both
+def test_a_word_of_the_softmax_version_gets_its_likeliest_tag_where_every_sequence_is_legal(method):
+    tagger, batch = given(method, "decoder=softmax")
+    read = states_of(tagger, batch)
+    if method == "moee":
+        read = tagger._mixture(read)[0]
+    domain = torch.tensor(TAG_SET.of("news"))
+    shares = tagger.tag_layer.scores(read).masked_fill(~domain, -torch.inf).softmax(dim=-1)
+    best = shares.max(dim=-1)
+    found = tagger.decode(batch)
+    for row, length in enumerate(batch.word_mask.sum(dim=1).tolist()):
+        assert found.tags[row] == best.indices[row, :length].tolist()
+        assert found.probabilities[row] == pytest.approx(best.values[row, :length].tolist(), abs=1e-6)
+
+
+@both
+@every_version
+def test_autocast_stops_at_the_encoder(method, settings):
+    tagger, batch = given(method, *settings)
+    plain, decoded = tagger.loss(batch), tagger.decode(batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed, mixed_decoded = tagger.loss(batch), tagger.decode(batch)
+    for term, value in plain.items():
+        assert mixed[term].dtype == torch.float32 and torch.equal(mixed[term], value)
+    assert mixed_decoded == decoded
+
+
+@both
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "lstm_layers=-1", "lstm_size=0", "entity_classes=4", "entity_classes=1", "entity_weight=-1",
+        "entity_weight=nan", "entity_weight=inf", "expert_size=0", "gate_weight=-0.5", "decoder=viterbi",
+    ],
+)  # fmt: skip
+def test_a_setting_out_of_range_is_refused_by_name(method, setting):
+    kind, name = find_method(method), setting.partition("=")[0]
+    if name not in {field.name for field in dataclasses.fields(kind.Hyperparameters)}:
+        pytest.skip("MTL has no experts")
+    with pytest.raises(CrossNERError, match=name):
+        read_settings(kind, [setting])
+
+
+@both
+@every_version
+def test_every_version_tags_a_long_sentence_beside_a_short_one(tiny_encoder_folder: Path, method, settings):
+    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, "lstm_size=4", *settings)
+    sentences = [Sentence(("anna",) * 300, ("O",) * 300, "news"), *some_sentences(2)]
+    decoded = decode(tagger, sentences)
+    assert [len(tags) for tags in decoded.tags] == [len(sentence.words) for sentence in sentences]
+    assert all(value > 0 for value in tagger.loss(batch_of(tagger, sentences)).values())

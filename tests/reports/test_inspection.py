@@ -1,0 +1,292 @@
+"""Looking inside: the weights shown are those that decide, figures show words as they are, folders are whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.commands import QUICK, crossner
+from builders.encoders import make_encoder
+from builders.runs import write_manifest
+from builders.taggers import TAG_SET, batch_of, make_tagger, some_sentences
+from typer.testing import CliRunner
+
+from crossner_cli.cli import app
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.layers import multi_cell
+from crossner_cli.layers.multi_cell import take
+from crossner_cli.methods.laner import LANER, Prefix
+from crossner_cli.methods.moee import MoEETagger
+from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
+from crossner_cli.options import Inspect
+from crossner_cli.reports.inspection import collect_states, inspect_sentence
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.taggers.folder import save_tagger
+
+HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"
+
+
+def test_the_experts_shown_are_those_that_are_mixed(tiny_encoder_folder: Path) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "moee")
+    assert isinstance(tagger, MoEETagger)
+    batch = batch_of(tagger, some_sentences(4), with_tags=False)
+    with torch.no_grad():
+        shares, columns = tagger.explain(batch)["experts"]
+        assert columns == ("O", *TAG_SET.types)
+        states = tagger.context(tagger.encoder(batch), batch.word_mask)
+        mixture = tagger.experts(states, shares)
+        moves, allowed = tagger.legal_moves(), tagger.allowed_tags(batch)
+        assert tagger.tag_layer.decode(mixture, batch.word_mask, allowed, moves) == tagger.decode(batch)
+
+
+@pytest.mark.parametrize("setting", [(), ("background=false",), ("context=false",)])
+def test_the_attention_shown_is_what_tags_were_chosen_by(tiny_encoder_folder: Path, setting: tuple[str, ...]) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "laner", TAG_SET, "legal=false", *setting)
+    assert isinstance(tagger, LANER)
+    labels = tagger.label_encoder
+    for sentence in some_sentences(3, longest=7):
+        batch = batch_of(tagger, [sentence], with_tags=False)
+        with torch.no_grad():
+            shown, decoded = tagger.explain(batch), tagger.decode(batch)
+            words, table = tagger.encoder(batch), labels.table()
+            previous, prefix = len(TAG_SET), None
+            for place, (tag, probability) in enumerate(zip(decoded.tags[0], decoded.probabilities[0], strict=True)):
+                prefix = labels.extend(prefix, torch.tensor([previous]), keep=True)
+                encoded = labels.encode(Prefix(*prefix))[0].flip(0)  # the first label first, (L, 2 d2)
+                read = [words[0, place]]
+                if tagger.hyper.background:
+                    read.append(shown["background"].values[0, place] @ words[0])
+                if tagger.hyper.context:
+                    shares = shown["context"].values[0, place]
+                    assert not shares[place + 1 :].any(), "labels that come later are not seen"
+                    read.append(shares[: place + 1] @ encoded)
+                scores = tagger.output(torch.cat(read)).masked_fill(~tagger.allowed_tags(batch)[0], -torch.inf)
+                assert int(scores.argmax()) == tag
+                assert float(scores.softmax(dim=-1)[tag]) == pytest.approx(probability, abs=1e-5)
+                previous = tag
+            assert len(table) == len(TAG_SET) + 1
+    plain = make_tagger(tiny_encoder_folder, "laner", TAG_SET, "background=false", "context=false")
+    assert plain.explain(batch) == {}
+
+
+def test_the_cells_shown_are_those_that_memory_was_made_of(
+    tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "multi-cell-lstm")
+    assert isinstance(tagger, MultiCellTagger)
+    batch = batch_of(tagger, some_sentences(6), with_tags=False)
+    kept: list[multi_cell.Kept] = []
+    empty = multi_cell.Kept.empty
+    monkeypatch.setattr(multi_cell.Kept, "empty", lambda *given: kept.append(empty(*given)) or kept[-1])
+    with torch.no_grad():
+        shown = tagger.explain(batch)
+        for domain, rows in tagger.rows_by_domain(batch):
+            used = kept[domain].alpha  # (2, W, B, l), in the order of the steps
+            states = tagger.states(tagger.encoder(batch)[rows], batch.word_mask[rows], domain)
+            used = take(used.flatten(0, 2), states.steps)  # (B, W, 2, l)
+            mask, cells = batch.word_mask[rows], tagger.cells_of(domain)
+            for number, weights in enumerate(shown.values()):
+                of_domain = weights.values[rows]
+                assert torch.allclose(of_domain[..., cells][mask], used[:, :, number][mask], atol=1e-6)
+                others = [column for column in range(len(weights.columns)) if column not in cells.tolist()]
+                assert others and not of_domain[..., others].any(), "cells that the domain does not run"
+
+
+def test_the_cell_state_of_a_word_is_that_of_the_type_it_is_given(tiny_encoder_folder: Path) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "multi-cell-lstm")
+    assert isinstance(tagger, MultiCellTagger)
+    types = ["O", *TAG_SET.types]
+    for sentence in some_sentences(4, longest=6):
+        batch = batch_of(tagger, [sentence], with_tags=False)
+        domain = list(TAG_SET.domains).index(sentence.domain)
+        with torch.no_grad():
+            found, (tags,) = tagger.hidden_states(batch)["cells"], tagger.decode(batch).tags
+            states = tagger.states(tagger.encoder(batch), batch.word_mask, domain)
+            of_words = states.in_words(states.cells)[0]  # (W, 2, l, H)
+        cells = tagger.cells_of(domain).tolist()
+        for word, tag in enumerate(tags):
+            cell = cells.index(types.index(split_tag(TAG_SET.tags[tag])[1] or "O"))
+            assert torch.equal(found[0, word], of_words[word, :, cell].flatten())
+
+
+def test_columns_are_named_by_words_and_by_the_labels_before(tiny_encoder_folder: Path) -> None:
+    tagger, engine = (
+        make_tagger(tiny_encoder_folder, "laner"),
+        start_engine(Inspect(device="cpu", threads=1, precision="fp32")),
+    )
+    seen = inspect_sentence(tagger, Sentence(("anna", "met", "peter"), None, "news"), engine)
+    assert seen.weights["background"].columns == ("anna", "met", "peter")
+    assert seen.weights["context"].columns == ("start", f"{seen.tags[0]} anna", f"{seen.tags[1]} met")
+    assert seen.weights["context"].values.shape == (3, 3)
+
+
+def test_states_are_those_of_words_inside_entities_as_many_of_each_domain(tiny_encoder_folder: Path) -> None:
+    tagger, engine = (
+        make_tagger(tiny_encoder_folder, "crf"),
+        start_engine(Inspect(device="cpu", threads=1, precision="fp32")),
+    )
+    sentences = some_sentences(30)
+    arguments: Any = {"kind": "hidden", "points": 40, "seed": 3}
+    states = collect_states(tagger, sentences, engine, **arguments)
+    assert states.domains.count("news") == states.domains.count("songs") == 20
+    assert set(states.types) == {"person", "place", "artist"} and states.vectors.shape == (40, 32)
+    assert np.array_equal(collect_states(tagger, sentences, engine, **arguments).vectors, states.vectors)
+    arguments["points"] = 100_000
+    inside = sum(tag != "O" for sentence in sentences for tag in sentence.tags or ())
+    every = collect_states(tagger, sentences, engine, **arguments)
+    assert len(every.words) == inside
+    number, word = next((n, w) for n, s in enumerate(sentences) for w, t in enumerate(s.tags or ()) if t != "O")
+    with torch.no_grad():
+        alone = tagger.encoder(batch_of(tagger, [sentences[number]]))[0, word]
+    assert np.allclose(every.vectors[0], alone.numpy(), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of taggers, and a run with prepared data."""
+    place = tmp_path_factory.mktemp("inspected")
+    encoder = make_encoder(place / "encoder")
+    for method in ("moee", "linear"):
+        save_tagger(make_tagger(encoder, method, TagSet({"sample-target": ("person", "$a$")})), place / method)
+    data = place / "data"
+    data.mkdir()
+    for split in ("train", "dev"):
+        lines = "anna\tB-person\nvisited\tO\nparis\tB-$a$\n\n" * 8
+        (data / f"{split}.txt").write_text(lines)
+    crossner("prepare-data", "--run", place / "run", "--target", data, "--source", "sample-source")
+    return {name: place / name for name in ("moee", "linear", "run")}
+
+
+def inspect(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(app, ["inspect", *map(str, arguments), *QUICK])
+
+
+def test_the_command_shows_a_table_and_draws_figures_that_say_what_the_words_say(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    given = ("--model", folders["moee"], "--sentence", HOSTILE)
+    shown = inspect(*given)
+    assert shown.exit_code == 0 and "Sentence 1: experts" in shown.stdout and "person" in shown.stdout
+    unread = " ".join(inspect(*given, "--split", "test", "--points", "7", "--format", "png").stderr.split())
+    for flag, wanted in (("--split test", "--states"), ("--points 7", "--states"), ("--format png", "--output")):
+        assert f"{flag} is not read: it needs {wanted}." in unread
+    record = crossner("inspect", *given, "--output", tmp_path / "a", *QUICK)["result"]
+    assert record["files"] == ["sentence-1-experts.svg"]
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"inspection.json", *record["files"]}
+    assert json.loads((tmp_path / "a" / "inspection.json").read_text())["result"] == record
+    (sentence,) = record["sentences"]
+    assert np.allclose(np.sum(sentence["weights"]["experts"]["values"], axis=1), 1, atol=1e-5)
+    drawn = (tmp_path / "a" / "sentence-1-experts.svg").read_bytes()
+    texts = "\n".join(ElementTree.fromstring(drawn).itertext())
+    for word in (*sentence["words"], "$a$", "experts"):
+        assert word in texts, "as text, neither markup nor a formula"
+    crossner("inspect", *given, "--output", tmp_path / "b", *QUICK)
+    assert (tmp_path / "b" / "sentence-1-experts.svg").read_bytes() == drawn
+
+
+def test_states_are_drawn_the_same_for_the_same_seed(folders: dict[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("sklearn")
+    given = ("--run", folders["run"], "--model", folders["linear"], "--states", "hidden", "--points", "40")
+    planes = {}
+    for name, seed, ending in (("a", 1, "svg"), ("b", 1, "png"), ("c", 2, "svg")):
+        output = ("--output", tmp_path / name, "--format", ending, "--seed", str(seed))
+        record = crossner("inspect", *given, *output, *QUICK)["result"]
+        assert record["files"] == [f"states-hidden.{ending}"]
+        planes[name] = record["states"]["plane"]
+        assert [record["states"]["domains"].count(domain) for domain in ("data", "sample-source")] == [16, 24]
+    assert planes["a"] == planes["b"] != planes["c"] and len(planes["a"]) == 40
+    assert (tmp_path / "b" / "states-hidden.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_shown_is_a_known_problem_and_leaves_nothing(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moee, linear, output = folders["moee"], folders["linear"], tmp_path / "out"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("mine")
+    for arguments, problem in (
+        (("--model", moee), "nothing to inspect"),
+        (("--model", moee, "--sentence", "  "), "holds no word"),
+        (("--model", linear, "--sentence", "a b"), "Methods that do: laner, moee, multi-cell-lstm"),
+        (("--model", moee, "--states", "hidden"), "has no place for it"),
+        (("--model", moee, "--states", "hidden", "--output", output, "--run", tmp_path / "none"), "prepare-data"),
+        (("--model", linear, "--states", "cells", "--output", output, "--run", folders["run"]), "It has: hidden"),
+        (("--model", linear, "--states", "hidden", "--output", output, "--run", folders["run"], "--split", "test"),
+         "0 words inside entities"),
+        (("--model", moee, "--sentence", "a", "--output", tmp_path / "no" / "out"), "There is no folder"),
+        (("--model", moee, "--sentence", "a", "--output", tmp_path / "full", "--force"), "none that this command made"),
+    ):  # fmt: skip
+        done = inspect(*arguments)
+        assert done.exit_code == 1, (arguments, done.stdout, done.stderr)
+        assert problem in " ".join(done.stderr.split()), done.stderr
+        assert "Traceback" not in done.stderr
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = inspect("--model", moee, "--sentence", "a", "--output", output)
+    assert done.exit_code == 1 and 'pip install "crossner[plots]"' in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["full"], "no draft is left"
+    assert (tmp_path / "full" / "letter.txt").read_text() == "mine"
+
+
+def test_a_folder_of_figures_is_replaced_with_force_only(folders: dict[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    given = ("--model", folders["moee"], "--sentence", "anna met", "--output", tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    assert inspect(*given).exit_code == 0, "an empty folder may be filled"
+    (tmp_path / "out" / "old").touch()
+    again = inspect(*given)
+    assert again.exit_code == 1 and "--force replaces it" in again.stderr
+    assert inspect(*given, "--force").exit_code == 0 and not (tmp_path / "out" / "old").exists()
+
+
+def test_a_report_looks_inside_the_taggers_of_its_runs_that_have_what_is_asked_for(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("sklearn")
+    run = tmp_path / "run"
+    shutil.copytree(folders["run"], run)
+    for method in ("moee", "linear"):
+        options = {"method": method, "encoder": "tiny", "start_from": "base", "settings": []}
+        result = {"seeds": {"3": {"folder": "tagger", "history": [{"score": 10.0}], "dev_f1": 10.0}}}
+        prepared = {"prepare-data": RunDirectory(run).digest("prepare-data")}
+        write_manifest(run / method, "finetune", options=options, inputs=prepared, result=result)
+        shutil.copytree(folders[method], run / method / "tagger")
+    table = CliRunner().invoke(app, ["report", str(run), "--sentence", HOSTILE, *QUICK])
+    assert table.exit_code == 0 and "Sentence 1: experts" in table.stdout, table.stderr
+    assert "left out: run/linear (linear)" in " ".join(table.output.split())
+    output = tmp_path / "report"
+    record = crossner(
+        "report", run, "--states", "hidden", "--split", "dev", "--points", "40", "--output", output, *QUICK
+    )
+    inside = {each["model"]: each for each in record["result"]["inside"]}
+    assert set(inside) == {"moee", "linear"} and inside["linear"]["seed"] == 3
+    for name in ("svg", "png"):
+        for each in inside.values():
+            assert (output / "inside" / each["folder"] / f"states-hidden.{name}").stat().st_size > 1000
+    alone = crossner("inspect", "--run", run, "--model", "linear", "--states", "hidden", "--points", "40",
+                     "--output", tmp_path / "alone", *QUICK)["result"]  # fmt: skip
+    assert alone["states"]["plane"] == inside["linear"]["states"]["plane"]
+    assert "states-hidden.svg" in (output / "report.md").read_text()
+
+
+def test_a_report_that_can_look_into_no_tagger_says_why_and_leaves_nothing(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    for arguments, problem in (
+        (("--sentence", "a b"), "There is no tagger to look into"),
+        (("--states", "hidden"), "has no place for it"),
+    ):
+        done = CliRunner().invoke(app, ["report", str(folders["run"]), *arguments, *QUICK])
+        assert done.exit_code == 1 and problem in " ".join(done.stderr.split()), done.stderr
+    assert not list(tmp_path.iterdir())

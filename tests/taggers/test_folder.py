@@ -1,0 +1,284 @@
+"""A tagger's folder: complete in itself, a Hugging Face folder too, and a known problem where it is damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from builders.encoders import TOKENIZER_FILES, make_tokenizer
+from builders.taggers import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
+from safetensors.torch import load_file, save_file
+
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.options import Finetune
+from crossner_cli.taggers.folder import is_tagger_folder, load_tagger, read_description, read_tag_set, save_tagger
+from crossner_cli.taggers.tagging import tag
+
+ENCODER_FILES = {"config.json", "model.safetensors", *TOKENIZER_FILES}
+TAGGER_FILES = {"tagger.json", "tagger.safetensors"}
+WORD_FILES = {"words.json", "words.safetensors"}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+@every_method
+def test_a_saved_tagger_predicts_the_same(tiny_encoder_folder, tmp_path, engine, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method, TAG_SET, "dropout=0.3"), some_sentences(8)
+    save_tagger(tagger, tmp_path / "tagger", dev_f1=12.5)
+    files = TAGGER_FILES | (WORD_FILES if tagger.reads == "words" else ENCODER_FILES)
+    assert {path.name for path in (tmp_path / "tagger").iterdir()} == files
+    assert is_tagger_folder(tmp_path / "tagger") and not is_tagger_folder(tmp_path)
+    again = load_tagger(tmp_path / "tagger", engine)
+    assert type(again) is type(tagger) and not again.training
+    assert again.tag_set == tagger.tag_set and again.hyper == tagger.hyper
+    before, after = tagger.state_dict(), again.state_dict()
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    assert decode(again, sentences) == decode(tagger, sentences)
+    description = read_description(tmp_path / "tagger")
+    assert description["method"] == method and description["dev_f1"] == 12.5
+    save_tagger(again, tmp_path / "again", dev_f1=12.5)
+    for name in files:
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "tagger" / name).read_bytes(), name
+
+
+@every_method
+def test_a_trained_tagger_with_fast_layers_is_saved_as_any_other(tiny_encoder_folder, tmp_path, engine, method):
+    tagger, sentences = make_tagger(tiny_encoder_folder, method), some_sentences(3)
+    tagger.encoder.prepare_for_training(on_cpu=True)
+    tagger.train()
+    save_tagger(tagger, tmp_path)
+    assert tagger.training
+    assert decode(load_tagger(tmp_path, engine), sentences) == decode(tagger.eval(), sentences)
+
+
+@every_method
+def test_a_tagger_can_be_asked_to_decode_otherwise_than_it_was_trained(tiny_encoder_folder, tmp_path, engine, method):
+    sentences, folders = some_sentences(12), {}
+    if not hasattr(make_tagger(tiny_encoder_folder, method, TAG_SET).hyper, "legal"):
+        save_tagger(make_tagger(tiny_encoder_folder, method, TAG_SET), tmp_path)
+        with pytest.raises(CrossNERError, match=f"--decoding any: .* of the method {method}, which does not choose"):
+            load_tagger(tmp_path, engine, decoding="any")
+        return
+    for decoding in ("legal", "any"):
+        folders[decoding] = tmp_path / decoding
+        tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, f"legal={decoding == 'legal'}".lower())
+        save_tagger(tagger, folders[decoding])
+    found = {
+        (trained, decoding): decode(load_tagger(folders[trained], engine, decoding=decoding), sentences)
+        for trained in folders
+        for decoding in ("trained", "legal", "any")
+    }
+    for decoding in folders:
+        assert found["legal", decoding] == found["any", decoding] == found[decoding, "trained"]
+    if method in ("linear", "crf", "laner"):  # the others' random taggers hardly ever leave the scheme
+        assert found["legal", "legal"] != found["legal", "any"]
+
+
+@pytest.mark.parametrize("architecture", ["Bert", "DistilBert", "Electra", "Roberta", "MPNet", "Albert"])
+def test_a_linear_tagger_is_a_hugging_face_token_classifier(tmp_path, engine, architecture):
+    tokenizer = make_tokenizer(tmp_path / "encoder")
+    torch.manual_seed(4)
+    config = getattr(transformers, f"{architecture}Config")(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=80, pad_token_id=0,
+    )  # fmt: skip
+    getattr(transformers, f"{architecture}Model")(config).save_pretrained(tmp_path / "encoder")
+    tagger = make_tagger(tmp_path / "encoder", "linear", TagSet({"news": ("person", "place")}), "legal=false")
+    save_tagger(tagger, tmp_path / "tagger")
+    model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "tagger").eval()
+    assert model.config.id2label == dict(enumerate(tagger.tag_set.tags))
+    own = transformers.AutoTokenizer.from_pretrained(tmp_path / "tagger")
+    for sentence in some_sentences(6):
+        read = own(list(sentence.words), is_split_into_words=True, return_tensors="pt")
+        first = [read.word_ids().index(word) for word in range(len(sentence.words))]
+        with torch.no_grad():
+            logits = model(input_ids=read["input_ids"]).logits[0, first]
+        decoded = decode(tagger, [dataclasses.replace(sentence, domain="")])
+        assert logits.argmax(dim=-1).tolist() == decoded.tags[0]
+        assert torch.softmax(logits, -1).amax(-1).tolist() == pytest.approx(decoded.probabilities[0], abs=1e-5)
+    assert decode(load_tagger(tmp_path / "tagger", engine), some_sentences(2)) == decode(tagger, some_sentences(2))
+
+
+def test_a_linear_tagger_works_in_a_pipeline(tiny_encoder_folder, tmp_path):
+    tagger = make_tagger(tiny_encoder_folder, "linear", TAG_SET, "legal=false")
+    save_tagger(tagger, tmp_path)
+    pipeline = transformers.pipeline("token-classification", str(tmp_path), device="cpu")
+    words = ("anna", "visited", "london", "of", "acme")
+    ids = decode(tagger, [Sentence(words)]).tags[0]
+    expected = {place: tag for place, tag in enumerate(TAG_SET.from_ids(ids)) if tag != "O"}
+    found = {" ".join(words)[: each["start"]].count(" "): each["entity"] for each in pipeline(" ".join(words))}
+    assert found == expected
+
+
+def check_pipeline(folder: Path, sentences: Sequence[Sentence], engine: Engine) -> Counter[str]:
+    """Hold what a pipeline finds, over all domains' tags, against what predict finds; count what was compared."""
+    pipeline = transformers.pipeline("token-classification", str(folder), device="cpu", ignore_labels=[])
+    unlabelled = [Sentence(sentence.words) for sentence in sentences]
+    likeliest = tag(load_tagger(folder, engine, decoding="any"), unlabelled, engine)
+    legal = tag(load_tagger(folder, engine, decoding="legal"), unlabelled, engine)
+    counts: Counter[str] = Counter()
+    for sentence, free, kept in zip(sentences, likeliest, legal, strict=True):
+        words, text = list(sentence.words), " ".join(sentence.words)
+        places = [sum(len(word) + 1 for word in words[:place]) for place in range(len(words) + 1)]
+        pieces = {each["start"]: each["entity"] for each in pipeline([words], is_split_into_words=True)[0][::-1]}
+        assert tuple(pieces[start] for start in places[:-1]) == free.tags, "a word's tag is that of its first subword"
+        counts["illegal" if illegal_positions(free.tags, "bio") else "legal"] += 1
+        if not illegal_positions(free.tags, "bio"):
+            assert kept.tags == free.tags, "where the likeliest tags are legal, legal decoding gives them"
+        if all(len(pipeline.tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(word)) == 1 for word in words):
+            grouped = pipeline(text, aggregation_strategy="first", ignore_labels=["O"])
+            found = [(places.index(each["start"]), places.index(each["end"] + 1), each["entity_group"])
+                     for each in grouped]  # fmt: skip
+            assert found == to_spans(free.tags)
+            counts["entities"] += len(found)
+    return counts
+
+
+def test_a_pipeline_finds_the_entities_that_predict_finds_with_any_decoding(tiny_encoder_folder, tmp_path, engine):
+    save_tagger(make_tagger(tiny_encoder_folder, "linear", TAG_SET), tmp_path)
+    counts = check_pipeline(tmp_path, some_sentences(40, longest=4), engine)
+    assert counts["entities"] > 15 and counts["illegal"] > 3 and counts["legal"] > 3
+
+
+def test_a_pipeline_finds_the_entities_that_predict_finds_in_real_sentences(mirror, tmp_path, engine):
+    known = read_domain({split: mirror / "ai" / f"{split}.txt" for split in ("train", "dev")}, name="ai")
+    train, dev = ([each for each in known.splits[split] if len(each.words) < 25][:30] for split in ("train", "dev"))
+    encoder = load_encoder("minilm")[0]
+    tagger = LinearTagger(encoder, TagSet({"ai": known.types}), LinearTagger.Hyperparameters(dropout=0.0))
+    batch = encoder.reader.collate(encoder.reader.encode(train, tagger.tag_set))
+    with torch.no_grad():
+        vectors = encoder.eval()(batch)[batch.word_mask]
+    optimiser = torch.optim.Adam(tagger.classifier.parameters(), lr=0.05)
+    for _ in range(60):  # enough of a classifier over vectors that stay as they are
+        loss = torch.nn.functional.cross_entropy(tagger.classifier(vectors), batch.tags[batch.word_mask])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    save_tagger(tagger.eval(), tmp_path)
+    counts = check_pipeline(tmp_path, dev, engine)
+    assert counts["entities"] > 20 and counts["legal"] > 5, counts
+
+
+def test_the_encoder_of_a_crf_tagger_is_a_hugging_face_model(tiny_encoder_folder, tmp_path):
+    tagger = make_tagger(tiny_encoder_folder, "crf")
+    save_tagger(tagger, tmp_path)
+    model = transformers.AutoModel.from_pretrained(tmp_path).eval()
+    batch = batch_of(tagger, some_sentences(1))
+    with torch.no_grad():
+        states = model(input_ids=batch.input_ids).last_hidden_state[0]
+        torch.testing.assert_close(states[batch.word_places[0]], tagger.encoder(batch)[0])
+
+
+def test_an_architecture_without_that_classifier_is_saved_as_an_encoder(tmp_path, engine):
+    tokenizer = make_tokenizer(tmp_path / "encoder")
+    config = transformers.ModernBertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3,
+    )  # fmt: skip
+    transformers.ModernBertModel(config).save_pretrained(tmp_path / "encoder")
+    tagger = make_tagger(tmp_path / "encoder", "linear")
+    save_tagger(tagger, tmp_path / "tagger")
+    assert decode(load_tagger(tmp_path / "tagger", engine), some_sentences(3)) == decode(tagger, some_sentences(3))
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Makes a saved tagger to damage."""
+    tagger = make_tagger(tiny_encoder_folder, "crf")
+
+    def save() -> Path:
+        folder = tmp_path_factory.mktemp("saved")
+        save_tagger(tagger, folder)
+        return folder
+
+    return save
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"{}", b"\xff", b'{"method": "crf", "hyperparameters": {}, "tag_set": {}}',
+     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": 3}, "scheme": "bio"}}',
+     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": ["x", 1]}, "scheme": "bio"}}'],
+)  # fmt: skip
+def test_a_broken_description_is_a_known_problem(saved, engine, content):
+    folder = saved()
+    (folder / "tagger.json").write_bytes(content)
+    with pytest.raises(CrossNERError, match="tagger.json") as caught:
+        read_tag_set(folder)
+    assert caught.value.hint == "Train the tagger again."
+    with pytest.raises(CrossNERError, match="tagger.json"):
+        load_tagger(folder, engine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"method": "nope"}, "There is no method 'nope'"),
+        ({"method": "linear"}, "does not fit tagger.json"),
+        ({"hyperparameters": {"colour": 1}}, "does not fit the method 'crf': .*'colour'"),
+        ({"hyperparameters": {"dropout": 7}}, r"tagger.json: A dropout rate of 7 .*\nTrain the tagger again"),
+        ({"tag_set": {"domains": {"news": ["person"]}, "scheme": "bio"}}, "does not fit tagger.json"),
+    ],
+)
+def test_parts_that_do_not_belong_together_are_a_known_problem(saved, engine, changes, problem):
+    folder = saved()
+    description = json.loads((folder / "tagger.json").read_text())
+    (folder / "tagger.json").write_text(json.dumps({**description, **changes}))
+    with pytest.raises(CrossNERError, match=problem):
+        load_tagger(folder, engine)
+
+
+def test_a_tag_set_of_no_domain_is_a_known_problem(saved, tmp_path):
+    record = {"method": "linear", "hyperparameters": {}, "tag_set": {"domains": {}, "scheme": "bio"}}
+    (tmp_path / "tagger.json").write_text(json.dumps(record))
+    with pytest.raises(CrossNERError, match="holds a tag set of no domain"):
+        read_tag_set(tmp_path)
+
+
+@pytest.mark.parametrize("method", ["linear", "crf", "bartner"])
+def test_a_transformer_that_does_not_fit_its_description_is_never_filled_with_random_numbers(
+    tiny_encoder_folder, tmp_path, engine, method
+):
+    save_tagger(make_tagger(tiny_encoder_folder, method), tmp_path)
+    weights, config = tmp_path / "model.safetensors", json.loads((tmp_path / "config.json").read_text())
+    tensors = load_file(weights)
+    save_file({name: value for name, value in tensors.items() if "layers.1." not in name and "layer.1." not in name},
+              weights, metadata={"format": "pt"})  # fmt: skip
+    with pytest.raises(CrossNERError, match=r"model\.safetensors lacks \d+ tensors .*1\.") as caught:
+        load_tagger(tmp_path, engine)
+    assert "train the tagger again" in caught.value.hint
+    save_file(tensors, weights, metadata={"format": "pt"})
+    fewer = {name: 1 for name in ("num_hidden_layers", "encoder_layers") if name in config}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **fewer}))
+    with pytest.raises(CrossNERError, match=r"model\.safetensors holds, with no place in config\.json, \d+ tensors"):
+        load_tagger(tmp_path, engine)
+
+
+def test_a_folder_with_a_part_missing_or_cut_is_a_known_problem(saved, engine, tmp_path):
+    with pytest.raises(CrossNERError, match="holds no tagger"):
+        load_tagger(tmp_path, engine)
+    for name in ("tagger.safetensors", "model.safetensors", "config.json", "tagger.json"):
+        folder = saved()
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(CrossNERError):
+            load_tagger(folder, engine)
+        (folder / name).unlink()
+        with pytest.raises(CrossNERError):
+            load_tagger(folder, engine)

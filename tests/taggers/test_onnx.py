@@ -1,0 +1,199 @@
+"""ONNX: the graph tags as the tagger it was made from, int8 is measured beside it, and folders are whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from builders.commands import QUICK, crossner
+from builders.encoders import TOKENIZER_FILES, make_encoder
+from builders.taggers import TAG_SET, make_tagger, some_sentences
+from huggingface_hub import ModelCard
+from typer.testing import CliRunner
+
+from crossner_cli.cli import app
+from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.options import Decoding, Export
+from crossner_cli.stages.export import _card
+from crossner_cli.taggers.calibration import Calibration
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.taggers.onnx import differing, read_onnx
+from crossner_cli.taggers.tagging import tag
+
+CALIBRATION = Calibration(1.5, -0.5, 8, 6)
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, a tagger, and its export: the one slow step."""
+    place = tmp_path_factory.mktemp("export")
+    encoder = make_encoder(place / "encoder", num_hidden_layers=1)
+    for method in ("linear", "crf"):
+        save_tagger(make_tagger(encoder, method, TAG_SET), place / method)
+    described = json.loads((place / "linear" / "tagger.json").read_text())
+    described["calibration"] = CALIBRATION.to_json()
+    (place / "linear" / "tagger.json").write_text(json.dumps(described))
+    (place / "data").mkdir()
+    long = "anna\tB-person\nvisited\tO\n" * 150
+    for split in ("train", "dev"):
+        (place / "data" / f"{split}.txt").write_text(f"{long}\nparis\tB-place\nmet\tO\n\nlondon\tB-place\n\n")
+    crossner("prepare-data", "--run", place / "run", "--target", place / "data")
+    given = ("--run", place / "run", "--model", place / "linear", "--rounds", "2")
+    (place / "record.json").write_text(json.dumps(crossner("export", *given, *QUICK)))
+    return place
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return start_engine(Export(device="cpu", precision="fp32", threads=1))
+
+
+def pair(
+    place: Path, engine: Engine, decoding: Decoding, file: str = "model.onnx"
+) -> tuple[LinearTagger, LinearTagger]:
+    """The tagger and its graph."""
+    tagger = load_tagger(place / "linear", engine, decoding=decoding)
+    assert isinstance(tagger, LinearTagger)
+    return tagger, read_onnx(place / "run" / "export" / "model.onnx", tagger, 1)
+
+
+@pytest.mark.parametrize("decoding", ["legal", "any"])
+def test_the_graph_tags_every_word_as_the_tagger_does(place: Path, engine: Engine, decoding: Decoding) -> None:
+    tagger, graph = pair(place, engine, decoding)
+    unknown = [
+        Sentence(("x-ray", "acme", "\x01", "zzz" * 40), None, "elsewhere"),
+        Sentence(("the",) * 200, None, "news"),
+    ]
+    sentences = [*some_sentences(20), *unknown]
+    for batch_subwords in (64, 1024):
+        expected = tag(tagger, sentences, engine, batch_subwords=batch_subwords)
+        found = tag(graph, sentences, engine, batch_subwords=batch_subwords)
+        assert [each.tags for each in found] == [each.tags for each in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.probabilities == pytest.approx(other.probabilities, abs=1e-4)
+
+
+def test_the_graph_tags_real_sentences_as_the_tagger_does(place: Path, engine: Engine, mirror: Path) -> None:
+    sentences = read_domain({"dev": mirror / "ai" / "dev.txt"}, name="news").splits["dev"][:60]
+    tagger, graph = pair(place, engine, "legal")
+    found, expected = ([each.tags for each in tag(one, sentences, engine)] for one in (graph, tagger))
+    assert differing(found, expected) == 0 and sum(map(len, found)) > 1000
+
+
+def test_the_folder_holds_what_other_runtimes_read(place: Path, engine: Engine) -> None:
+    folder = place / "run" / "export"
+    assert {path.name for path in folder.iterdir()} == {
+        "model.onnx", "model_quantized.onnx", "config.json", *TOKENIZER_FILES, "README.md", "export.json",
+    }  # fmt: skip
+    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    labels = transformers.AutoConfig.from_pretrained(folder).id2label
+    assert list(labels.values()) == list(TAG_SET.tags)
+    tagger, _ = pair(place, engine, "any")
+    for sentence in some_sentences(5, longest=8):
+        read = tokenizer([list(sentence.words)], is_split_into_words=True, return_tensors="np")
+        (logits,) = session.run(["logits"], {name: read[name] for name in ("input_ids", "attention_mask")})
+        first = [read.word_ids().index(word) for word in range(len(sentence.words))]
+        given = tuple(labels[number] for number in logits[0, first].argmax(-1).tolist())
+        assert given == tag(tagger, [Sentence(sentence.words)], engine)[0].tags
+    kinds = {value.data_type for value in onnx.load(folder / "model_quantized.onnx").graph.initializer}
+    assert onnx.TensorProto.INT8 in kinds, "weights are in int8"
+
+
+def test_the_card_of_a_graph_tells_nobody_to_read_it_with_transformers(tmp_path: Path) -> None:
+    text = "---\nlibrary_name: transformers\n---\n# x\n\n## Use\n\n```python\npipeline()\n```\n\n## Data\n\nSongs.\n"
+    (tmp_path / "README.md").write_text(text)
+    card = _card(SimpleNamespace(folder=tmp_path, label="x"), {"sentences": 0})  # type: ignore[arg-type]
+    assert card.startswith("---\nlibrary_name: onnx\n---\n# x\n\n## Data\n\nSongs.\n\n## ONNX")
+
+
+def test_the_calibration_goes_with_the_graph(place: Path) -> None:
+    record = json.loads((place / "run" / "export" / "export.json").read_text())
+    assert record["result"]["calibration"] == CALIBRATION.to_json()
+    assert "sigmoid(slope * log(p / (1 - p)) + intercept)" in (place / "run" / "export" / "README.md").read_text()
+
+
+def test_f1_speed_and_size_are_measured_side_by_side(place: Path) -> None:
+    record = json.loads((place / "record.json").read_text())
+    assert json.loads((place / "run" / "export" / "export.json").read_text()) == record
+    result = record["result"]
+    assert (result["sentences"], result["words"], result["split"]) == (3, 303, "dev")
+    torch32, onnx32, onnx8 = result["models"]
+    assert [each["name"] for each in result["models"]] == ["PyTorch fp32", "ONNX fp32", "ONNX int8"]
+    assert onnx32["other_tags"] == 0 and onnx32["f1"] == torch32["f1"]
+    assert all(each["words_per_second"] > 0 and len(each["seconds"]) == 2 for each in result["models"])
+    assert onnx8["bytes"] == (place / "run" / "export" / "model_quantized.onnx").stat().st_size
+    scored = crossner("evaluate", "--run", place / "run", "--model", place / "linear", "--split", "dev", *QUICK)
+    (model,) = scored["result"]["models"].values()
+    assert model["f1"]["mean"] == torch32["f1"]
+    card = ModelCard.load(place / "run" / "export" / "README.md")
+    assert f"| ONNX fp32 | {onnx32['f1']:.2f} | 0 |" in card.text and "onnxruntime.InferenceSession" in card.text
+
+
+def test_without_sentences_and_int8_only_the_graph_is_written(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = place / "run" / "export" / "model.onnx"
+    monkeypatch.setattr("crossner_cli.stages.export.write_onnx", lambda tagger, path: shutil.copyfile(made, path))
+    given = ("export", "--run", str(tmp_path / "none"), "--model", str(place / "linear"), "--quantise", "none")
+    given = (*given, "--split", "none", "--output", str(tmp_path / "out"), *QUICK)
+    (place / "linear" / "README.md").write_text("---\ntags:\n- mine\n---\n# Mine\n")
+    done = CliRunner().invoke(app, [*given])
+    assert done.exit_code == 0 and "Nothing was measured" in done.stdout
+    assert not list((tmp_path / "out").glob("model_quantized*")) and not (tmp_path / "none").exists()
+    card = ModelCard.load(tmp_path / "out" / "README.md")
+    assert card.data.tags == ["mine"] and "# Mine" in card.text and "## ONNX" in card.text
+    again = CliRunner().invoke(app, [*given])
+    assert again.exit_code == 1 and "--force replaces it" in again.stderr
+    assert CliRunner().invoke(app, [*given, "--force"]).exit_code == 0
+
+
+def test_what_cannot_be_exported_is_a_known_problem_and_leaves_nothing(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(*arguments: str | Path) -> Any:
+        given = ("--run", place / "run", "--output", tmp_path / "out", *QUICK[2:], *arguments)
+        return CliRunner().invoke(app, ["export", *map(str, given)])
+
+    for arguments, problem in (
+        (("--model", place / "crf"), "of the method crf; only linear taggers are exported"),
+        (("--model", place / "linear", "--split", "test"), "has no test sentences"),
+        (("--model", place / "linear", "--run", tmp_path / "none"), "prepare-data"),
+        (("--model", place / "nowhere"), "neither a finished stage"),
+        (("--model", place / "linear", "--output", place), "none that this command made"),
+    ):
+        done = export(*arguments)
+        assert done.exit_code == 1 and problem in " ".join(done.stderr.split()), done.stderr
+        assert "Traceback" not in done.stderr
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("crossner_cli.stages.export.write_onnx", fail)
+    full = export("--model", place / "linear")
+    assert full.exit_code == 1 and "No space left" in full.stderr
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    lacking = export("--model", place / "linear")
+    assert (
+        lacking.exit_code == 1 and "onnxscript" in lacking.stderr and 'pip install "crossner[onnx]"' in lacking.stderr
+    )
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_tagger_that_is_exported_stays_as_it_is(place: Path, engine: Engine) -> None:
+    tagger, graph = pair(place, engine, "trained")
+    assert isinstance(tagger.classifier, torch.nn.Linear) and isinstance(graph.classifier, torch.nn.Identity)
+    assert graph.hyper == tagger.hyper and graph.tag_set == tagger.tag_set and not graph.training

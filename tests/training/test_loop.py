@@ -1,0 +1,639 @@
+"""The training loop: exact gradients whatever the cut, exact resumption, honest selection."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.encoders import make_encoder
+from builders.taggers import make_tagger, some_sentences
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from crossner_cli.encoders.subwords import EncodedSentence
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Finetune, JointTrain
+from crossner_cli.run.progress import exhaust
+from crossner_cli.stages.train import TaggerData, streams_of
+from crossner_cli.training import checkpoints as checkpoints_module
+from crossner_cli.training import loop as training_module
+from crossner_cli.training.checkpoints import Checkpoints
+from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, SentenceStream, fit
+from crossner_cli.training.plan import plan_of
+from crossner_cli.training.streams import paces_of
+from crossner_cli.training.task_notes import note_on_pace
+
+
+class Numbers:
+    """A batch of numbers, as ``fit`` sees batches."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values, self.words = values, len(values)
+
+    def to(self, device: torch.device) -> Numbers:
+        return Numbers(self.values.to(device))
+
+
+class NumberStream:
+    """Numbers 0..n-1 in batches, the same every epoch."""
+
+    def __init__(self, count: int, batch_size: int) -> None:
+        self.items = [list(range(first, min(first + batch_size, count))) for first in range(0, count, batch_size)]
+
+    def epoch(self, number: int) -> list[list[int]]:
+        return self.items
+
+    def batch(self, items: Any, epoch: int) -> Numbers:
+        return Numbers(torch.tensor(items, dtype=torch.float32)[:, None] / 10)
+
+
+class WatchedStream(NumberStream):
+    """Remembers the first number of each batch that was read."""
+
+    def __init__(self, count: int, batch_size: int) -> None:
+        super().__init__(count, batch_size)
+        self.read: list[int] = []
+
+    def batch(self, items: Any, epoch: int) -> Numbers:
+        self.read.append(items[0])
+        return super().batch(items, epoch)
+
+
+class Weighed(nn.Module):
+    """One parameter a sentence, which is the loss of each of its words: its gradient is what these words weigh."""
+
+    def __init__(self, sentences: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(sentences))
+        self.gradients: list[Tensor] = []
+        self.terms_of_other_units: frozenset[str] = frozenset()
+        self.weights.register_hook(self.gradients.append)
+
+    def units(self, batch: Any) -> dict[str, int]:
+        return {"loss": batch.words}
+
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        return {"loss": (self.weights[batch.numbers] * batch.lengths).sum()}
+
+
+class Collated:
+    """Sentences of a ``SentenceStream`` as ``Weighed`` reads them."""
+
+    def __init__(self, sentences: list[EncodedSentence]) -> None:
+        self.numbers = torch.tensor([int(sentence.domain) for sentence in sentences])
+        self.lengths = torch.tensor([float(len(sentence.places)) for sentence in sentences])
+        self.words = int(self.lengths.sum())
+
+    def to(self, device: torch.device) -> Collated:
+        return self
+
+
+class Regression(nn.Module):
+    """Two loss terms with different units: one over all numbers, one over the large ones only."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer, self.dropout = nn.Linear(1, 1), nn.Dropout(dropout)
+
+    def units(self, batch: Numbers) -> dict[str, int]:
+        return {"all": len(batch.values), "large": int((batch.values > 0.4).sum())}
+
+    def forward(self, batch: Numbers) -> dict[str, Tensor]:
+        errors = (self.layer(self.dropout(batch.values)) - 2 * batch.values - 1) ** 2
+        return {"all": errors.sum(), "large": errors[batch.values > 0.4].sum()}
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+def train(engine: Engine, *, score: Any = None, checkpoints: Checkpoints | None = None, dropout: float = 0.0,
+          stop_after: int | None = None, **plan: Any) -> tuple[Regression, FitResult | None]:  # fmt: skip
+    model = Regression(dropout)
+    groups = [ParameterGroup(list(model.parameters()), 0.05, 0.0)]
+    work = fit(model, groups, [NumberStream(10, 4)], Plan(**{"epochs": 4, **plan}), engine, score=score,
+               checkpoints=checkpoints)  # fmt: skip
+    if stop_after is None:
+        return model, exhaust(work)
+    for _ in range(stop_after):
+        next(work)
+    work.close()
+    return model, None
+
+
+def weights(model: nn.Module) -> list[float]:
+    return [value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()]
+
+
+@pytest.mark.parametrize("parts", [3, 50])
+def test_a_batch_cut_into_parts_gives_the_gradient_of_the_whole_batch(engine: Engine, parts: int) -> None:
+    whole, _ = train(engine)
+    cut, _ = train(engine, accumulate=parts)
+    assert weights(cut) == pytest.approx(weights(whole), abs=1e-6)
+    assert weights(whole) != pytest.approx(weights(Regression()), abs=1e-3)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("repeated", [1, 10])
+def test_a_word_weighs_the_same_beside_short_sentences_as_beside_long_ones(
+    engine: Engine, accumulate: int, repeated: int
+) -> None:
+    lengths = np.random.default_rng(1).integers(1, 60, 96)
+    sentences = [
+        EncodedSentence((np.zeros(length),), np.zeros((length, 2)), None, str(number))
+        for number, length in enumerate(lengths)
+    ]
+    repeats = [repeated] * 48 + [1] * 48
+    reader: Any = SimpleNamespace(collate=Collated)
+    stream = SentenceStream(sentences, reader, 8, 1, repeats)
+    assert len({len(items) for items in stream.epoch(0)}) == 1, "all updates are of one size"
+    model = Weighed(len(sentences))
+    plan = Plan(epochs=1, accumulate=accumulate, clip_norm=1e9, schedule="constant")
+    exhaust(fit(model, [ParameterGroup([model.weights], 0.1, 0.0)], [stream], plan, engine))
+    of_a_word = torch.stack(model.gradients).sum(0).numpy() / (lengths * np.array(repeats))
+    mean = np.average(lengths, weights=repeats)
+    assert of_a_word == pytest.approx(np.full(96, 1 / (8 * mean)), rel=1e-5)
+
+
+def test_a_shorter_stream_begins_again_within_an_epoch_and_with_the_next_one(engine: Engine) -> None:
+    model, streams = Regression(), [WatchedStream(10, 2), WatchedStream(4, 2)]
+    exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], streams, Plan(epochs=2), engine))
+    assert [stream.read for stream in streams] == [[0, 2, 4, 6, 8] * 2, [0, 2, 0, 2, 0] * 2]
+
+
+def test_a_term_of_other_units_is_divided_by_those_of_its_own_update(engine: Engine) -> None:
+    sentences = [EncodedSentence((np.zeros(size),), np.zeros((size, 2)), None, str(size - 1)) for size in range(1, 13)]
+    reader: Any = SimpleNamespace(collate=Collated)
+    stream = SentenceStream(sentences, reader, 4, 1)
+    model = Weighed(len(sentences))
+    model.terms_of_other_units = frozenset(["loss"])
+    exhaust(fit(model, [ParameterGroup([model.weights], 0.1, 0.0)], [stream], Plan(epochs=1, clip_norm=1e9), engine))
+    assert [float(gradient.sum()) for gradient in model.gradients] == pytest.approx([1, 1, 1])
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 8, 11, 16])
+def test_an_interrupted_loop_goes_on_to_the_very_same_weights(engine: Engine, tmp_path: Path, stop_after: int) -> None:
+    def scores() -> Any:
+        values = iter([1.0, 3.0, 2.0, 2.5])
+        return lambda: {"dev_f1": next(values)}
+
+    torch.manual_seed(5)
+    whole, expected = train(engine, dropout=0.5, score=scores(), checkpoint_every=2)
+    torch.manual_seed(5)
+    remaining = scores()
+    train(engine, dropout=0.5, score=remaining, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2,
+          stop_after=stop_after)  # fmt: skip
+    torch.manual_seed(99)  # whatever the next process draws first
+    found = sorted(path.name for path in (tmp_path / "c").glob("step-*")) if (tmp_path / "c").exists() else []
+    done_epochs = 0 if not found else _finished_epochs(tmp_path / "c" / found[-1])
+    fresh = iter([1.0, 3.0, 2.0, 2.5][done_epochs:])
+    if not found:
+        torch.manual_seed(5)
+    resumed, result = train(engine, dropout=0.5, score=lambda: {"dev_f1": next(fresh)},
+                            checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)  # fmt: skip
+    assert weights(resumed) == weights(whole)
+    assert result is not None and expected is not None
+    assert result.history == expected.history
+    assert (result.best, result.best_epoch) == (3.0, 2)
+
+
+def _finished_epochs(folder: Path) -> int:
+    return len(json.loads((folder / "state.json").read_text())["history"])
+
+
+def test_the_best_epoch_is_kept_and_patience_stops(engine: Engine) -> None:
+    values, seen = iter([10.0, 30.0, 20.0, 30.0, 5.0, 99.0]), []
+    model = Regression()
+
+    def score() -> dict[str, float]:
+        seen.append(weights(model))
+        return {"dev_f1": next(values)}
+
+    work = fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [NumberStream(10, 4)],
+               Plan(epochs=9, patience=3), engine, score=score)  # fmt: skip
+    result = exhaust(work)
+    assert len(seen) == 5, "an equal score is no gain, so the third epoch without one is the fifth"
+    assert weights(model) == seen[1]
+    assert (result.best, result.best_epoch) == (30.0, 2)
+
+
+def test_of_epochs_that_get_nothing_right_the_last_is_kept_and_none_counts_as_a_gain(engine: Engine) -> None:
+    values, seen = iter([0.0, 0.0, 0.0, 9.0]), []
+    model = Regression()
+
+    def score() -> dict[str, float]:
+        seen.append(weights(model))
+        return {"dev_f1": next(values)}
+
+    work = fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [NumberStream(10, 4)],
+               Plan(epochs=9, patience=2), engine, score=score)  # fmt: skip
+    result = exhaust(work)
+    assert len(seen) == 3 and weights(model) == seen[2] != seen[0]
+    assert (result.best, result.best_epoch) == (0.0, 3)
+
+
+def test_the_last_epoch_is_kept_on_request(engine: Engine) -> None:
+    values = iter([30.0, 10.0])
+    best, _ = train(engine, epochs=2, score=lambda: {"dev_f1": next(values)}, keep="last")
+    plain, _ = train(engine, epochs=2)
+    assert weights(best) == weights(plain)
+
+
+def test_the_learning_rate_rises_and_falls_linearly() -> None:
+    plan = Plan(epochs=1, warmup=0.2)
+    rates = [plan.factor(step, 10) for step in range(10)]
+    assert rates[:2] == pytest.approx([1 / 3, 2 / 3])
+    assert rates[2:] == pytest.approx([(10 - step) / 8 for step in range(2, 10)])
+    assert {Plan(epochs=1, schedule="constant").factor(step, 10) for step in range(10)} == {1.0}
+
+
+def test_a_group_that_starts_later_stays_as_it_is_until_then(engine: Engine) -> None:
+    model = Regression()
+    before = float(model.layer.weight.detach())
+    late = ParameterGroup([model.layer.weight], 0.05, 0.0, starts_at=0.5)
+    groups = [late, ParameterGroup([model.layer.bias], 0.05, 0.0)]
+    work = fit(model, groups, [NumberStream(10, 4)], Plan(epochs=2), engine)
+    for _ in range(3):
+        next(work)
+    assert float(model.layer.weight.detach()) == before
+    exhaust(work)
+    assert float(model.layer.weight.detach()) != before
+
+
+def test_a_loss_that_is_no_number_is_a_known_problem(engine: Engine) -> None:
+    model = Regression()
+    with torch.no_grad():
+        model.layer.weight.fill_(float("inf"))
+    with pytest.raises(CrossNERError, match="update 1") as problem:
+        exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.1, 0.0)], [NumberStream(10, 4)], Plan(epochs=1),
+                    engine))  # fmt: skip
+    assert "--learning-rate" in problem.value.hint
+
+
+def test_weights_that_the_last_update_made_no_numbers_are_never_kept(engine: Engine) -> None:
+    model = Regression()
+    with pytest.raises(
+        CrossNERError, match=r"no numbers any more after update 1 \(layer.weight and 1 others\)"
+    ) as problem:
+        exhaust(fit(model, [ParameterGroup(list(model.parameters()), math.inf, 0.0)], [NumberStream(4, 4)],
+                    Plan(epochs=1, schedule="constant"), engine))  # fmt: skip
+    assert "--learning-rate" in problem.value.hint
+
+
+def test_no_sentences_are_a_known_problem(engine: Engine) -> None:
+    with pytest.raises(CrossNERError, match="nothing to train on"):
+        model = Regression()
+        exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.1, 0.0)], [NumberStream(0, 4)], Plan(epochs=1),
+                    engine))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["state.json", "optimiser.safetensors", "model.safetensors"])
+def test_a_damaged_checkpoint_is_a_known_problem(engine: Engine, tmp_path: Path, name: str) -> None:
+    train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2, stop_after=4)
+    path = tmp_path / "c" / "step-2" / name
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(CrossNERError, match="step-2 cannot be read") as problem:
+        train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)
+    assert "--force" in problem.value.hint
+
+
+def test_a_checkpoint_of_weights_of_another_size_is_a_known_problem(engine: Engine, tmp_path: Path) -> None:
+    train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2, stop_after=4)
+    path = tmp_path / "c" / "step-2" / "model.safetensors"
+    save_file({name: torch.cat([value, value]) for name, value in load_file(path).items()}, path)
+    with pytest.raises(CrossNERError, match=r"step-2 cannot be read.*there and .* here") as problem:
+        train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)
+    assert "--force" in problem.value.hint
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Checkpoints(tmp_path / "c")
+    train(engine, checkpoints=kept, checkpoint_every=2, stop_after=4)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-2"]
+    monkeypatch.setattr(checkpoints_module, "save_file", _disk_full)
+    with pytest.raises(CrossNERError, match="step 4 cannot be written.*No space left"):
+        train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-2"]
+
+
+def test_checkpoints_are_kept_on_a_disk_that_knows_no_hard_links(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    scores = iter([5.0, 4.0, 3.0, 2.0])
+    monkeypatch.setattr(checkpoints_module.os, "link", refuse)
+    kept = Checkpoints(tmp_path / "c")
+    train(engine, checkpoints=kept, checkpoint_every=1, score=lambda: {"dev_f1": next(scores)})
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-12"]
+    assert (tmp_path / "c" / "step-12" / "best.safetensors").is_file()
+
+
+def test_speed_is_told_of_the_whole_training_also_where_it_was_interrupted(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(training_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    plan: dict[str, Any] = {"checkpoints": Checkpoints(tmp_path / "c"), "checkpoint_every": 6}
+    train(engine, stop_after=9, **plan)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-6"]
+    _, resumed = train(engine, **plan)
+    assert resumed is not None and resumed.words_per_second == pytest.approx(40 / 12), "an update takes a second"
+
+
+def _disk_full(*arguments: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def sentences(lengths: list[int]) -> list[EncodedSentence]:
+    return [
+        EncodedSentence((np.zeros(length, np.int64),), np.zeros((length, 2), np.int64), None, "") for length in lengths
+    ]
+
+
+class NoReader:
+    pass
+
+
+def test_each_sentence_counts_as_often_as_it_should_in_every_epoch() -> None:
+    stream = SentenceStream(sentences([3] * 7), NoReader(), 4, 1, [5, 5, 1, 1, 1, 1, 1])  # type: ignore[arg-type]
+    for epoch in range(3):
+        counts = np.bincount([item for batch in stream.epoch(epoch) for item in batch])
+        assert counts.tolist() == [5, 5, 1, 1, 1, 1, 1]
+        assert all(len(batch) <= 4 for batch in stream.epoch(epoch))
+
+
+def test_joint_training_repeats_the_sentences_of_the_target_and_never_those_of_the_source(
+    tiny_encoder_folder: Path,
+) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "linear")
+    labelled = {"target": some_sentences(3), "source": some_sentences(7, seed=2)}
+    for options, expected in ((JointTrain(upsample=4), [4] * 3 + [1] * 7), (Finetune(), [1] * 10)):
+        (stream,) = streams_of(tagger, TaggerData(tagger.tag_set, labelled, [], {}), options, 1)
+        assert isinstance(stream, SentenceStream)
+        assert np.bincount([item for batch in stream.epoch(0) for item in batch]).tolist() == expected
+
+
+@pytest.mark.parametrize("upsample", [1, 2, 3, 10, 50, 1000])
+def test_an_epoch_of_tasks_reads_sentences_of_the_target_as_often_as_it_tells_and_all_about_alike(
+    upsample: int,
+) -> None:
+    counts, tasks = {"target": 20, "source": 200}, ("target-ner", "source-ner")
+    options = JointTrain(upsample=upsample, batch_size=16)
+    pace = paces_of(counts, tasks, options)["target"]
+    stream = SentenceStream(sentences([3] * 20), NoReader(), pace.batch_size, 1, [pace.repeats] * 20)  # type: ignore[arg-type]
+    order = stream.epoch(0)
+    read = [item for place in range(13) for item in order[place % len(order)]]
+    often = np.bincount(read, minlength=20)
+    assert len(read) / 20 == pytest.approx(pace.readings, rel=0.1) and often.max() - often.min() <= 2
+    notes = note_on_pace(counts, tasks, options)
+    assert bool(notes) == (abs(pace.readings - upsample) > upsample / 4)
+    assert all(("target_weight=" in note) == (pace.readings < upsample) for note in notes)
+    assert all(f"{pace.readings:.1f} times, not {upsample} (--upsample)" in note for note in notes)
+
+
+@pytest.mark.parametrize(("target", "source", "upsample"), [(24, 60, 50), (33, 90, 3), (100, 14041, 50)])
+def test_the_pace_that_is_told_is_the_one_read_however_small_the_domains(
+    target: int, source: int, upsample: int
+) -> None:
+    counts, tasks = {"target": target, "source": source}, ("target-ner", "source-ner")
+    paces = paces_of(counts, tasks, JointTrain(upsample=upsample, batch_size=32))
+    pace, updates = paces["target"], -(-source // 32)
+    stream = SentenceStream(sentences([3] * target), NoReader(), pace.batch_size, 1, [pace.repeats] * target)  # type: ignore[arg-type]
+    epochs = [stream.epoch(number) for number in range(updates)]
+    read = sum(len(batch) for batches in epochs for batch in batches) * updates / sum(map(len, epochs))
+    assert read / target == pytest.approx(pace.readings)
+
+
+def test_the_order_follows_from_seed_and_epoch_alone() -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, 300).tolist()
+    first, again, other = (SentenceStream(sentences(lengths), NoReader(), 16, seed, None) for seed in (1, 1, 2))  # type: ignore[arg-type]
+    assert first.epoch(4) == again.epoch(4)
+    assert first.epoch(4) != first.epoch(5)
+    assert first.epoch(4) != other.epoch(4)
+
+
+@pytest.mark.parametrize(("count", "most_padding"), [(200, 1.6), (1000, 1.3), (5000, 1.1)])
+def test_batches_hold_sentences_of_about_one_length(count: int, most_padding: float) -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, count).tolist()
+    stream = SentenceStream(sentences(lengths), NoReader(), 16, 1, None)  # type: ignore[arg-type]
+    padded = sum(max(lengths[item] for item in batch) * len(batch) for batch in stream.epoch(0))
+    assert padded < most_padding * sum(lengths)
+    # ... and no two epochs make the same batches.
+    assert not {frozenset(batch) for batch in stream.epoch(0)} & {frozenset(batch) for batch in stream.epoch(1)}
+
+
+# Real command lines ---------------------------------------------------------------------------------------------
+
+
+def crossner(*arguments: str | Path, launcher: tuple[str, ...] = ()) -> list[str]:
+    module = ("crossner_cli",) if launcher else ("-m", "crossner_cli")
+    return [sys.executable, *launcher, *module, *map(str, arguments)]
+
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def prepared_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    command = crossner("prepare-data", "--source", "sample-source", "--target", "sample-target",
+                       "--corpus", "sample-target", "--run", folder)  # fmt: skip
+    subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without dropout, so that one and two processes compute the same."""
+    return make_encoder(tmp_path_factory.mktemp("plain-encoder"), hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+
+
+def finetune(run: Path, name: str, encoder: Path, *more: str, launcher: tuple[str, ...] = ()) -> list[str]:
+    return crossner(
+        "finetune", "--run", run, "--name", name, "--encoder", encoder, "--device", "cpu", "--epochs", "2",
+        "--threads", "1", *more, launcher=launcher,
+    )  # fmt: skip
+
+
+def tagger_weights(run: Path, name: str, folder: str = "tagger") -> dict[str, Tensor]:
+    return load_file(run / name / folder / "model.safetensors")
+
+
+def losses(run: Path, name: str) -> list[float]:
+    record = json.loads((run / name / "tagger" / "training.json").read_text())
+    return [epoch["losses"]["tags"] for epoch in record["history"]]
+
+
+def test_two_processes_train_the_weights_of_one(prepared_run: Path, plain_encoder: Path) -> None:
+    settings = ("--precision", "fp32", "--set", "dropout=0", "--batch-size", "8", "--learning-rate", "1e-4")
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "--")
+    one = finetune(prepared_run, "one", plain_encoder, *settings)
+    two = finetune(prepared_run, "two", plain_encoder, *settings, launcher=launcher)
+    for command in (one, two):
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    single, double = tagger_weights(prepared_run, "one"), tagger_weights(prepared_run, "two")
+    assert single.keys() == double.keys()
+    moved = 0.0
+    start = load_file(plain_encoder / "model.safetensors")
+    for name, value in single.items():
+        assert torch.allclose(value, double[name], atol=2e-6), name
+        moved += float((value - start.get(name.removeprefix("bert."), value)).abs().sum())
+    assert moved > 1, "training must have moved the weights for the comparison to mean anything"
+    assert losses(prepared_run, "two") == pytest.approx(losses(prepared_run, "one"), rel=1e-4)
+
+
+def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, tiny_encoder_folder: Path) -> None:
+    settings = ("--seeds", "1,2", "--checkpoint-every", "3", "--epochs", "5")
+    whole = finetune(prepared_run, "whole", tiny_encoder_folder, *settings)
+    subprocess.run(whole, env=ENVIRONMENT, capture_output=True, check=True)
+    killed = finetune(prepared_run, "killed", tiny_encoder_folder, *settings)
+    draft = prepared_run / ".draft-killed"
+    for moment in ("checkpoint-1/step-9", "tagger-seed-1", "checkpoint-2/step-6"):
+        process = subprocess.Popen(killed, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 120
+        while not (draft / moment).exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert not (prepared_run / "killed").exists()
+    (draft / "checkpoint-1" / "step-15").mkdir(parents=True)  # what a kill leaves while checkpoints are removed
+    (draft / "checkpoint-1" / "step-15" / "model.safetensors").touch()
+    resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "killed, seed 2: continues behind update " in resumed.stderr
+    for folder in ("tagger-seed-1", "tagger-seed-2"):
+        expected = tagger_weights(prepared_run, "whole", folder)
+        found = tagger_weights(prepared_run, "killed", folder)
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+    assert not list((prepared_run / "killed").rglob("checkpoint*"))
+
+
+@pytest.mark.parametrize(("command", "weights"), [
+    (("dapt", "--masking", "span", "--block-size", "32", "--batch-size", "8"), "encoder/model.safetensors"),
+    (("joint-train", "--method", "crf"), "tagger/tagger.safetensors"),
+    (("joint-train", "--method", "cross-domain-lm", "--set", "lstm_size=6", "--raw-batch-size", "4"),
+     "tagger/tagger.safetensors"),
+])  # fmt: skip
+def test_adaptation_and_joint_training_resume_to_the_bit_identical_result_too(
+    command: tuple[str, ...], weights: str, prepared_run: Path, tiny_encoder_folder: Path
+) -> None:
+    stage = command[2].removeprefix("--")
+    more = ("--run", prepared_run, "--encoder", tiny_encoder_folder, "--device", "cpu", "--threads", "1",
+            "--checkpoint-every", "2", "--max-steps", "12")  # fmt: skip
+    whole, killed = (crossner(*command, *more, "--name", f"{stage}-{name}") for name in ("whole", "killed"))
+    subprocess.run(whole, env=ENVIRONMENT, capture_output=True, check=True)
+    process = subprocess.Popen(killed, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    draft, deadline = prepared_run / f".draft-{stage}-killed", time.monotonic() + 120
+    while not list(draft.glob("checkpoint*/step-[468]")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (prepared_run / f"{stage}-killed").exists()
+    resumed = subprocess.run(killed, env=ENVIRONMENT, capture_output=True, text=True)
+    assert resumed.returncode == 0 and "continues behind update" in resumed.stderr, resumed.stderr
+    expected, found = (load_file(prepared_run / f"{stage}-{name}" / weights) for name in ("whole", "killed"))
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
+
+
+@pytest.mark.parametrize(("upsample", "size"), [(1, 1), (5, 5), (50, 10)])
+def test_an_update_reads_as_few_sentences_of_the_smaller_domain_as_its_share_of_the_epoch(upsample: int, size: int):
+    options = JointTrain(upsample=upsample, batch_size=10)
+    pace = paces_of({"target": 100, "source": 1000}, ("target-ner", "source-ner"), options)["target"]
+    assert (pace.batch_size, pace.readings) == (size, min(upsample, 10)), "an epoch has 100 updates"
+
+
+def test_the_rate_falls_to_nothing_by_the_last_update_where_updates_are_bounded(engine) -> None:
+    whole, _ = train(engine, epochs=2)
+    bounded, result = train(engine, epochs=9, max_steps=6)
+    assert result is not None and result.steps == 6
+    assert weights(bounded) == weights(whole)
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.01])
+def test_gradients_are_no_longer_than_the_largest_norm_where_there_is_one(engine, largest) -> None:
+    norms: list[float] = []
+
+    def measure(optimiser, *_) -> None:
+        gradients = [value.grad for group in optimiser.param_groups for value in group["params"]]
+        norms.append(float(torch.cat([value.flatten() for value in gradients]).norm()))
+
+    handle = register_optimizer_step_pre_hook(measure)
+    try:
+        train(engine, epochs=1, clip_norm=largest)
+    finally:
+        handle.remove()
+    assert len(norms) == 3
+    assert max(norms) == pytest.approx(0.01, rel=1e-3) if largest else min(norms) > 0.1
+
+
+def test_each_group_learns_at_its_own_rate_and_with_its_own_weight_decay(engine) -> None:
+    model = Regression()
+    with torch.no_grad():
+        model.layer.weight.fill_(-1.0)
+        model.layer.bias.fill_(-1.0)
+    groups = [ParameterGroup([model.layer.weight], 0.1, 0.5), ParameterGroup([model.layer.bias], 0.01, 0.0)]
+    exhaust(fit(model, groups, [NumberStream(10, 10)], Plan(epochs=1, schedule="constant"), engine))
+    # The first step of Adam is as long as the rate; both have to grow. A weight loses rate times decay of itself.
+    assert weights(model) == pytest.approx([-1 + 0.1 + 0.1 * 0.5, -1 + 0.01], abs=1e-5)
+
+
+def test_the_first_of_several_scores_chooses_the_best_epoch(engine) -> None:
+    first, second = iter([5.0, 9.0, 1.0]), iter([9.0, 1.0, 5.0])
+    _, result = train(engine, epochs=3, score=lambda: {"dev_f1": next(first), "other": next(second)})
+    assert result is not None and (result.best, result.best_epoch) == (9.0, 2)
+
+
+def test_the_loop_is_told_all_that_the_options_say_of_it() -> None:
+    told: dict[str, Any] = {
+        "epochs": 3, "max_steps": 7, "schedule": "constant", "warmup": 0.3, "clip_norm": 0.5, "accumulate": 4,
+        "patience": 2, "keep": "last", "checkpoint_every": 9,
+    }  # fmt: skip
+    assert told.keys() == {field.name for field in dataclasses.fields(Plan)}
+    assert plan_of(Finetune(**told)) == Plan(**told)
+
+
+def test_the_losses_of_an_epoch_are_means_over_its_own_updates(engine) -> None:
+    model = Regression()
+    groups = [ParameterGroup(list(model.parameters()), 1e-12, 0.0)]  # nothing is learnt: all epochs are alike
+    result = exhaust(fit(model, groups, [NumberStream(12, 4)], Plan(epochs=3), engine))
+    parts = [torch.arange(first, first + 4)[:, None] / 10 for first in (0, 4, 8)]
+    with torch.no_grad():
+        of_all = sum(float(model(Numbers(part))["all"]) / 4 for part in parts) / 3
+    assert [record["losses"]["all"] for record in result.history] == pytest.approx([of_all] * 3, rel=1e-4)
+
+
+def test_each_epoch_is_read_in_its_own_order(engine) -> None:
+    stream, asked = NumberStream(10, 4), []
+    stream.epoch = lambda number: asked.append(number) or stream.items  # type: ignore[method-assign,func-returns-value]
+    model = Regression()
+    exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [stream], Plan(epochs=3), engine))
+    assert asked[-3:] == [0, 1, 2]
+
+
+def test_each_seed_reads_the_sentences_in_an_order_of_its_own(tiny_encoder_folder) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "linear")
+    data = TaggerData(tagger.tag_set, {"target": some_sentences(40)}, [], {})
+    orders = [streams_of(tagger, data, Finetune(seed=7), seed)[0].epoch(0) for seed in (1, 2, 1)]
+    assert orders[0] == orders[2] != orders[1]
