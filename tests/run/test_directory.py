@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import hashlib
 import json
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders.stages import INPUTS, assert_finished, files_of, finish_stage, full_disk, open_stage, options, work
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
@@ -21,24 +21,8 @@ from safetensors.torch import save_file
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
 from crossner_cli.run import directory as run_directory
-from crossner_cli.run.directory import RunDirectory, Stage, differences, read_manifest
+from crossner_cli.run.directory import RunDirectory, differences
 from crossner_cli.run.storage import digest_file, digest_folder, digest_path, to_json, write_json
-from builders.stages import INPUTS, assert_finished, files_of, finish_stage, full_disk, open_stage, options, work
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 @pytest.mark.parametrize(

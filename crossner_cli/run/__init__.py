@@ -1,0 +1,1 @@
+"""Run directories: stages, locks, manifests, digests and progress records."""

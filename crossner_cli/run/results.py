@@ -1,0 +1,369 @@
+"""What each stage's manifest holds as its result, and reading it back.
+
+The field names are the JSON keys. Parts whose keys are data (statistics, corpus counts, losses) stay mappings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from crossner_cli.errors import CrossNERError
+
+Record = Mapping[str, Any]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Average:
+    """A score over seeds.
+
+    Args:
+        mean: In percent; None without a score.
+        deviation: Sample standard deviation; None for fewer than two seeds.
+    """
+
+    mean: float | None
+    deviation: float | None
+
+
+@dataclass(frozen=True)
+class StartCounts:
+    """The tensors and entity types that the first seed of a stage took from its start."""
+
+    start: str
+    loaded: int
+    new: int
+    left: int
+    new_tensors: list[str]
+    left_tensors: list[str]
+    carried_types: list[str]
+    fresh_types: list[str]
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    """Sizes of one split; ``longest_sentence`` in words."""
+
+    sentences: int
+    words: int
+    longest_sentence: int
+    entities: int
+
+
+@dataclass(frozen=True)
+class DomainResult:
+    """A domain as ``prepare-data`` stored it; origins and splits by split."""
+
+    name: str
+    types: list[str]
+    found_scheme: str
+    origins: dict[str, str]
+    splits: dict[str, SplitCounts]
+
+
+@dataclass(frozen=True)
+class PrepareDataResult:
+    """The result of ``prepare-data``; domains, statistics and repairs by role."""
+
+    domains: dict[str, DomainResult]
+    statistics: Record
+    repairs: dict[str, dict[str, int]]
+    corpus: Record
+    source_corpus: Record
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class DaptResult:
+    """The result of ``dapt`` on an encoder; perplexities of held-out text, None without any."""
+
+    perplexity_before: float | None
+    perplexity_after: float | None
+    updates: int
+    epochs: int
+    losses: list[float]
+    subwords_per_second: float
+    corpus: Record
+    start: StartCounts
+
+
+@dataclass(frozen=True)
+class DaptStringsResult:
+    """The result of ``dapt --encoder strings``; perplexities a character."""
+
+    perplexity_before: float | None
+    perplexity_after: float | None
+    perplexities: Record
+    updates: int
+    epochs: int
+    losses: list[float]
+    characters_per_second: float
+    strings: Record
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """The training of one tagger.
+
+    Args:
+        history: A record an epoch: losses, score, scores, words a second.
+    """
+
+    folder: str
+    learning_rate: float | None
+    head_learning_rate: float | None
+    dev_f1: float | None
+    epoch: int
+    epochs: int
+    updates: int
+    words_per_second: float
+    start: StartCounts
+    unreadable_words: int
+    shortened_words: int
+    history: list[Record]
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """The result of a training stage.
+
+    Args:
+        seeds: By seed.
+        train_sentences: Labelled sentences by role.
+        settings: All settings of the method.
+    """
+
+    seeds: dict[str, SeedResult]
+    dev_f1: float | None
+    dev_f1_deviation: float | None
+    start: StartCounts
+    train_sentences: dict[str, int]
+    settings: Record
+
+
+@dataclass(frozen=True)
+class OtherMode:
+    """F1 in the mode that was not asked for."""
+
+    mode: str
+    f1: Average
+
+
+@dataclass(frozen=True)
+class TypeResult:
+    """Scores of one entity type, as means over seeds."""
+
+    type: str
+    precision: float
+    recall: float
+    f1: float
+    predicted: float
+    correct: float
+    support: int
+    f1_deviation: float | None
+
+
+@dataclass(frozen=True)
+class SeedScores:
+    """Scores of one tagger; counts that scoring two files lacks are None."""
+
+    precision: float
+    recall: float
+    f1: float
+    macro_f1: float
+    per_type: dict[str, Record]
+    support: int
+    sentences: int
+    repaired: int
+    illegal_in_gold: int
+    mode: str
+    other_mode_f1: float
+    unreadable_words: int | None = None
+    shortened_words: int | None = None
+    unknown_words: int | None = None
+    discarded_sequences: int | None = None
+    seconds: float | None = None
+    words_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """The scores of an evaluated model over its seeds."""
+
+    f1: Average
+    precision: Average
+    recall: Average
+    macro_f1: Average
+    other_mode: OtherMode
+    scheme: str
+    support: int
+    repaired: int
+    illegal_in_gold: int
+    unreadable_words: int
+    shortened_words: int
+    unknown_words: int
+    discarded_sequences: int
+    seconds: float
+    words_per_second: float | None
+    reliability: Record | None
+    per_type: list[TypeResult]
+    seeds: dict[str, SeedScores]
+    unknown_types: list[str]
+    extra_types: list[str]
+    fine_grained: Record | None = None
+
+
+@dataclass(frozen=True)
+class EvaluateResult:
+    """The result of ``evaluate``.
+
+    Args:
+        domain: The target, or the gold file where two files are scored.
+        split: None where two files are scored.
+        tool: The scorer with its version.
+        repair: How broken tags are read, in words.
+        models: By label.
+        gold_scheme: Of two files.
+        predictions_scheme: Of two files.
+        comparisons: With the models of ``--against``.
+        fine_grained: What ``--fine-grained`` says of the sentences.
+    """
+
+    domain: str
+    split: str | None
+    mode: str
+    tool: str
+    repair: str
+    zero_division: int
+    sentences: int
+    words: int
+    warnings: list[str]
+    models: dict[str, ModelResult]
+    decoding: str = "trained"
+    gold_scheme: str | None = None
+    predictions_scheme: str | None = None
+    comparisons: list[Record] = dataclasses.field(default_factory=list)
+    fine_grained: Record | None = None
+
+
+@dataclass(frozen=True)
+class PredictResult:
+    """The result of ``predict``; entities by type, ``output`` None for stdout."""
+
+    model: str
+    folder: str
+    seed: int | None
+    domain: str
+    calibrated: bool
+    output: str | None
+    format: str
+    documents: int
+    blank_documents: int
+    unsure_documents: int
+    sentences: int
+    words: int
+    rewritten_words: int
+    repaired: int
+    entities: dict[str, int]
+    unreadable_words: int
+    shortened_words: int
+    unknown_words: int
+    discarded_sequences: int
+    words_before: int
+    seconds: float
+    words_per_second: float
+    repairs: dict[str, int]
+    is_complete: bool
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """A tagger or graph as it was measured; what is None was not measured."""
+
+    name: str
+    bytes: int
+    f1: float | None = None
+    words_per_second: float | None = None
+    seconds: list[float] | None = None
+    other_tags: int | None = None
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """The result of ``export``; the first of the models is the tagger itself."""
+
+    model: str
+    seed: int | None
+    output: str
+    mode: str
+    tool: str
+    repair: str
+    zero_division: int
+    sentences: int
+    words: int
+    domain: str | None
+    split: str
+    rounds: int
+    threads: int
+    calibration: Record | None
+    models: list[ExportedModel]
+
+
+def read_result(manifest: Record, kind: type[Result]) -> Result:
+    """Read the result of a manifest as its dataclass.
+
+    Raises:
+        CrossNERError: A value is missing or of another type.
+    """
+    try:
+        found: Result = _read(manifest.get("result"), kind, "result")
+    except _BrokenError as error:
+        raise CrossNERError(
+            f"The manifest of the stage {manifest.get('name')!r} is broken: {error}.",
+            hint="Copy the run again, or make the stage again with --force.",
+        ) from None
+    return found
+
+
+class _BrokenError(Exception):
+    """A value of a manifest that is missing or of another type."""
+
+
+def _read(value: Any, hint: Any, place: str) -> Any:
+    """Turn a JSON value into the type of a hint."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        (given,) = (each for each in arguments if each is not type(None))
+        return None if value is None else _read(value, given, place)
+    if dataclasses.is_dataclass(hint):
+        return _read_dataclass(value, hint, place)
+    wider: dict[Any, Any] = {float: (int, float), list: (list, tuple)}
+    wanted = origin or hint
+    if not isinstance(value, wider.get(wanted, wanted)):
+        raise _BrokenError(f"{place} is {value!r}")
+    if origin is dict:
+        return {key: _read(item, arguments[1], f"{place}.{key}") for key, item in value.items()}
+    if origin is list:
+        return [_read(item, arguments[0], f"{place}.{number}") for number, item in enumerate(value)]
+    return value
+
+
+def _read_dataclass(value: Any, kind: Any, place: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise _BrokenError(f"{place} is missing" if value is None else f"{place} is {value!r}")
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for field in dataclasses.fields(kind):
+        has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        if field.name in value:
+            values[field.name] = _read(value[field.name], hints[field.name], f"{place}.{field.name}")
+        elif not has_default:
+            raise _BrokenError(f"{place}.{field.name} is missing")
+    return kind(**values)
