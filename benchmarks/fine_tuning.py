@@ -16,11 +16,16 @@ from transformers import AutoModelForTokenClassification, DataCollatorForTokenCl
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.pretrained import quiet_transformers, read_config, resolve_encoder
-from crossner_cli.encoders.tokenizer import position_limit, read_tokenizer
+from crossner_cli.encoders.pretrained import (
+    position_limit,
+    quiet_transformers,
+    read_config,
+    read_tokenizer,
+    resolve_encoder,
+)
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.evaluation.scores import score
-from crossner_cli.layers.layers import Dropout
+from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from crossner_cli.engine.allocator import keep_freed_memory
 from crossner_cli.engine.devices import start_engine
+from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
-from crossner_cli.layers.layers import BiLSTM
 from crossner_cli.options import Finetune
 
 REFERENCE, PACKED, GENERATED = "nn.LSTM", "nn.LSTM, packed", "generated"

@@ -111,7 +111,7 @@ def train(task: Task, method: str, seed: int) -> Measured:
 def decode(task: Task, method: str, seed: int) -> Measured:
     """Tags of the batch, as ``predict`` finds them."""
     tagger, batch, engine, _ = task.prepare(method)
-    tagger.encoder.prepare_for_use(on_cpu=True, in_bf16=engine.precision == "bf16")
+    tagger.encoder.prepare_for_inference(on_cpu=True, in_bf16=engine.precision == "bf16")
     tagger.eval()
 
     def tag() -> None:
@@ -138,7 +138,7 @@ def label_lstm_again_for_every_word(task: Task, seed: int, *, with_gradient: boo
 
 def crf_alone(task: Task, seed: int) -> Measured:
     """The CRF's loss with its gradient, and Viterbi: nothing else of the tagger."""
-    from crossner_cli.layers.layers import LinearChainCRF
+    from crossner_cli.layers.crf import LinearChainCRF
 
     start_engine(Finetune(threads=task.threads, device="cpu"))
     crf = LinearChainCRF(2 * len(TYPES) + 1)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.adaptation.character_stream import CharacterBatch, CharacterStream
-from crossner_cli.encoders.strings import SIDES, CharacterLM, StringEncoder
-from crossner_cli.layers.layers import Dropout
+from crossner_cli.encoders.string_embeddings import SIDES, CharacterLM, StringEncoder
+from crossner_cli.layers.randomness import Dropout
 
 CHARACTER_SIZE = 100
 DROPOUT = 0.1  # of what the LSTMs read and of what the next character is told from

@@ -19,9 +19,18 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 
 from crossner_cli.adaptation.masking import NOT_CHOSEN, Level, mask_block
 from crossner_cli.adaptation.token_stream import TokenBlocks
-from crossner_cli.encoders.fast import only_positions
-from crossner_cli.encoders.pretrained import quiet_transformers, read_config, read_model, resolve_encoder
-from crossner_cli.encoders.tokenizer import UNREADABLE, check_vocabulary, first_line, position_limit, read_tokenizer
+from crossner_cli.encoders.fast_layers import keep_positions
+from crossner_cli.encoders.pretrained import (
+    UNREADABLE,
+    check_vocabulary,
+    first_line,
+    position_limit,
+    quiet_transformers,
+    read_config,
+    read_model,
+    read_tokenizer,
+    resolve_encoder,
+)
 from crossner_cli.errors import CrossNERError
 
 MOST_HELD_OUT_BLOCKS = 512
@@ -145,7 +154,7 @@ class MaskedLanguageModel(nn.Module):
         """
         flat = labels.flatten()
         positions = (flat != NOT_CHOSEN).nonzero().squeeze(1)  # (N,)
-        with only_positions(self.encoder, positions):
+        with keep_positions(self.encoder, positions):
             scores = self.model(input_ids=input_ids).logits.squeeze(0)  # (N, vocabulary)
         loss = F.cross_entropy(scores.float(), flat[positions], reduction="sum")
         return loss, torch.tensor(len(positions), device=loss.device)

@@ -167,16 +167,16 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
     return found
 
 
-def frequent_words(texts: Mapping[str, RawText], fewest: int, spelled: Callable[[str], str] = str) -> list[str]:
+def frequent_words(texts: Mapping[str, RawText], fewest: int, normalise: Callable[[str], str] = str) -> list[str]:
     """Words that occur often enough in all raw text together, the most frequent first.
 
     Args:
         texts: Raw text by role.
         fewest: Occurrences, of all words that are spelled alike.
-        spelled: How a word's vector is looked up.
+        normalise: How a word's vector is looked up.
     """
     counts = Counter[str]()
     for text in texts.values():
         for word, count in text.counts.items():
-            counts[spelled(word)] += count
+            counts[normalise(word)] += count
     return [word for word, count in counts.most_common() if count >= fewest]

@@ -5,17 +5,30 @@ from __future__ import annotations
 import functools
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.encoders.fast import only_positions, use_fast_cpu_layers
+from crossner_cli.encoders.fast_layers import keep_positions, use_fast_cpu_layers
 from crossner_cli.encoders.packed_batches import PACKED_ATTENTION
-from crossner_cli.encoders.pretrained import LoadedWeights, load_weights, read_config, resolve_encoder
+from crossner_cli.encoders.pretrained import (
+    LoadedWeights,
+    check_vocabulary,
+    first_position,
+    load_weights,
+    position_limit,
+    read_config,
+    read_tokenizer,
+    resolve_encoder,
+)
 from crossner_cli.encoders.subwords import Batch, SubwordReader, read_words
-from crossner_cli.encoders.tokenizer import check_vocabulary, first_position, position_limit, read_tokenizer
+from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.errors import CrossNERError
+
+# Architectures whose decoder reads embeddings, and whose scores are products with the table of subword vectors.
+BART_FAMILY = ("bart", "mbart", "plbart")
 
 
 class Encoder(nn.Module, ABC):
@@ -43,7 +56,7 @@ class Encoder(nn.Module, ABC):
         """Parameters that were pre-trained and learn at the encoder's rate; all others learn at the head's."""
 
     @abstractmethod
-    def choose_trained(self, *, train_embeddings: bool) -> None:
+    def freeze_parameters(self, *, train_embeddings: bool) -> None:
         """Freeze what is not to be trained."""
 
     @abstractmethod
@@ -51,7 +64,7 @@ class Encoder(nn.Module, ABC):
         """Take what is fast on the device."""
 
     @abstractmethod
-    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
         """Take what is fast where the weights no longer change: bf16 products read weights that are bf16 already."""
 
 
@@ -66,13 +79,13 @@ class FixedEncoder(Encoder):
         """None."""
         return []
 
-    def choose_trained(self, *, train_embeddings: bool) -> None:
+    def freeze_parameters(self, *, train_embeddings: bool) -> None:
         """Nothing to choose."""
 
     def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
         """Nothing to prepare."""
 
-    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
         """Nothing to prepare."""
 
 
@@ -101,7 +114,7 @@ class TransformerEncoder(Encoder):
             packed["token_type_ids"] = torch.zeros_like(batch.input_ids)
             packed["window_ends"], packed["longest_window"] = batch.window_ends, batch.longest_window
         mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
-        with only_positions(self.model, places):
+        with keep_positions(self.model, places):
             output = self.model(input_ids=batch.input_ids[first:end], attention_mask=mask, **packed)
         states: Tensor = output.last_hidden_state  # (1, N, H)
         return states[0]
@@ -121,7 +134,7 @@ class TransformerEncoder(Encoder):
         """All of them."""
         return list(self.parameters())
 
-    def choose_trained(self, *, train_embeddings: bool) -> None:
+    def freeze_parameters(self, *, train_embeddings: bool) -> None:
         """Train the table of subword vectors only where that is asked for."""
         self.word_embeddings.requires_grad_(train_embeddings)
 
@@ -130,7 +143,7 @@ class TransformerEncoder(Encoder):
         if on_cpu:
             use_fast_cpu_layers(self.model, attention_dropout=attention_dropout)
 
-    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
         """Take what is fast where the weights no longer change."""
         if on_cpu and in_bf16:
             use_fast_cpu_layers(self.model)
@@ -181,3 +194,143 @@ def _check_reads_text(encoder: str, model: Any) -> None:
         f"{encoder!r} ({config.model_type}) is no encoder of text: {problem}.",
         hint="Choose a bidirectional encoder such as BERT, RoBERTa, DeBERTa or ModernBERT.",
     )
+
+
+class EncoderDecoder(TransformerEncoder):
+    """A model of the BART family without its head: both halves share one table of subword vectors.
+
+    Args:
+        model: The encoder-decoder.
+        reader: Its tokenizer.
+    """
+
+    def forward(self, batch: Batch) -> Tensor:
+        """What the encoder half says of the first subword of each word, (B, W, H)."""
+        return self.read(batch).flatten(0, 1)[batch.word_places]
+
+    def read(self, batch: Batch) -> Tensor:
+        """States of the encoder half at every subword, (R, T, H)."""
+        found: list[Tensor] = []
+        for first, end in batch.slices:
+            mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
+            output = self.model.encoder(input_ids=batch.input_ids[first:end], attention_mask=mask)
+            found.append(output.last_hidden_state)
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+    def write(self, inputs: Tensor, read: Tensor, mask: Tensor | None, cache: Any = None) -> Tensor:
+        """States of the decoder half.
+
+        Args:
+            inputs: Vectors of what was written before each step, (R, S, H), as the table has them.
+            read: States of the encoder half, (R, T, H).
+            mask: 1 where a subword is, (R, T); None where nothing is padded.
+            cache: From ``new_cache``, where steps are written one after another: it remembers those before.
+
+        Returns:
+            One state a step, (R, S, H); none has seen a later step.
+        """
+        output = self.model.decoder(
+            inputs_embeds=inputs * getattr(self.model.get_input_embeddings(), "embed_scale", 1.0),
+            encoder_hidden_states=read,
+            encoder_attention_mask=mask,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        states: Tensor = output.last_hidden_state
+        return states
+
+    def new_cache(self) -> Any:
+        """Remembers nothing yet; ``batch_select_indices`` keeps some rows."""
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        return EncoderDecoderCache(DynamicCache(), DynamicCache())
+
+    @property
+    def start_vector(self) -> Tensor:
+        """What is read before the first step, (H,): the vector of the start token."""
+        return self.word_embeddings[self.reader.first_id]
+
+    @property
+    def end_vector(self) -> Tensor:
+        """The vector of the end token, (H,)."""
+        return self.word_embeddings[self.reader.last_id]
+
+    def describe(self, types: Sequence[str]) -> Tensor:
+        """One vector a type: the mean of those of the subwords of its description, (E, H), without a gradient."""
+        if not types:
+            return self.word_embeddings.new_zeros(0, self.output_dim)
+        with torch.no_grad():
+            return torch.stack([self.word_embeddings[self._subwords(name)].mean(dim=0) for name in types])
+
+    def _subwords(self, entity_type: str) -> list[int]:
+        tokenizer = self.reader.tokenizer
+        read = tokenizer.backend_tokenizer.encode(
+            describe_type(entity_type), is_pretokenized=True, add_special_tokens=False
+        )
+        return read.ids or [self.reader.pad_id if tokenizer.unk_token_id is None else tokenizer.unk_token_id]
+
+
+def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None = None) -> None:
+    """Refuse what is no encoder-decoder of the BART family; its configuration tells.
+
+    Args:
+        encoder: A Hugging Face name, a folder or ``minilm``.
+        config: Its configuration, if it was read already.
+        start: The start that it is of, as the user calls it; None where it is ``--encoder``.
+
+    Raises:
+        CrossNERError: It is none, or its configuration cannot be read.
+    """
+    config = read_config(resolve_encoder(encoder)) if config is None else config
+    if config.model_type in BART_FAMILY and config.is_encoder_decoder:
+        return
+    given = repr(encoder) if start is None else f"The start {start!r}"
+    raise CrossNERError(
+        f"{given} ({config.model_type}) is no encoder-decoder of the BART family, which this method needs.",
+        hint="Give one, as --encoder facebook/bart-base"
+        + ("." if start is None else ", in place of --start-from; or start from a tagger that has one."),
+    )
+
+
+def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple[EncoderDecoder, LoadedWeights]:
+    """Load an encoder-decoder without its head.
+
+    A window takes no more than half of the decoder's positions, so that whatever its words are, their sequence fits:
+    at most two steps a word, behind the start.
+
+    Args:
+        encoder: A Hugging Face name or a folder.
+        attention: As for ``load_encoder``.
+
+    Returns:
+        The encoder-decoder, and which tensors were loaded, new and left.
+
+    Raises:
+        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
+            encoder-decoder of the BART family, or the tokenizer is not its own.
+    """
+    folder = resolve_encoder(encoder)
+    config = read_config(folder)
+    check_encoder_decoder(encoder, config)
+    model, weights = load_weights(encoder, folder, config, attention)
+    tokenizer = read_tokenizer(folder)
+    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
+    words = (config.max_position_embeddings - 1) // 2
+    return EncoderDecoder(model, SubwordReader(tokenizer, min(position_limit(config, tokenizer), words + 2))), weights
+
+
+def load_transformer(encoder: str, reads: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
+    """Load what a method reads: an encoder-decoder, or an encoder as every other does.
+
+    Args:
+        encoder: A Hugging Face name or a folder; for encoders also ``minilm``.
+        reads: ``Tagger.reads`` of the method.
+        attention: As for ``load_encoder``.
+
+    Returns:
+        The transformer, and which tensors were loaded, new and left.
+
+    Raises:
+        CrossNERError: As ``load_encoder`` and ``load_encoder_decoder``.
+    """
+    return (load_encoder_decoder if reads == "encoder-decoder" else load_encoder)(encoder, attention=attention)

@@ -46,7 +46,7 @@ def description_words(types: Iterable[str], given: Mapping[str, Iterable[str]] |
     return list(dict.fromkeys(word for entity_type in types for word in describe_type(entity_type, given)))
 
 
-def words_of_types(
+def parse_type_words(
     text: str, setting: str, example: str, split: Callable[[str], list[str]]
 ) -> dict[str, tuple[str, ...]]:
     """Read the words that a setting gives of each type, ``type=...;type=...``.

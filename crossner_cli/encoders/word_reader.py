@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.strings import StringEncoder
+from crossner_cli.encoders.string_embeddings import StringEncoder
 from crossner_cli.encoders.subwords import (
     MOST_WORDS,
     Batch,
@@ -25,9 +25,9 @@ from crossner_cli.encoders.subwords import (
     number_tags,
     pad_words,
 )
-from crossner_cli.encoders.word_vectors import WordVectors, digits_as_zeros, ngram_keys, other_forms
+from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, fallback_forms, replace_digits
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import check_range, check_rate
+from crossner_cli.layers.settings import check_range, check_rate
 
 UNKNOWN = 0
 LONGEST_WORD = 50  # characters that are read of a word
@@ -56,14 +56,14 @@ class WordInputs:
     lower_case: bool = False
     digits: Literal["kept", "zeros"] = "kept"
 
-    def spelled(self, word: str) -> str:
+    def normalise_word(self, word: str) -> str:
         """A word as its static vector is looked up."""
-        word = self.lettered(word)
+        word = self.normalise_letters(word)
         return word.lower() if self.lower_case else word
 
-    def lettered(self, word: str) -> str:
+    def normalise_letters(self, word: str) -> str:
         """A word as its characters are read."""
-        return digits_as_zeros(word) if self.digits == "zeros" else word
+        return replace_digits(word) if self.digits == "zeros" else word
 
     def unread_settings(self) -> dict[str, str]:
         """Settings of the words that others make meaningless, with the reason."""
@@ -135,20 +135,20 @@ def collect_vocabulary(
     counts = Counter(word for sentence in sentences for word in sentence.words)
     spelled, lettered = Counter[str](), Counter[str]()
     for word, count in counts.items():
-        spelled[inputs.spelled(word)] += count
-        lettered[inputs.lettered(word)] += count
+        spelled[inputs.normalise_word(word)] += count
+        lettered[inputs.normalise_letters(word)] += count
     given = () if vectors is None else vectors.words
     has_vectors = bool(given) if has_vectors is None else has_vectors
     words: tuple[str, ...] = ()
     if inputs.words != "none":
         own = () if inputs.words == "frozen" and has_vectors else sorted(spelled)
-        words = tuple(dict.fromkeys((*given, *own, *map(inputs.spelled, described))))
+        words = tuple(dict.fromkeys((*given, *own, *map(inputs.normalise_word, described))))
     characters = "".join(sorted({letter for word in lettered for letter in word})) if inputs.characters == "cnn" else ""
     ngrams: tuple[str, ...] = ()
     if inputs.characters == "ngrams" and ngram_vectors is not None:
         ngrams = ngram_vectors.words
     elif inputs.characters == "ngrams":
-        of_words = Counter(key for word in lettered for key in ngram_keys(word))
+        of_words = Counter(key for word in lettered for key in character_ngrams(word))
         ngrams = tuple(sorted(key for key, count in of_words.items() if count > 1))
     has_vector = set(given)
     rare = frozenset(word for word, count in spelled.items() if count == 1 and word not in has_vector)
@@ -249,10 +249,10 @@ class WordReader:
 
     def number(self, word: str) -> int:
         """Number of a word, else of the first of the forms under which files of vectors are searched; 0 without one."""
-        word = self.inputs.spelled(word)
+        word = self.inputs.normalise_word(word)
         if number := self._words.get(word):
             return number
-        number = next(filter(None, map(self._words.get, other_forms(word))), UNKNOWN)
+        number = next(filter(None, map(self._words.get, fallback_forms(word))), UNKNOWN)
         if number == UNKNOWN:
             self._unknown.add(word)
         return number
@@ -260,10 +260,10 @@ class WordReader:
     def _pieces_of(self, word: str) -> Ids:
         """Numbers of a word's characters or n-grams, at least one."""
         if word not in self._pieces:
-            read = self.inputs.lettered(word[:LONGEST_WORD])
+            read = self.inputs.normalise_letters(word[:LONGEST_WORD])
             table, parts = (
                 (self._characters, list(read)) if self.inputs.characters == "cnn"
-                else (self._ngrams, [key for key in ngram_keys(read) if key in self._ngrams])
+                else (self._ngrams, [key for key in character_ngrams(read) if key in self._ngrams])
             )  # fmt: skip
             self._pieces[word] = np.asarray([table.get(part, UNKNOWN) for part in parts] or [UNKNOWN], np.int64)
         return self._pieces[word]

@@ -15,13 +15,18 @@ from functools import cached_property
 from gzip import GzipFile
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crossner_cli.data.optional_packages import import_optional
 from crossner_cli.data.readers import BYTE_ORDER_MARK, open_binary
 from crossner_cli.errors import CrossNERError
+
+LONGEST_SENTENCE = 10_000  # words; gensim drops what follows
+# Hash values of the character n-grams; the usual 2,000,000 take 800 MB at 100 values, for any corpus.
+BUCKETS = 2**18
 
 Form = Literal["exact", "lower_cased", "digits", "n_grams"]
 Vectors = NDArray[np.float32]
@@ -97,7 +102,7 @@ class WordVectors:
         """Share of the distinct words asked for that have a vector; 0 where none was asked for."""
         return len(self.words) / max(self.asked, 1)
 
-    def with_written_forms(self) -> WordVectors:
+    def include_written_forms(self) -> WordVectors:
         """These, and as words too what the source writes in their place: text to come may spell them in a third way."""
         others = {form: row for row, form in enumerate(self.written) if form not in self.index}
         exact: Form = "exact"
@@ -155,7 +160,7 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
     )  # fmt: skip
 
 
-def width_of_vectors(path: Path) -> int:
+def read_vector_width(path: Path) -> int:
     """The width of the vectors of a file, D, from its beginning alone.
 
     Raises:
@@ -165,15 +170,15 @@ def width_of_vectors(path: Path) -> int:
         return _recognise(path, _Source(path, file).read()).size
 
 
-def digits_as_zeros(word: str) -> str:
+def replace_digits(word: str) -> str:
     """A word with its digits replaced by 0."""
     return _DIGIT.sub("0", word)
 
 
-def other_forms(word: str) -> Iterator[str]:
+def fallback_forms(word: str) -> Iterator[str]:
     """In what forms a word is looked up that is not there as it is, best first; made as far as they are wanted."""
     yield word.lower()
-    zeros = digits_as_zeros(word)
+    zeros = replace_digits(word)
     yield zeros
     yield zeros.lower()
 
@@ -182,7 +187,7 @@ def _forms(word: str, exact_only: bool) -> dict[bytes, Form]:
     """The forms to look up, best first. What cannot be written as UTF-8, or is empty, is in no file."""
     forms: dict[bytes, Form] = {}
     labels: tuple[Form, ...] = ("exact", "lower_cased", "digits", "digits")
-    for text, form in zip((word, *other_forms(word)), labels, strict=True):
+    for text, form in zip((word, *fallback_forms(word)), labels, strict=True):
         written = text.encode("utf-8", "surrogatepass")
         if written and _is_utf8(written):
             forms.setdefault(written, form)
@@ -374,7 +379,7 @@ def _take_entries(data: bytes, base: int, width: int, path: Path, scan: _Scan) -
         position = end
 
 
-def ngram_keys(word: str) -> list[str]:
+def character_ngrams(word: str) -> list[str]:
     """Keys of all 2-, 3- and 4-grams of ``#BEGIN#``, the characters of a word and ``#END#``, as CharNGram files have.
 
     A key stands once for each place it occurs at. Read vectors of them with ``exact_only``: 2gram-Ab is not 2gram-ab,
@@ -382,3 +387,61 @@ def ngram_keys(word: str) -> list[str]:
     """
     characters = [BEGIN, *word, END]
     return [f"{n}gram-{''.join(characters[at : at + n])}" for n in (2, 3, 4) for at in range(len(characters) - n + 1)]
+
+
+class _Pieces:
+    """Sentences as gensim reads them whole, as often as asked for."""
+
+    def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
+        self._sentences = list(sentences) if iter(sentences) is sentences else sentences
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for sentence in self._sentences:
+            for start in range(0, len(sentence), LONGEST_SENTENCE):
+                yield list(sentence[start : start + LONGEST_SENTENCE])
+
+
+def import_gensim() -> Any:
+    """The models of gensim.
+
+    Raises:
+        CrossNERError: It is not installed.
+    """
+    return import_optional("gensim.models", "Word vectors are trained with gensim", extra="vectors")
+
+
+def train_vectors(
+    sentences: Iterable[Sequence[str]], *, size: int = 100, seed: int, epochs: int, minimum_count: int, workers: int,
+    words: Iterable[str] | None = None,
+) -> WordVectors:  # fmt: skip
+    """Train fastText skip-gram vectors on raw text with gensim.
+
+    fastText rather than word2vec: its character n-grams (3 to 6) give vectors to words that the text lacks or has too
+    rarely, and those are many where the text is small. With one worker, the same seed gives the same vectors.
+
+    Args:
+        sentences: Words of each sentence; read ``epochs + 1`` times, an iterator from memory.
+        size: Values of a vector, D.
+        minimum_count: Words that occur less often are not learnt as such; 1 takes all.
+        workers: Threads; more than one are faster, and no two runs are equal.
+        words: Words to give vectors to; by default all that are learnt.
+
+    Raises:
+        CrossNERError: gensim is not installed, or no word occurs ``minimum_count`` times.
+    """
+    gensim_models = import_gensim()
+    pieces = _Pieces(sentences)
+    model = gensim_models.FastText(
+        vector_size=size, sg=1, min_count=minimum_count, bucket=BUCKETS, seed=seed, workers=workers, epochs=epochs
+    )
+    model.build_vocab(pieces)
+    if not len(model.wv):
+        raise CrossNERError(f"No word of the text occurs {minimum_count:,} times; it has {model.corpus_total_words:,} "
+                            "words.", hint="Give more text, or a file of word vectors.")  # fmt: skip
+    model.train(pieces, total_examples=model.corpus_count, epochs=epochs)
+    known = model.wv.key_to_index
+    asked = list(known if words is None else dict.fromkeys(words))
+    found = [word for word in asked if word]  # only the empty word has no n-gram
+    rows = np.array(list(map(model.wv.get_vector, found)), dtype=np.float32).reshape(-1, size)
+    forms: list[Form] = ["exact" if word in known else "n_grams" for word in found]
+    return WordVectors("fastText", tuple(found), rows, tuple(forms), len(asked), len(known))

@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.packed_batches import PACKED_ATTENTION, has_packed_kernel
 from crossner_cli.engine.processes import parse_gpus, read_slurm_variables
 from crossner_cli.errors import CrossNERError

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.layers.layers import IMPOSSIBLE
+from crossner_cli.layers.crf import IMPOSSIBLE
 
 
 class ReversedGradient(torch.autograd.Function):

@@ -15,25 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import check_range, run_mirrored, run_packed, trains_faster_mirrored
+from crossner_cli.layers.bilstm import is_faster_mirrored, run_mirrored, run_packed
 
 # What is generated anew cannot lie where cuDNN wants it: it copies 1 MB a call and says so.
 warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk of memory")
-
-
-def check_layers(layers: int, generator: str) -> None:
-    """Refuse less than one layer of a BiLSTM, and several where a ``generator`` other than none makes it.
-
-    Raises:
-        CrossNERError: As above.
-    """
-    check_range("lstm_layers", layers, 1)
-    if layers > 1 and generator != "none":
-        raise CrossNERError(
-            f"lstm_layers={layers}, generator={generator}: one layer is generated.",
-            hint="Set lstm_layers=1 or generator=none.",
-        )
 
 
 class ParameterGenerator(nn.Module):
@@ -66,7 +51,7 @@ class ParameterGenerator(nn.Module):
         self.weights = nn.ParameterList(torch.empty(*shape, *sizes).uniform_(-bound, bound) for shape in shapes)
         self.domain_vectors = make_vectors(domains, domain_size)
         self.task_vectors = make_vectors(tasks, task_size)
-        self.rate_share = 1 / (mean_sum(task_size) * mean_sum(domain_size))
+        self.rate_share = 1 / (mean_absolute_sum(task_size) * mean_absolute_sum(domain_size))
         self._generated: dict[tuple[int, int], tuple[object, list[Tensor]]] = {}
         self._shared: dict[tuple[int, int], list[Tensor]] | None = None
 
@@ -146,7 +131,7 @@ def make_vectors(count: int, size: int) -> Tensor:
     return nn.Parameter(torch.empty(count, size).uniform_(-bound, bound))
 
 
-def mean_sum(size: int) -> float:
+def mean_absolute_sum(size: int) -> float:
     """Sum of the amounts of the numbers of a vector that ``make_vectors`` makes, in the mean: sqrt(3 size) / 2."""
     return math.sqrt(3 * size) / 2 if size else 1.0
 
@@ -209,7 +194,7 @@ def run_bilstm(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> Te
     Returns:
         One vector a word, (B, W, 2 H); zeros where no word is.
     """
-    if trains_faster_mirrored(values, mask):
+    if is_faster_mirrored(values, mask):
         return run_mirrored(parameters, values, mask)
     start = values.new_zeros(2, len(values), parameters[1].shape[1])  # of both directions
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.layers.layers import IMPOSSIBLE
+from crossner_cli.layers.crf import IMPOSSIBLE
 
 END = 0  # number of what stands behind the last word and before the first one, and of unknown words
 LARGEST_SCORES = 2**24  # scores of a full softmax that are held at once

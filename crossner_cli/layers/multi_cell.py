@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from crossner_cli.layers.layers import mirrored_places
+from crossner_cli.layers.bilstm import mirrored_places
 
 DIRECTIONS = 2  # forward, backward
 # Within it autograd and its versions of tensors are left out: an operation is its kernel alone.

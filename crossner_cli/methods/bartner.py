@@ -19,9 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.data.tags import Span, TagSet, split_tag, to_tags
-from crossner_cli.encoders.encoder_decoder import EncoderDecoder
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.layers.layers import Decoded, Dropout, check_rate
+from crossner_cli.encoders.transformer import EncoderDecoder
+from crossner_cli.layers.crf import Decoded
+from crossner_cli.layers.randomness import Dropout
+from crossner_cli.layers.settings import check_rate
 from crossner_cli.methods.contract import Tagger
 
 # A step is a number: the end, then 1 .. E for the types, then one for each word of the window.

@@ -19,8 +19,10 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.layers.layers import BiLSTM, Decoded, Dropout, check_rate
-from crossner_cli.layers.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
+from crossner_cli.layers.bilstm import BiLSTM
+from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
+from crossner_cli.layers.randomness import Dropout
+from crossner_cli.layers.settings import check_lstm, check_rate
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Tagger
 
 

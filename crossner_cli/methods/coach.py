@@ -23,10 +23,12 @@ from torch.nn.utils.rnn import PackedSequence
 
 from crossner_cli.data.tags import Span, TagSet, to_tags
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import IMPOSSIBLE, BiLSTM, Decoded, Dropout, check_range, unpad
-from crossner_cli.layers.tag_layer import TagLayer, check_lstm
+from crossner_cli.layers.bilstm import BiLSTM
+from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, TagLayer, unpad
+from crossner_cli.layers.randomness import Dropout
+from crossner_cli.layers.settings import check_lstm, check_range
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Penalties
 from crossner_cli.methods.described import DescribedInputs, DescribingTagger
 from crossner_cli.methods.moee import type_row_of_tags

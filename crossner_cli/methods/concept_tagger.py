@@ -22,9 +22,10 @@ from torch.utils.checkpoint import checkpoint
 
 from crossner_cli.data.tags import OUTSIDE, TagSet, split_tag
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.words import WordEncoder
-from crossner_cli.layers.layers import IMPOSSIBLE, BiLSTM, Decoded
-from crossner_cli.layers.tag_layer import Context, check_lstm, decode_words, unread_between_layers
+from crossner_cli.encoders.word_encoder import WordEncoder
+from crossner_cli.layers.bilstm import BiLSTM, Context, unread_between_layers
+from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, decode_words
+from crossner_cli.layers.settings import check_lstm
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS
 from crossner_cli.methods.described import DescribedInputs, DescribingTagger
 from crossner_cli.methods.moee import type_row_of_tags

@@ -20,7 +20,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import IMPOSSIBLE, Decoded, Moves
+from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, Moves
 
 
 class Weights(NamedTuple):

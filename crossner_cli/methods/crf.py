@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.layers.layers import Decoded, Dropout, LinearChainCRF, check_rate
-from crossner_cli.layers.tag_layer import TAG_DIMENSIONS, chosen
+from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, LinearChainCRF, chosen
+from crossner_cli.layers.randomness import Dropout
+from crossner_cli.layers.settings import check_rate
 from crossner_cli.methods.contract import Tagger
 
 

@@ -38,11 +38,13 @@ from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
-from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.generated_lstm import GeneratedBiLSTM, check_layers
+from crossner_cli.layers.bilstm import BiLSTM
+from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers.layers import BiLSTM, Dropout, begin_alike, check_range
+from crossner_cli.layers.randomness import Dropout, repeat_first_row
+from crossner_cli.layers.settings import check_layers, check_range
 from crossner_cli.methods.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
 
 NER, LM = 0, 1  # numbers of the tasks
@@ -134,7 +136,7 @@ class CrossDomainLM(MultiTaskTagger):
                 tasks=2, task_size=0 if hyper.generator == "domain" else hyper.task_size,
             )  # fmt: skip
             if hyper.domain_vectors == "alike":
-                begin_alike(self.lstm.generator.domain_vectors)
+                repeat_first_row(self.lstm.generator.domain_vectors)
         self.upper: BiLSTM | None = None
         if hyper.lstm_layers > 1:
             self.upper = BiLSTM(2 * hyper.lstm_size, hyper.lstm_size, hyper.lstm_layers - 1, hyper.dropout)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.type_descriptions import describe_type, description_words, words_of_types
+from crossner_cli.encoders.type_descriptions import describe_type, description_words, parse_type_words
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 
@@ -112,7 +112,7 @@ def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
     Raises:
         CrossNERError: The text is not of this form, or names a type twice.
     """
-    return words_of_types(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
+    return parse_type_words(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
 
 
 def tell_unknown(setting: str, given: Mapping[str, Sequence[str]], types: Sequence[str]) -> list[str]:

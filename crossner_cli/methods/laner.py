@@ -27,7 +27,9 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import Decoded, Dropout, check_rate, unpad
+from crossner_cli.layers.crf import Decoded, unpad
+from crossner_cli.layers.randomness import Dropout
+from crossner_cli.layers.settings import check_rate
 from crossner_cli.methods.contract import Tagger, Weights
 
 # Pairs of a word and a previous label whose states are held at once: half a gigabyte where gradients are wanted.

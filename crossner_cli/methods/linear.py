@@ -17,8 +17,9 @@ from torch.nn import functional
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.layers.layers import IMPOSSIBLE, Decoded, Dropout, check_rate
-from crossner_cli.layers.tag_layer import decode_words
+from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, decode_words
+from crossner_cli.layers.randomness import Dropout
+from crossner_cli.layers.settings import check_rate
 from crossner_cli.methods.contract import Tagger
 
 

@@ -19,8 +19,9 @@ from torch.nn import functional
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.layers.layers import Decoded, check_range
-from crossner_cli.layers.tag_layer import Context, TagLayer
+from crossner_cli.layers.bilstm import Context
+from crossner_cli.layers.crf import Decoded, TagLayer
+from crossner_cli.layers.settings import check_range
 from crossner_cli.methods.contract import Tagger, Weights
 from crossner_cli.methods.mtl import MTLTagger, entity_class_of_tags
 

@@ -19,8 +19,9 @@ from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.layers.layers import Decoded, check_range
-from crossner_cli.layers.tag_layer import TAG_DIMENSIONS, Context, TagLayer, check_lstm, unread_between_layers
+from crossner_cli.layers.bilstm import Context, unread_between_layers
+from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
+from crossner_cli.layers.settings import check_lstm, check_range
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Tagger
 
 

@@ -30,11 +30,12 @@ from torch.nn import functional
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers.layers import Dropout, begin_alike, check_range
 from crossner_cli.layers.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
+from crossner_cli.layers.randomness import Dropout, repeat_first_row
+from crossner_cli.layers.settings import check_range
 from crossner_cli.methods.contract import Weights
 from crossner_cli.methods.multi_task import MultiTaskInputs, MultiTaskTagger
 
@@ -106,7 +107,7 @@ class MultiCellTagger(MultiTaskTagger):
         self.type_score = nn.Linear(self.lstm.output_dim, types)  # w_k and b_k
         if alike:
             for value in self.type_score.parameters():
-                begin_alike(value)
+                repeat_first_row(value)
         self.language_model: SampledSoftmax | None = None
         if hyper.learns("lm"):
             assert isinstance(encoder, WordEncoder)

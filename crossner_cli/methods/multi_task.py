@@ -16,9 +16,9 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
-from crossner_cli.layers.layers import Decoded, check_range
-from crossner_cli.layers.tag_layer import TAG_DIMENSIONS, TagLayer, check_lstm
+from crossner_cli.layers.settings import check_lstm, check_range
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_ADAM, UNPUBLISHED_FOR_WORDS, Tagger
 
 TASKS = ("target-ner", "source-ner", "target-lm", "source-lm")

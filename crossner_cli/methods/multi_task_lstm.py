@@ -39,8 +39,10 @@ from crossner_cli.layers.adversary import (
     reversal_factor,
     reverse_gradient,
 )
-from crossner_cli.layers.generated_lstm import GeneratedBiLSTM, check_layers
-from crossner_cli.layers.layers import BiLSTM, Dropout, check_range
+from crossner_cli.layers.bilstm import BiLSTM
+from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
+from crossner_cli.layers.randomness import Dropout
+from crossner_cli.layers.settings import check_layers, check_range
 from crossner_cli.methods.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger
 
 GRAD_REVERSAL = 0.7

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.type_descriptions import describe_type, words_of_types
-from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.encoders.type_descriptions import describe_type, parse_type_words
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import check_range
+from crossner_cli.layers.settings import check_range
 from crossner_cli.methods.concept_tagger import ConceptTagger
 from crossner_cli.methods.described import tell_unknown, with_rows
 
@@ -147,7 +147,7 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
     def split(listed: str) -> list[str]:
         return [word.replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed)]
 
-    return words_of_types(text, "examples", "politician=Merkel+Obama;country=Chile+Kenya", split)
+    return parse_type_words(text, "examples", "politician=Merkel+Obama;country=Chile+Kenya", split)
 
 
 def with_places(examples: Tensor, is_example: Tensor, places: int) -> tuple[Tensor, Tensor]:
@@ -184,7 +184,7 @@ def example_rows(
     is_example = torch.zeros(len(descriptions), most, dtype=torch.bool)
     for row, listed in enumerate(words, 1):
         # A transformer has several vectors a word, which are summed as in descriptions.
-        found = [encoder.vectors_of([word]).sum(dim=0) for word in listed] or [descriptions[row]]
+        found = [encoder.embed_words([word]).sum(dim=0) for word in listed] or [descriptions[row]]
         examples[row, : len(found)] = torch.stack(found)
         is_example[row, : len(found)] = True
     return examples, is_example

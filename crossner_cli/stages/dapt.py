@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from crossner_cli.adaptation.masked_lm import MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.adaptation.token_stream import HELD_OUT, TRAIN, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.data.sentences import PreparedData
-from crossner_cli.encoders.fast import use_fast_cpu_layers
+from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
@@ -137,7 +137,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         for note in start.notes:
             yield Notice(note)
         model = load_masked_lm(start, options, engine)
-        carried = carried_by(start, model)
+        carried = count_carried(start, model)
         yield Notice(_describe(stage, carried, model))
         if not model.has_new_head and (flag := options.given("head_warmup")):
             yield Notice(f"{stage.name}: {flag} is not read: the encoder has its masked-LM head.")
@@ -229,7 +229,7 @@ def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguag
     return model
 
 
-def carried_by(start: Start, model: MaskedLanguageModel) -> Carried:
+def count_carried(start: Start, model: MaskedLanguageModel) -> Carried:
     """Which tensors a start gave; one that the head shares with the encoder counts once, as the encoder's."""
     own, carried = [name for name, _ in model.model.named_parameters()], Carried(start.name)
     new = [name for name in model.new if name in own]

@@ -17,7 +17,7 @@ from crossner_cli.adaptation.character_stream import (
 )
 from crossner_cli.adaptation.masked_lm import perplexity
 from crossner_cli.data.sentences import PreparedData
-from crossner_cli.encoders.strings import SIDES, save_string_encoder
+from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt

@@ -12,22 +12,21 @@ from safetensors import safe_open
 
 from crossner_cli import figures
 from crossner_cli.data.tags import TagSet, split_tag
-from crossner_cli.encoders.encoder_decoder import check_encoder_decoder, load_transformer
 from crossner_cli.encoders.pretrained import read_config, read_tensors
-from crossner_cli.encoders.strings import TENSORS as STRINGS
-from crossner_cli.encoders.strings import load_string_encoder
-from crossner_cli.encoders.transformer import Encoder, TransformerEncoder
-from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
-from crossner_cli.encoders.word_vectors import WordVectors
-from crossner_cli.encoders.words import TENSORS as OWN_TENSORS
-from crossner_cli.encoders.words import (
+from crossner_cli.encoders.string_embeddings import TENSORS as STRINGS
+from crossner_cli.encoders.string_embeddings import load_string_encoder
+from crossner_cli.encoders.transformer import Encoder, TransformerEncoder, check_encoder_decoder, load_transformer
+from crossner_cli.encoders.word_encoder import TENSORS as OWN_TENSORS
+from crossner_cli.encoders.word_encoder import (
     VOCABULARY,
     WordEncoder,
     carry_over_words,
-    read_own_tensors,
+    read_vector_sizes,
     read_vocabulary,
-    stored_sizes,
+    read_word_tensors,
 )
+from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
+from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
@@ -197,8 +196,8 @@ def _start_words(
     start = folder if folder is not None and (folder / VOCABULARY).is_file() else None
     transformer = None if inputs.transformer == "none" else _start_transformer(name, "subwords", engine, carried)
     # Without new vectors those of the start go on, in their width.
-    stored = {} if start is None else read_own_tensors(start)
-    old, vocabulary = stored_sizes(stored, inputs), known.vocabulary
+    stored = {} if start is None else read_word_tensors(start)
+    old, vocabulary = read_vector_sizes(stored, inputs), known.vocabulary
     if start is not None:  # what only the start has vectors of would be noise in another width
         is_other = {
             "words": known.vectors is not None and old.get("word_size", known.vectors.size) != known.vectors.size,

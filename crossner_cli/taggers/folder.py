@@ -17,11 +17,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.encoder_decoder import load_transformer
 from crossner_cli.encoders.pretrained import LoadedWeights, quiet_transformers, read_tensors
-from crossner_cli.encoders.transformer import TransformerEncoder
+from crossner_cli.encoders.transformer import TransformerEncoder, load_transformer
+from crossner_cli.encoders.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.encoders.words import WordEncoder, load_word_encoder, save_word_encoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method
@@ -169,7 +168,7 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
     tagger = build_tagger(folder, engine)
     if (decoding := effective_decoding(folder, decoding)) != "trained":
         tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
-    tagger.encoder.prepare_for_use(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
+    tagger.encoder.prepare_for_inference(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
     return tagger.to(engine.device).eval()
 
 

@@ -8,7 +8,7 @@ from crossner_cli import figures
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.raw_text import RawSentences, RawText
 from crossner_cli.encoders.subwords import batches_by_length
-from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.run.progress import Notice, Progress, Work

@@ -12,10 +12,16 @@ from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.data.text import segment
 from crossner_cli.data.text_files import check_file, open_lines
-from crossner_cli.encoders.strings import CHARACTERS, TENSORS
-from crossner_cli.encoders.trained_vectors import import_gensim, train_vectors
+from crossner_cli.encoders.string_embeddings import CHARACTERS, TENSORS
 from crossner_cli.encoders.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
-from crossner_cli.encoders.word_vectors import WordVectors, ngram_keys, read_vectors, width_of_vectors
+from crossner_cli.encoders.word_vectors import (
+    WordVectors,
+    character_ngrams,
+    import_gensim,
+    read_vector_width,
+    read_vectors,
+    train_vectors,
+)
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.options import Optimisation
@@ -58,7 +64,7 @@ def check_word_inputs(options: Optimisation) -> None:
     _check_files(options)
     if inputs and inputs.words != "none":
         if options.embeddings not in (None, CORPUS):
-            method.check_description_size(width_of_vectors(Path(options.embeddings)))
+            method.check_description_size(read_vector_width(Path(options.embeddings)))
         elif options.embeddings == CORPUS or options.start_from == "base":
             method.check_description_size(inputs.word_size)
     if inputs and inputs.words == "frozen" and options.embeddings is None and options.start_from == "base":
@@ -79,7 +85,7 @@ def _check_files(options: Optimisation) -> None:
     if options.ngram_embeddings is not None:
         hint = "Give a file of vectors of character n-grams, as charNgram.txt."
         check_file("--ngram-embeddings", Path(options.ngram_embeddings), hint)
-        width_of_vectors(Path(options.ngram_embeddings))  # refuses what holds none
+        read_vector_width(Path(options.ngram_embeddings))  # refuses what holds none
 
 
 def find_strings(run: RunDirectory, options: Optimisation) -> Path | None:
@@ -135,7 +141,7 @@ class CorpusSentences:
     def __iter__(self) -> Iterator[list[str]]:
         for _, line in open_lines(self.path):
             for words in segment(line):
-                yield [self.inputs.spelled(word.text) for word in words]
+                yield [self.inputs.normalise_word(word.text) for word in words]
 
 
 def check_corpus(options: Optimisation, prepared: PreparedData) -> None:
@@ -220,7 +226,7 @@ def _static_vectors(
     wanted = sorted(of_data | described)
     if options.embeddings != CORPUS:
         vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words", of_data)
-        return vectors.with_written_forms(), [vectors.describe()]
+        return vectors.include_written_forms(), [vectors.describe()]
     vectors = train_vectors(
         CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
         epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=wanted,
@@ -231,7 +237,7 @@ def _static_vectors(
 
 def _read_ngram_vectors(path: Path, words: Iterable[str]) -> WordVectors:
     """Those of the character n-grams of the words."""
-    keys = dict.fromkeys(key for word in sorted(set(words)) for key in ngram_keys(word[:LONGEST_WORD]))
+    keys = dict.fromkeys(key for word in sorted(set(words)) for key in character_ngrams(word[:LONGEST_WORD]))
     return _found(read_vectors(path, keys, exact_only=True), "--ngram-embeddings", "character n-grams", keys.keys())
 
 
@@ -265,9 +271,9 @@ def known_words(
         return None, []
     inputs = read_settings(method, options.settings)
     notes = method.unused_settings(inputs, tag_set.types)
-    described = [inputs.spelled(word) for word in method.described_words(inputs, tag_set.types)]
+    described = [inputs.normalise_word(word) for word in method.described_words(inputs, tag_set.types)]
     of_types = tuple(described) if inputs.words != "none" else ()
-    raw_words = [inputs.spelled(word) for word in raw_words]
+    raw_words = [inputs.normalise_word(word) for word in raw_words]
     has_vectors = options.embeddings is not None or start.has_words
     if inputs.words != "frozen" or not has_vectors:  # a frozen row without a vector would be noise for ever
         described += raw_words
@@ -276,14 +282,14 @@ def known_words(
         words = [word for domain in prepared.domains.values() for word in domain.words()]
     # Those of types that a later stage of the run has are found in the start then, as they stand here.
     later = method.described_words(inputs, [name for domain in prepared.domains.values() for name in domain.types])
-    of_data = {*raw_words, *map(inputs.spelled, words)}
-    vectors, told = _static_vectors(prepared, options, inputs, of_data, {*of_types, *map(inputs.spelled, later)})
+    of_data = {*raw_words, *map(inputs.normalise_word, words)}
+    vectors, told = _static_vectors(prepared, options, inputs, of_data, {*of_types, *map(inputs.normalise_word, later)})
     notes += told
     is_kept = vectors is None or start.vector_sizes(inputs).get("word_size") == vectors.size
     notes += _notes_on_descriptions(of_types, vectors, start, is_kept=is_kept)
     ngram_vectors = None
     if options.ngram_embeddings is not None:
-        ngram_vectors = _read_ngram_vectors(Path(options.ngram_embeddings), map(inputs.lettered, words))
+        ngram_vectors = _read_ngram_vectors(Path(options.ngram_embeddings), map(inputs.normalise_letters, words))
         notes.append(ngram_vectors.describe("n-grams"))
     vocabulary = collect_vocabulary(
         sentences, inputs, vectors, described, ngram_vectors, has_vectors=vectors is not None or start.has_words

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from crossner_cli import figures
 from crossner_cli.encoders.pretrained import MINILM, digest_encoder
-from crossner_cli.encoders.strings import TENSORS as STRINGS
+from crossner_cli.encoders.string_embeddings import TENSORS as STRINGS
+from crossner_cli.encoders.word_encoder import VOCABULARY, read_vector_sizes, read_vocabulary, read_word_tensors
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.encoders.words import VOCABULARY, read_own_tensors, read_vocabulary, stored_sizes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings, split_setting
 from crossner_cli.options import Dapt, Optimisation
@@ -67,9 +67,9 @@ class Start:
         return {word for words in known for word in words}
 
     def vector_sizes(self, inputs: WordInputs) -> dict[str, int]:
-        """Widths of its vectors of words and of n-grams, as ``stored_sizes`` names them, where it has any."""
+        """Widths of its vectors of words and of n-grams, as ``read_vector_sizes`` names them, where it has any."""
         folders = [folder for folder in self._folders if (folder / VOCABULARY).is_file()]
-        return stored_sizes(read_own_tensors(folders[0]), inputs) if folders else {}
+        return read_vector_sizes(read_word_tensors(folders[0]), inputs) if folders else {}
 
     @property
     def has_strings(self) -> bool:

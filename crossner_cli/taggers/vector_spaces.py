@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
+from crossner_cli.encoders.word_encoder import TENSORS, VOCABULARY
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.encoders.word_vectors import width_of_vectors
-from crossner_cli.encoders.words import TENSORS, VOCABULARY
+from crossner_cli.encoders.word_vectors import read_vector_width
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.options import Optimisation
@@ -52,7 +52,7 @@ def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]
         if given is None or old is None:
             continue
         flag = f"--{name.replace('_', '-')}"
-        size = hyper.word_size if given == CORPUS and name == "embeddings" else width_of_vectors(Path(given))
+        size = hyper.word_size if given == CORPUS and name == "embeddings" else read_vector_width(Path(given))
         if size != old:
             notes.append(
                 f"{flag} {given} has {size} values a vector, the start {start.name!r} {old}: its vectors of {what} are "

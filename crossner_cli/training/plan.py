@@ -47,7 +47,7 @@ def head_learning_rate_of(encoder: Encoder, options: Optimisation) -> float:
 def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGroup]:
     """Transformer and all above or beside it, each with and without weight decay; generators at their share."""
     encoder = tagger.encoder
-    encoder.choose_trained(train_embeddings=options.train_embeddings)
+    encoder.freeze_parameters(train_embeddings=options.train_embeddings)
     slow = {id(parameter) for parameter in encoder.transformer_parameters()}
     rates = [learning_rate_of(encoder, options), head_learning_rate_of(encoder, options)]
     shares = {

@@ -36,7 +36,7 @@ class RawInputs:
         names: The dictionary that labels target text; None without one.
         named: What there is to tell of it; empty without one.
         fewest: Occurrences that make a word one that language models know.
-        spelled: How a word's vector is looked up.
+        normalise: How a word's vector is looked up.
         by_vector: Whether only words that have a vector are known: where vectors are frozen.
     """
 
@@ -45,12 +45,12 @@ class RawInputs:
     names: Names | None
     fewest: int
     named: str = ""
-    spelled: Callable[[str], str] = str
+    normalise: Callable[[str], str] = str
     by_vector: bool = False
 
     def words(self) -> list[str]:
-        """Words that language models know beside those of labelled sentences, as ``spelled`` has them."""
-        return frequent_words(self.texts, self.fewest, self.spelled)
+        """Words that language models know beside those of labelled sentences, as ``normalise`` gives them."""
+        return frequent_words(self.texts, self.fewest, self.normalise)
 
     def count(self, reader: Any) -> Tensor:
         """How often each word number of a reader occurs, (V+1,)."""
@@ -209,7 +209,7 @@ def read_raw(
     inputs = read_settings(find_method(options.method), options.settings)
     frozen = inputs.words == "frozen"
     fewest = min(options.raw_minimum, RAW_MINIMUM) if frozen else options.raw_minimum
-    return RawInputs(texts, domains, names, fewest, named, inputs.spelled, by_vector=frozen)
+    return RawInputs(texts, domains, names, fewest, named, inputs.normalise_word, by_vector=frozen)
 
 
 def types_of_dictionary(

@@ -30,7 +30,12 @@ from crossner_cli.adaptation.character_stream import (
 )
 from crossner_cli.cli import app
 from crossner_cli.data.sentences import SPLITS, PreparedData, Sentence
-from crossner_cli.encoders.strings import CharacterLM, StringEncoder, load_string_encoder, save_string_encoder
+from crossner_cli.encoders.string_embeddings import (
+    CharacterLM,
+    StringEncoder,
+    load_string_encoder,
+    save_string_encoder,
+)
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt

@@ -18,7 +18,7 @@ from crossner_cli.adaptation.token_stream import TokenBlocks, border_ids, write_
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.dapt import BlockStream, MaskedTask, carried_by, parameter_groups
+from crossner_cli.stages.dapt import BlockStream, MaskedTask, count_carried, parameter_groups
 from crossner_cli.taggers.starts import Start
 
 BLOCK = 16
@@ -174,14 +174,14 @@ def test_a_checkpoint_without_a_head_gets_one_tied_to_the_word_embeddings(headle
 
 
 def test_log_and_manifest_of_an_adaptation_name_what_its_start_gave(headless, tiny_encoder_folder, tmp_path):
-    carried = carried_by(Start("base", None, ""), headless)
+    carried = count_carried(Start("base", None, ""), headless)
     plain = AutoModel.from_pretrained(tiny_encoder_folder).state_dict()
     assert carried.loaded == len([name for name in plain if not name.startswith("pooler.")])
     assert carried.new == len(carried.new_tensors) > 0 and all("cls." in name for name in carried.new_tensors)
     assert "cls.predictions.decoder.weight" not in carried.new_tensors, "it is the encoder's"
     assert carried.describe().startswith(f"start from base: {carried.loaded} tensors loaded, {carried.new} new (cls.")
     headless.save(tmp_path)
-    again = carried_by(Start("base", None, ""), MaskedLanguageModel.from_pretrained(tmp_path))
+    again = count_carried(Start("base", None, ""), MaskedLanguageModel.from_pretrained(tmp_path))
     assert (again.loaded, again.new, again.left) == (carried.loaded + carried.new, 0, 0)
 
 

@@ -119,7 +119,7 @@ def make_architecture(folder: Path, name: str) -> Path:
     return folder
 
 
-def vectors_of(encoder: TransformerEncoder, sentences: list[Sentence]) -> Tensor:
+def encode_sentences(encoder: TransformerEncoder, sentences: list[Sentence]) -> Tensor:
     """The vectors of a batch of sentences, (B, W, H), in evaluation mode."""
     with torch.no_grad():
         vectors: Tensor = encoder.eval()(encoder.reader.collate(encoder.reader.encode(sentences)))

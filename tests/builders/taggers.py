@@ -13,14 +13,13 @@ import torch
 from builders.encoders import folder_for
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder, load_encoder
+from crossner_cli.encoders.transformer import Encoder, load_encoder, load_encoder_decoder
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import collect_vocabulary
-from crossner_cli.encoders.words import WordEncoder
-from crossner_cli.layers.layers import Decoded
+from crossner_cli.layers.crf import Decoded
 from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders.encoders import ARCHITECTURES, takes_our_kernels, vectors_of
+from builders.encoders import ARCHITECTURES, encode_sentences, takes_our_kernels
 from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -16,7 +16,7 @@ from transformers import BertConfig
 from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders import packed_batches
-from crossner_cli.encoders.fast import LAYERS_LIKE_BERT
+from crossner_cli.encoders.fast_layers import LAYERS_LIKE_BERT
 from crossner_cli.encoders.packed_batches import (
     PACKED_ATTENTION,
     attend_in_turn,
@@ -69,7 +69,10 @@ def test_a_packed_row_holds_every_window_once_and_nothing_else(architectures, le
 
 def test_windows_of_a_packed_row_do_not_see_each_other(architectures):
     encoder, _ = load_encoder(str(architectures("Bert")), attention=PACKED_ATTENTION)
-    together, other = vectors_of(encoder, SENTENCES), vectors_of(encoder, [SENTENCES[0], Sentence(("rome",))])
+    together, other = (
+        encode_sentences(encoder, SENTENCES),
+        encode_sentences(encoder, [SENTENCES[0], Sentence(("rome",))]),
+    )
     torch.testing.assert_close(together[0, :4], other[0, :4], rtol=1e-4, atol=1e-6)
 
 

@@ -77,7 +77,7 @@ def test_a_line_of_thousands_of_words_is_read_from_its_beginning(tmp_path):
 def test_words_that_raw_text_has_often_enough_are_known_to_language_models(fewest, known):
     texts = {"target": RawSentences([("Anna", "sang"), ("anna", "sang")]), "source": RawSentences([("anna", "Abba")])}
     spelled = {"Anna": "anna"}
-    raw = RawInputs(texts, {}, None, fewest, spelled=lambda word: spelled.get(word, word))
+    raw = RawInputs(texts, {}, None, fewest, normalise=lambda word: spelled.get(word, word))
     assert raw.words() == known
 
 
@@ -454,7 +454,7 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
     assert frequent_words({"a": text, "b": text}, 5) == ["Anna"]
     years = RawSentences([("In", str(year)) for year in range(1950, 1954)])
     inputs = WordInputs(digits="zeros", lower_case=True)
-    assert frequent_words({"a": years}, 4, inputs.spelled) == ["in", "0000"], "however often each is written so"
+    assert frequent_words({"a": years}, 4, inputs.normalise_word) == ["in", "0000"], "however often each is written so"
     assert torch.equal(raw.count(READER), torch.tensor([2, 3, 2, 0]))
     assert torch.equal(raw.predicted(raw.count(READER)), torch.tensor([2 + 3, 3, 2, 0])), "each of 3 sentences ends"
     assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]

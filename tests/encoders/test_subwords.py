@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders import subwords as module
-from crossner_cli.encoders.pretrained import resolve_encoder
+from crossner_cli.encoders.pretrained import check_vocabulary, position_limit, read_tokenizer, resolve_encoder
 from crossner_cli.encoders.subwords import (
     EncodedSentence,
     SubwordReader,
     batches_by_length,
     cut_windows,
 )
-from crossner_cli.encoders.tokenizer import check_vocabulary, position_limit, read_tokenizer
 from crossner_cli.errors import CrossNERError
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "(a)", "Straße", "日本", "e.g."]

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from builders.encoders import ARCHITECTURES, NO_VOCABULARY, SMALL, make_encoder, make_tokenizer, vectors_of
+from builders.encoders import ARCHITECTURES, NO_VOCABULARY, SMALL, encode_sentences, make_encoder, make_tokenizer
 from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders import pretrained
-from crossner_cli.encoders.fast import CPU_ATTENTION
+from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.pretrained import (
     BEFORE_TRANSFORMERS_5,
     MINILM,
@@ -60,10 +60,10 @@ def test_any_architecture_gives_one_vector_a_word_whatever_the_padding(architect
     encoder, weights = load_encoder(str(architectures(name)), attention=attention)
     assert weights.new == () and weights.loaded == len(encoder.model.state_dict())
     assert encoder.output_dim == 32
-    together = vectors_of(encoder, SENTENCES)
+    together = encode_sentences(encoder, SENTENCES)
     assert together.shape == (3, 45, 32) and together.isfinite().all()
     for row, sentence in enumerate(SENTENCES):
-        alone = vectors_of(encoder, [sentence])[0]
+        alone = encode_sentences(encoder, [sentence])[0]
         torch.testing.assert_close(together[row, : len(sentence.words)], alone, rtol=1e-4, atol=1e-5)
 
 
@@ -71,7 +71,7 @@ def test_any_architecture_gives_one_vector_a_word_whatever_the_padding(architect
 def test_an_encoder_reads_as_many_subwords_at_once_as_it_says(architectures, name):
     encoder, _ = load_encoder(str(architectures(name)))
     room = encoder.reader.room
-    vectors = vectors_of(encoder, [Sentence(("the",) * room), Sentence(("the",) * 3 * room)])
+    vectors = encode_sentences(encoder, [Sentence(("the",) * room), Sentence(("the",) * 3 * room)])
     assert vectors.shape == (2, 3 * room, 32) and vectors.isfinite().all()
 
 
@@ -302,7 +302,7 @@ def test_minilm_is_what_was_published(minilm):
     assert digest_encoder(MINILM) == MINILM_SHA256
     encoder, weights = load_encoder(MINILM)
     assert weights.new == () and encoder.output_dim == 384 and encoder.reader.max_length == 512
-    assert vectors_of(encoder, SENTENCES).isfinite().all()
+    assert encode_sentences(encoder, SENTENCES).isfinite().all()
 
 
 class FakePackage:

@@ -15,11 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders import trained_vectors, word_vectors
-from crossner_cli.encoders.trained_vectors import train_vectors
+from crossner_cli.encoders import word_vectors
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
-from crossner_cli.encoders.word_vectors import WordVectors, ngram_keys, read_vectors
-from crossner_cli.encoders.words import WordEncoder
+from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, read_vectors, train_vectors
 from crossner_cli.errors import CrossNERError
 
 Table = dict[str, list[float]]
@@ -188,10 +187,10 @@ def test_words_that_share_a_form_all_get_its_vector(read) -> None:
 def test_what_the_file_writes_in_the_place_of_words_becomes_words_of_the_same_vectors(read) -> None:
     content = glove({"paris": [1.0, 2.0], "0000": [3.0, 4.0], "Anna": [5.0, 6.0], "anna": [7.0, 8.0]})
     vectors = read(content, "Paris", "PARIS", "1998", "Anna", "nowhere")
-    wider = vectors.with_written_forms()
+    wider = vectors.include_written_forms()
     assert as_table(wider) == as_table(vectors) | {"paris": [1, 2], "0000": [3, 4]}
     assert wider.words[: len(vectors.words)] == vectors.words and len(wider.forms) == len(wider.words)
-    assert wider.counts == vectors.counts | {"exact": 3} and as_table(wider.with_written_forms()) == as_table(wider)
+    assert wider.counts == vectors.counts | {"exact": 3} and as_table(wider.include_written_forms()) == as_table(wider)
 
 
 def test_nothing_is_called_complete_that_is_not(read) -> None:
@@ -376,17 +375,17 @@ def test_a_large_file_is_not_held_in_memory(tmp_path, kind) -> None:
 
 
 def test_keys_are_the_grams_of_begin_characters_and_end() -> None:
-    assert ngram_keys("ab") == [
+    assert character_ngrams("ab") == [
         "2gram-#BEGIN#a", "2gram-ab", "2gram-b#END#", "3gram-#BEGIN#ab", "3gram-ab#END#", "4gram-#BEGIN#ab#END#",
     ]  # fmt: skip
-    assert ngram_keys("c") == ["2gram-#BEGIN#c", "2gram-c#END#", "3gram-#BEGIN#c#END#"]
-    assert ngram_keys("") == ["2gram-#BEGIN##END#"]
+    assert character_ngrams("c") == ["2gram-#BEGIN#c", "2gram-c#END#", "3gram-#BEGIN#c#END#"]
+    assert character_ngrams("") == ["2gram-#BEGIN##END#"]
 
 
 @given(st.text())
 def test_a_word_of_n_characters_has_three_n_keys(word) -> None:
     # n + 2 symbols: n + 1 pairs, n triples and n - 1 quadruples.
-    keys = ngram_keys(word)
+    keys = character_ngrams(word)
     assert len(keys) == (3 * len(word) if word else 1)
     assert keys == sorted(keys, key=lambda key: key[0])
 
@@ -406,7 +405,7 @@ def test_the_vector_of_a_word_is_the_mean_of_its_known_grams_each_as_often_as_it
         "4gram-zzzz": [100.0, 100.0],
         "2gram-AA": [9.0, 9.0],
     }
-    keys = ngram_keys("aaa")
+    keys = character_ngrams("aaa")
     vectors = read(glove(table), *keys, exact_only=True)
     assert keys.count("2gram-aa") == 2
     assert character_vector("aaa", vectors).tolist() == [2, 2]
@@ -436,7 +435,7 @@ def train(sentences=SENTENCES, *, seed=1, minimum_count=2, words=None) -> WordVe
 
 @pytest.fixture(autouse=True)
 def few_buckets(monkeypatch) -> None:
-    monkeypatch.setattr(trained_vectors, "BUCKETS", 500)
+    monkeypatch.setattr(word_vectors, "BUCKETS", 500)
 
 
 def test_training_gives_the_same_vectors_for_the_same_seed_only() -> None:

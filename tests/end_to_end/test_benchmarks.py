@@ -16,11 +16,10 @@ from transformers.models.bert.modeling_bert import BertEmbeddings
 from crossner_cli.data.domains import find_domain
 from crossner_cli.data.labelled_domain import read_domain
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.fast import CPU_ATTENTION
-from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5
-from crossner_cli.encoders.tokenizer import read_tokenizer
+from crossner_cli.encoders.fast_layers import CPU_ATTENTION
+from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5, read_tokenizer
 from crossner_cli.engine.devices import reset_accelerate, start_engine
-from crossner_cli.layers.layers import Dropout
+from crossner_cli.layers.randomness import Dropout
 from crossner_cli.taggers.carry_over import encoder_of, start_tagger
 from crossner_cli.taggers.folder import save_tagger
 

@@ -19,9 +19,8 @@ from builders.encoders import make_architecture, make_encoder
 from safetensors.torch import load_file
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.encoder_decoder import load_encoder_decoder
-from crossner_cli.encoders.strings import load_string_encoder
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.string_embeddings import load_string_encoder
+from crossner_cli.encoders.transformer import load_encoder, load_encoder_decoder
 from crossner_cli.encoders.word_vectors import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.layers import generated_lstm
+from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM, ParameterGenerator, lstm_shapes, run_bilstm
-from crossner_cli.layers.layers import BiLSTM
 
 WIDTH, HIDDEN = 5, 4
 LENGTHS = {"full": (6, 6, 6), "ragged": (6, 2, 5), "sparse": (6, 1, 1)}

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import BiLSTM, Dropout, LinearChainCRF, run_mirrored, trains_faster_mirrored
+from crossner_cli.layers.bilstm import BiLSTM, is_faster_mirrored, run_mirrored
+from crossner_cli.layers.crf import LinearChainCRF
+from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import find_method, read_settings
 
 SPREADS = (0.1, 3.0, 100.0)  # of the transitions; the last one is far beyond what float32 exponentials hold
@@ -388,10 +390,10 @@ def test_a_bilstm_gives_and_learns_what_pytorch_s_does_sentence_by_sentence(laye
 def test_sentences_are_mirrored_in_training_unless_most_is_padding():
     values, short = torch.zeros(2, 9, 3), torch.arange(9) < torch.tensor([[9], [1]])
     half = torch.arange(9) < torch.tensor([[9], [3]])
-    assert trains_faster_mirrored(values, half) and trains_faster_mirrored(values, short)
-    assert not trains_faster_mirrored(values, torch.arange(9) < torch.tensor([[7], [1]]))
+    assert is_faster_mirrored(values, half) and is_faster_mirrored(values, short)
+    assert not is_faster_mirrored(values, torch.arange(9) < torch.tensor([[7], [1]]))
     with torch.no_grad():
-        assert not trains_faster_mirrored(values, half)
+        assert not is_faster_mirrored(values, half)
 
 
 def test_values_are_dropped_between_the_layers_of_a_bilstm_in_training_only():

@@ -259,7 +259,7 @@ def test_in_bf16_only_products_are_rounded() -> None:
 
 
 def test_the_loop_it_is_timed_against_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from recurrence_speed import CellByCell
 
     torch.manual_seed(3)
@@ -271,7 +271,7 @@ def test_the_loop_it_is_timed_against_gives_the_same(monkeypatch: pytest.MonkeyP
 
 
 def test_every_side_of_the_comparison_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     import recurrence_speed
 
     threads = torch.get_num_threads()

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, to_spans, to_tags
-from crossner_cli.encoders.encoder_decoder import BART_FAMILY, load_encoder_decoder
-from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.transformer import BART_FAMILY, load_encoder, load_encoder_decoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import Dropout
+from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join, read_entities
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
 from crossner_cli.run.directory import RunDirectory
@@ -441,7 +440,7 @@ def test_minilm_is_refused_with_what_is_needed_instead():
 
 def test_half_precision_weights_tag_as_well(folder):
     tagger, sentences = make(folder), some_sentences(4)
-    tagger.encoder.prepare_for_use(on_cpu=True, in_bf16=True)
+    tagger.encoder.prepare_for_inference(on_cpu=True, in_bf16=True)
     with torch.autocast("cpu", torch.bfloat16):
         decoded = decode(tagger, sentences)
     assert [len(tags) for tags in decoded.tags] == [len(sentence.words) for sentence in sentences]

@@ -17,8 +17,8 @@ from torch.nn import functional
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
-from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.bilstm_crf import BiLSTMCRFTagger
 from crossner_cli.methods.coach import (

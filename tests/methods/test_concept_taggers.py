@@ -17,8 +17,8 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.type_descriptions import describe_type
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import collect_vocabulary
-from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import concept_tagger
@@ -54,11 +54,11 @@ class GivenVectors(torch.nn.Module):
         seed = int.from_bytes(word.encode(), "big") % 2**60
         return torch.randn(self.description_size, generator=torch.Generator().manual_seed(seed))
 
-    def vectors_of(self, words: Sequence[str]) -> Tensor:
+    def embed_words(self, words: Sequence[str]) -> Tensor:
         return torch.stack([self.vector_of(word) for word in words])
 
     def describe(self, types: Sequence[str], given: Any = None) -> Tensor:
-        return torch.stack([self.vectors_of(describe_type(name)).sum(dim=0) for name in types])
+        return torch.stack([self.embed_words(describe_type(name)).sum(dim=0) for name in types])
 
 
 def given(
@@ -350,7 +350,7 @@ def test_without_weights_examples_are_averaged_however_many_another_type_has():
     torch.nn.init.zeros_(tagger.example_weight)
     for name, words in {"place": ("Oslo", "Lima", "Rome"), "artist": ("Bach", "Verdi")}.items():
         found = attended(tagger, states, name)
-        torch.testing.assert_close(found, tagger.encoder.vectors_of(words).mean(dim=0).expand_as(found))
+        torch.testing.assert_close(found, tagger.encoder.embed_words(words).mean(dim=0).expand_as(found))
     assert not torch.allclose(before, attended(tagger, states, "artist"), atol=1e-2)
 
 
@@ -472,7 +472,7 @@ def test_a_type_is_described_by_the_words_that_are_given_or_by_its_name(method):
     known = "anna person name of a place song"
     tag_set = TagSet({"news": ("person", "place")})
     tagger = over_words(method, tag_set, known, 1, "descriptions=person=name of  a person")
-    words = tagger.encoder.vectors_of
+    words = tagger.encoder.embed_words
     torch.testing.assert_close(tagger.descriptions[1], words(["name", "of", "a", "person"]).sum(dim=0))
     torch.testing.assert_close(tagger.descriptions[2], words(["place"])[0])
     assert not tagger.descriptions[0].any()

@@ -34,7 +34,8 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
-from crossner_cli.layers.layers import Dropout, unpad
+from crossner_cli.layers.crf import unpad
+from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune

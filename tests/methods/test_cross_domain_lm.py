@@ -28,9 +28,9 @@ from torch import Tensor
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers.layers import BiLSTM
 from crossner_cli.methods.contract import read_settings
 from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
 from crossner_cli.methods.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS, read_tasks

@@ -31,8 +31,8 @@ from crossner_cli.layers.adversary import (
     reversal_factor,
     reverse_gradient,
 )
+from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
-from crossner_cli.layers.layers import BiLSTM
 from crossner_cli.methods.contract import read_settings
 from crossner_cli.methods.cross_domain_lm import CrossDomainLM
 from crossner_cli.methods.multi_task import ROLES, SOURCE, TARGET

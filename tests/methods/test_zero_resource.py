@@ -17,7 +17,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.tag_layer import TagLayer
+from crossner_cli.layers.crf import TagLayer
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.moee import EntityExperts, MoEETagger
 from crossner_cli.methods.mtl import entity_class_of_tags

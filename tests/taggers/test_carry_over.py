@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_vectors import WordVectors
-from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, method_names
@@ -437,7 +437,7 @@ def test_a_started_tagger_is_ready_to_be_trained(tiny_encoder_folder, run, engin
         options = options_for(tiny_encoder_folder, method=method)
         tagger, _ = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 1, engine)
         rates = {type(layer).__module__: layer.p for layer in tagger.modules() if type(layer).__name__ == "Dropout"}
-        assert rates == {"crossner_cli.layers.layers": pytest.approx(0.1), "torch.nn.modules.dropout": 0.0}
+        assert rates == {"crossner_cli.layers.randomness": pytest.approx(0.1), "torch.nn.modules.dropout": 0.0}
 
 
 @pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])

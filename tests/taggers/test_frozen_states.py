@@ -13,8 +13,8 @@ from builders.taggers import TAG_SET, some_sentences
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.raw_text import RawFile, RawStream
 from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
-from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import Finetune

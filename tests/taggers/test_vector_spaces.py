@@ -10,7 +10,7 @@ import torch
 from builders.runs import write_manifest
 from safetensors.torch import save_file
 
-from crossner_cli.encoders.words import TENSORS, VOCABULARY
+from crossner_cli.encoders.word_encoder import TENSORS, VOCABULARY
 from crossner_cli.options import Finetune
 from crossner_cli.run.storage import digest_file, digest_folder
 from crossner_cli.taggers.starts import Start

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
-from crossner_cli.encoders.words import TENSORS
+from crossner_cli.encoders.word_encoder import TENSORS
 from crossner_cli.methods.contract import find_method, method_names, read_settings
 from crossner_cli.options import Finetune, JointTrain, Optimisation
 from crossner_cli.taggers.starts import Start

@@ -15,17 +15,17 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
-from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, collect_vocabulary
-from crossner_cli.encoders.word_vectors import WordVectors, ngram_keys, read_vectors
-from crossner_cli.encoders.words import (
+from crossner_cli.encoders.word_encoder import (
     CHARACTER_WIDTH,
     CharacterCNN,
     WordEncoder,
     carry_over_words,
     load_word_encoder,
-    read_own_tensors,
+    read_word_tensors,
     save_word_encoder,
 )
+from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, collect_vocabulary
+from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, read_vectors
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names, read_settings
@@ -79,7 +79,7 @@ def test_a_word_has_its_row_or_that_of_its_lower_cased_form_or_the_unknown_one()
 
 def test_text_that_spells_a_word_as_neither_the_data_nor_the_file_does_has_its_vector(tmp_path):
     (tmp_path / "vectors.txt").write_text("paris 1 2\n0000 3 4\n")
-    vectors = read_vectors(tmp_path / "vectors.txt", ["Paris", "1998"]).with_written_forms()
+    vectors = read_vectors(tmp_path / "vectors.txt", ["Paris", "1998"]).include_written_forms()
     encoder = make(WordInputs(words="frozen", characters="none", input_dropout=0.0), vectors=vectors)
     (found,), _ = read(encoder, ("Paris", "paris", "PARIS", "1998", "2024", "0000"))
     assert found.tolist() == [[1, 2]] * 3 + [[3, 4]] * 3 and encoder.reader.unknown_words == 0
@@ -150,7 +150,7 @@ def test_a_filter_gives_its_largest_value_over_the_characters_of_the_word_alone(
 def test_an_n_gram_vector_is_the_mean_of_the_known_ones():
     inputs = WordInputs(words="none", characters="ngrams", character_size=4, input_dropout=0.0)
     encoder = WordEncoder(collect_vocabulary([*KNOWN, Sentence(("Parish", "mat"))], inputs), inputs).eval()
-    keys = [key for key in ngram_keys("Paris") if key in encoder.vocabulary.ngrams]
+    keys = [key for key in character_ngrams("Paris") if key in encoder.vocabulary.ngrams]
     assert encoder.characters is not None and keys
     rows = encoder.characters.table.weight[[encoder.vocabulary.ngrams.index(key) + 1 for key in keys]]
     (found,), _ = read(encoder, ("Paris", "Ж"))
@@ -167,13 +167,13 @@ def mean_of_known(keys: list[str], vectors: WordVectors) -> np.ndarray:
 def test_published_vectors_of_n_grams_give_a_word_their_mean_and_zero_where_none_is_known(tmp_path):
     path = tmp_path / "charNgram.txt"
     path.write_text("2gram-Pa 1 2 3\n3gram-Par 3 4 5\n2gram-zz 9 9 9\n4gram-Pari -1 0 1\n")
-    keys = [key for sentence in KNOWN for word in sentence.words for key in ngram_keys(word)]
-    vectors = read_vectors(path, [*keys, *ngram_keys("Paris")], exact_only=True)
+    keys = [key for sentence in KNOWN for word in sentence.words for key in character_ngrams(word)]
+    vectors = read_vectors(path, [*keys, *character_ngrams("Paris")], exact_only=True)
     inputs = WordInputs(words="none", characters="ngrams", input_dropout=0.0)
     vocabulary = collect_vocabulary(KNOWN, inputs, ngram_vectors=vectors)
     encoder = WordEncoder(vocabulary, inputs, ngram_vectors=vectors).eval()
     (found,), _ = read(encoder, ("Paris", "Ж"))
-    np.testing.assert_allclose(found[0].detach(), mean_of_known(ngram_keys("Paris"), vectors), rtol=1e-6)
+    np.testing.assert_allclose(found[0].detach(), mean_of_known(character_ngrams("Paris"), vectors), rtol=1e-6)
     assert found[0].tolist() == [1, 2, 3] and found[1].tolist() == [0, 0, 0]
     save_word_encoder(encoder, tmp_path)
     again = load_word_encoder(tmp_path, inputs, None).eval()
@@ -190,7 +190,7 @@ def test_a_transformer_reads_along_frozen_or_trained(tiny_encoder_folder, engine
     assert found.shape == (4, 5 + 3 + alone.output_dim) and encoder.output_dim == 8 + alone.output_dim
     with torch.no_grad():
         torch.testing.assert_close(found[:, 8:], alone(batch)[0])
-    encoder.choose_trained(train_embeddings=False)
+    encoder.freeze_parameters(train_embeddings=False)
     encoder.train()
     encoder(batch).sum().backward()
     reached = [value.grad is not None for value in alone.parameters()]
@@ -265,7 +265,7 @@ def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
     torch.manual_seed(8)
     wider = WordEncoder(collect_vocabulary(KNOWN, inputs), WordInputs(word_size=8, character_size=9))
     before = {name: value.clone() for name, value in wider.own_tensors().items()}
-    assert carry_over_words(wider, read_own_tensors(tmp_path)) == ["characters.table.weight"]
+    assert carry_over_words(wider, read_word_tensors(tmp_path)) == ["characters.table.weight"]
     changed = [name for name, value in wider.own_tensors().items() if not torch.equal(value, before[name])]
     assert changed == ["characters.table.weight"]
 
@@ -278,8 +278,8 @@ def test_vectors_of_characters_are_not_taken_for_those_of_ngrams_of_their_width(
     )
     old, new = (WordInputs(words="none", characters=kind, character_size=CHARACTER_WIDTH) for kind in (before, now))
     save_word_encoder(WordEncoder(few, old), tmp_path)
-    assert carry_over_words(WordEncoder(many, new), read_own_tensors(tmp_path)) == []
-    assert "characters.table.weight" in carry_over_words(WordEncoder(many, old), read_own_tensors(tmp_path))
+    assert carry_over_words(WordEncoder(many, new), read_word_tensors(tmp_path)) == []
+    assert "characters.table.weight" in carry_over_words(WordEncoder(many, old), read_word_tensors(tmp_path))
 
 
 def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_width():

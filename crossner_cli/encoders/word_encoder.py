@@ -20,14 +20,14 @@ from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.pretrained import read_tensors
-from crossner_cli.encoders.strings import StringEncoder, load_string_encoder, save_string_encoder
+from crossner_cli.encoders.string_embeddings import StringEncoder, load_string_encoder, save_string_encoder
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder, TransformerEncoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.encoders.word_reader import UNKNOWN, Vocabulary, WordInputs, WordReader
 from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.layers import Dropout, drawn_apart
+from crossner_cli.layers.randomness import Dropout, isolate_draws
 
 VOCABULARY, TENSORS = "words.json", "words.safetensors"
 TABLES = ("words.weight", "characters.table.weight")  # one row a word, character or n-gram
@@ -67,7 +67,7 @@ class NgramMean(nn.Module):
 
     def __init__(self, ngrams: int, size: int) -> None:
         super().__init__()
-        with drawn_apart():
+        with isolate_draws():
             self.table = nn.Embedding(ngrams + 1, size)
             nn.init.normal_(self.table.weight, std=0.1)
 
@@ -110,7 +110,7 @@ class WordEncoder(Encoder):
         if inputs.words != "none":
             size = word_size or (inputs.word_size if vectors is None else vectors.size)
             bound = (3 / size) ** 0.5
-            with drawn_apart():
+            with isolate_draws():
                 self.words = nn.Embedding(len(vocabulary.words), size)
                 nn.init.uniform_(self.words.weight, -bound, bound)
             self.unknown = nn.Parameter(torch.empty(size).uniform_(-bound, bound))
@@ -213,9 +213,9 @@ class WordEncoder(Encoder):
                 hint="Set words=trained, words=frozen or transformer=frozen.",
             )
         with torch.no_grad():
-            return torch.stack([self.vectors_of(describe_type(name, given)).sum(dim=0) for name in types])
+            return torch.stack([self.embed_words(describe_type(name, given)).sum(dim=0) for name in types])
 
-    def vectors_of(self, words: Sequence[str]) -> Tensor:
+    def embed_words(self, words: Sequence[str]) -> Tensor:
         """Vectors of words that are no part of a sentence, (N, D)."""
         if self.words is None:
             assert self.transformer is not None
@@ -233,24 +233,24 @@ class WordEncoder(Encoder):
         """Of the transformer, trained or not."""
         return list(self.transformer.parameters()) if self.transformer else []
 
-    def choose_trained(self, *, train_embeddings: bool) -> None:
+    def freeze_parameters(self, *, train_embeddings: bool) -> None:
         """Freeze what the settings say is frozen."""
         if self.words is not None:
             self.words.weight.requires_grad_(self.inputs.words == "trained")
         if self.transformer is not None:
             self.transformer.requires_grad_(self.inputs.transformer == "trained")
             if self.inputs.transformer == "trained":
-                self.transformer.choose_trained(train_embeddings=train_embeddings)
+                self.transformer.freeze_parameters(train_embeddings=train_embeddings)
 
     def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
         """Take what is fast on the device."""
         if self.transformer is not None:
             self.transformer.prepare_for_training(on_cpu=on_cpu, attention_dropout=attention_dropout)
 
-    def prepare_for_use(self, *, on_cpu: bool, in_bf16: bool) -> None:
+    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
         """Take what is fast where the weights no longer change."""
         if self.transformer is not None:
-            self.transformer.prepare_for_use(on_cpu=on_cpu, in_bf16=in_bf16)
+            self.transformer.prepare_for_inference(on_cpu=on_cpu, in_bf16=in_bf16)
 
     def own_tensors(self) -> dict[str, Tensor]:
         """What is stored besides the transformer and the language models of characters."""
@@ -296,8 +296,8 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
     Raises:
         CrossNERError: A file is missing or broken, or they do not belong together.
     """
-    stored = read_own_tensors(folder)
-    sizes = stored_sizes(stored, inputs)
+    stored = read_word_tensors(folder)
+    sizes = read_vector_sizes(stored, inputs)
     encoder = WordEncoder(
         read_vocabulary(folder), inputs, transformer,
         word_size=sizes.get("word_size"), character_size=sizes.get("character_size"),
@@ -310,7 +310,7 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
     return encoder
 
 
-def read_own_tensors(folder: Path) -> dict[str, Tensor]:
+def read_word_tensors(folder: Path) -> dict[str, Tensor]:
     """Read the vectors that ``save_word_encoder`` wrote.
 
     Raises:
@@ -319,7 +319,7 @@ def read_own_tensors(folder: Path) -> dict[str, Tensor]:
     return read_tensors(folder / TENSORS)
 
 
-def stored_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
+def read_vector_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
     """Widths of the stored vectors of words and of n-grams, as ``WordEncoder`` is told them."""
     names = {"word_size": "words.weight"}
     if inputs.characters == "ngrams" and CONVOLUTION not in stored:

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.strings import CharacterLM, load_string_encoder, save_string_encoder
+from crossner_cli.encoders.string_embeddings import CharacterLM, load_string_encoder, save_string_encoder
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
-from crossner_cli.encoders.words import WordEncoder
 from crossner_cli.errors import CrossNERError
 
 FLAIR = Path(__file__).parent / "flair_reference"  # what the package made; make.py there tells how

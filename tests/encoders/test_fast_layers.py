@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from builders.encoders import ARCHITECTURES, takes_our_kernels, vectors_of
+from builders.encoders import ARCHITECTURES, encode_sentences, takes_our_kernels
 from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.fast import CPU_ATTENTION, LAYERS_LIKE_BERT, only_positions, use_fast_cpu_layers
+from crossner_cli.encoders.fast_layers import CPU_ATTENTION, LAYERS_LIKE_BERT, keep_positions, use_fast_cpu_layers
 from crossner_cli.encoders.transformer import load_encoder
-from crossner_cli.layers.layers import Dropout
+from crossner_cli.layers.randomness import Dropout
 
 SENTENCES = [
     Sentence(("anna", "visited", "paris", "(x-ray)")),
@@ -24,7 +24,7 @@ SENTENCES = [
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_fast_layers_train_and_leave_evaluation_as_it_was(architectures, name):
     encoder, _ = load_encoder(str(architectures(name)), attention="eager")
-    before = vectors_of(encoder, SENTENCES)
+    before = encode_sentences(encoder, SENTENCES)
     names = list(encoder.state_dict())
     encoder.prepare_for_training(on_cpu=True)
     assert list(encoder.state_dict()) == names
@@ -79,7 +79,7 @@ def test_fast_layers_may_be_set_into_any_module():
 
 
 def some_of(model: Any, positions: Tensor, batch: Any) -> Tensor:
-    with only_positions(model, positions):
+    with keep_positions(model, positions):
         states: Tensor = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
     return states
 
@@ -125,7 +125,7 @@ def test_every_architecture_whose_last_layer_is_shortened_is_tried(architectures
 
 def test_the_vector_of_a_word_is_that_of_its_first_subword(tiny_encoder_folder):
     encoder, _ = load_encoder(str(tiny_encoder_folder))
-    found = vectors_of(encoder, SENTENCES)
+    found = encode_sentences(encoder, SENTENCES)
     for row, sentence in enumerate(SENTENCES):
         (encoded,) = encoder.reader.encode([sentence])
         ids = [[encoder.reader.first_id, *window, encoder.reader.last_id] for window in encoded.windows]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from crossner_cli.layers.layers import Dropout
+from crossner_cli.layers.randomness import Dropout
 
 # Attention for CPUs, by the name that ``attn_implementation`` takes.
 CPU_ATTENTION = "crossner_cpu"
@@ -85,7 +85,7 @@ def _cast_under_autocast(module: nn.Module, inputs: Any, output: Any) -> Any:
 
 
 @contextmanager
-def only_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
+def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
     """Make an encoder return some positions only, as one row, (1, N, H) for (R, T, H).
 
     Behind the attention of the last layer every position is computed on its own; where the architecture is known to
