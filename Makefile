@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
 
-.PHONY: install test check quickstart clean
+.PHONY: install test check docs quickstart clean
 
 install: $(VENV)/installed
 
@@ -20,5 +20,8 @@ test: install
 check: install
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/pre-commit run --all-files
 
+docs: install
+	$(VENV)/bin/mkdocs build --strict --quiet
+
 clean:
-	rm -rf $(VENV) run runs build *.egg-info
+	rm -rf $(VENV) run runs build site *.egg-info
