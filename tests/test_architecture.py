@@ -43,11 +43,8 @@ READ_OPTIONS = {
     "taggers/known_words.py",
     "taggers/starts.py",
     "taggers/vector_spaces.py",
-    "training/chooser_notes.py",
     "training/plan.py",
     "training/streams.py",
-    "training/task_notes.py",
-    "training/unread_options.py",
 }
 
 

@@ -65,17 +65,6 @@ class WordInputs:
         """A word as its characters are read."""
         return replace_digits(word) if self.digits == "zeros" else word
 
-    def unread_settings(self) -> dict[str, str]:
-        """Settings of the words that others make meaningless, with the reason."""
-        unread = dict.fromkeys(("word_size", "lower_case"), "words=none") if self.words == "none" else {}
-        if self.characters == "none":
-            unread["character_size"] = "characters=none"
-            if self.words == "none":
-                unread["digits"] = "words=none and characters=none"
-        if self.characters != "cnn":
-            unread["character_dropout"] = f"characters={self.characters}"
-        return unread
-
     def __post_init__(self) -> None:
         check_rate(self.input_dropout, "input_dropout")
         check_rate(self.character_dropout, "character_dropout")

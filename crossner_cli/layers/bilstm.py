@@ -102,11 +102,6 @@ def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> 
     return torch.cat([states[0], backward], dim=2).masked_fill(~mask[..., None], 0)
 
 
-def unread_between_layers(layers: int) -> dict[str, str]:
-    """The dropout between the layers of a ``Context`` where there are not two, with the reason."""
-    return {"dropout": f"lstm_layers={layers} (input_dropout comes before the first)"} if layers < 2 else {}
-
-
 class Context(nn.Module):
     """What the tasks share above the encoder, which drops values itself: a BiLSTM, or nothing. In fp32.
 

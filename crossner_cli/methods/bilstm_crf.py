@@ -11,7 +11,6 @@ ones, as in ``crf``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
@@ -57,13 +56,6 @@ class BiLSTMCRFTagger(Tagger):
         self.lstm = BiLSTM(encoder.output_dim, hyper.lstm_size, hyper.lstm_layers, hyper.dropout)
         self.dropout = Dropout(hyper.output_dropout)
         self.tag_layer = TagLayer(self.lstm.output_dim, len(tag_set), "crf")
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Dropout between layers, where there is one."""
-        if hyper.lstm_layers > 1:
-            return {}
-        return {"dropout": "lstm_layers=1 (input_dropout comes before it, output_dropout behind it)"}
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Negative log-likelihood of the gold sequences, summed over sentences."""

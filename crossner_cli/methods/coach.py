@@ -14,7 +14,7 @@ not without end; where a domain has one type there are none; sentences without a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -64,11 +64,6 @@ class CoachTagger(DescribingTagger):
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
             check_range("template_weight", self.template_weight, 0)
             check_range("template_margin", self.template_margin, 0)
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Those of templates where there are none."""
-        return {} if hyper.templates else dict.fromkeys(("template_weight", "template_margin"), "templates=false")
 
     reads = "words"
     terms_of_other_units = frozenset(("types", "templates"))

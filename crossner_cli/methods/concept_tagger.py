@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from crossner_cli.data.tags import OUTSIDE, TagSet, split_tag
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.layers.bilstm import BiLSTM, Context, unread_between_layers
+from crossner_cli.layers.bilstm import BiLSTM, Context
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, decode_words
 from crossner_cli.layers.settings import check_lstm
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS
@@ -83,11 +83,6 @@ class ConceptTagger(DescribingTagger):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """The dropout between layers of the first BiLSTM where it has not two."""
-        return unread_between_layers(hyper.lstm_layers)
 
     reads = "words"
     paper_settings = {"word_size": "300", "characters": "none", "lower_case": "true", "legal": "false"}

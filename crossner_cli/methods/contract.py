@@ -165,16 +165,6 @@ class Tagger(nn.Module, ABC):
             CrossNERError: As above.
         """
 
-    @classmethod
-    def unused_settings(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """What of the settings a tagger of these types does not read, a line each: a slip, or for another stage."""
-        return []
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Settings that others of the method make meaningless, with the reason; those of its words apart."""
-        return {}
-
     @abstractmethod
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Named loss terms, each summed over its units; the training loop divides by what ``units`` gives over all

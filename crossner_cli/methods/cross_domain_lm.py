@@ -54,7 +54,6 @@ class CrossDomainLM(MultiTaskTagger):
     """theta = W (x) I^D (x) I^T is the BiLSTM's of domain d and task t; a CRF and two language models read it."""
 
     paper_options = {**MultiTaskTagger.paper_options, "batch_size": 30}
-    by_domain = ("domain_vectors",)
     type_dimensions = dict.fromkeys(("entity_score.weight", "entity_score.bias"), (0,))
     type_of_tag: Tensor
 
@@ -112,19 +111,6 @@ class CrossDomainLM(MultiTaskTagger):
         """With labels of the target language models read the labelled sentences, and no raw text."""
         has_labels = not of_source and "target-ner" in given.get("tasks", "target-ner")
         return {**cls.paper_settings, "lm_text": "labelled"} if has_labels else cls.paper_settings
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Also those of vectors that generate nothing, and of language models that are not there."""
-        sizes: dict[str, tuple[str, ...]] = {
-            "full": (), "domain": ("task_size",), "task": ("domain_size",), "none": ("domain_size", "task_size"),
-        }  # fmt: skip
-        reasons = super().unread_settings(hyper)
-        reasons |= dict.fromkeys(sizes[hyper.generator], f"generator={hyper.generator}")
-        unread: tuple[str, ...] = () if hyper.learns("lm") else ("negatives", "lm_weight")
-        if not any({f"{role}-ner", f"{role}-lm"} <= set(hyper.task_names) for role in ROLES):
-            unread += ("lm_text",)  # no domain has two texts to choose from
-        return reasons | dict.fromkeys(unread, f"tasks={hyper.tasks}")
 
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)

@@ -50,11 +50,6 @@ class DescribingTagger(Tagger, ABC):
         """The distinct words of the types' descriptions."""
         return description_words(types, read_descriptions(hyper.descriptions))
 
-    @classmethod
-    def unused_settings(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """Descriptions of types that there are none of."""
-        return tell_unknown("descriptions", read_descriptions(hyper.descriptions), types)
-
     def describe(self, encoder: WordEncoder) -> None:
         """Take in the vectors of the descriptions, behind a row of zeros for O.
 
@@ -113,12 +108,6 @@ def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
         CrossNERError: The text is not of this form, or names a type twice.
     """
     return parse_type_words(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
-
-
-def tell_unknown(setting: str, given: Mapping[str, Sequence[str]], types: Sequence[str]) -> list[str]:
-    """Tell of types that a setting gives words of and a tagger has not."""
-    unknown = [name for name in given if name not in types]
-    return [f"{setting} of {', '.join(unknown)} are not read: the types are {', '.join(types)}."] if unknown else []
 
 
 def with_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Sequence[str]) -> Tensor:

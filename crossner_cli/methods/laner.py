@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -257,12 +257,6 @@ class LANER(Tagger):
                     raise CrossNERError(
                         f"A {name} of {getattr(self, name)} is not positive.", hint=f"Give --set {name}=100."
                     )
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Those of labels where none are looked at."""
-        unread = {} if hyper.context else {"memory": "context=false"}
-        return unread if hyper.background or hyper.context else {**unread, "label_size": "background=context=false"}
 
     paper_settings = {"dropout": "0", "legal": "false"}
     paper_options_of_target = frozenset(("epochs", "patience"))  # the source is trained as CrossNER trains it

@@ -10,7 +10,7 @@ paper's are equal). For Task1, dropout and the paper's BERT version (lstm_layers
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -43,13 +43,6 @@ class MoEETagger(Tagger):
             super().__post_init__()
             check_range("expert_size", self.expert_size, 1)
             check_range("gate_weight", self.gate_weight, 0)
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """As of ``mtl``, and those of Task1 where it is not learnt."""
-        unread = MTLTagger.unread_settings(hyper)
-        task = dict.fromkeys(("entity_classes", "entity_weight"), "multi_task=false")
-        return unread if hyper.multi_task else {**unread, **task}
 
     reads = "words"
     paper_settings, paper_options = MTLTagger.paper_settings, MTLTagger.paper_options

@@ -10,7 +10,7 @@ layers (not told). Sequences are legal ones of the domain's tags (legal=false: t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.layers.bilstm import Context, unread_between_layers
+from crossner_cli.layers.bilstm import Context
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
 from crossner_cli.layers.settings import check_lstm, check_range
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Tagger
@@ -50,12 +50,6 @@ class MTLTagger(Tagger):
             check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
             check_range("entity_classes", self.entity_classes, 2, 3)
             check_range("entity_weight", self.entity_weight, 0)
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Those of a BiLSTM that is not there, or of its second layer."""
-        unread = {"lstm_size": "lstm_layers=0"} if hyper.lstm_layers == 0 else {}
-        return unread | unread_between_layers(hyper.lstm_layers)
 
     reads = "words"
     paper_settings = {"word_size": "300", "characters": "none", "legal": "false"}

@@ -75,16 +75,7 @@ class MultiCellTagger(MultiTaskTagger):
                     hint="Set words=trained or words=frozen, or take target-lm and source-lm out of tasks.",
                 )
 
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Also those of language models that are not there."""
-        reasons = super().unread_settings(hyper)
-        return reasons if hyper.learns("lm") else reasons | dict.fromkeys(
-            ("negatives", "lm_weight"), f"tasks={hyper.tasks}"
-        )  # fmt: skip
-
     paper_options = {**MultiTaskTagger.paper_options, "raw_minimum": 1}
-    by_domain = ("attention",)
 
     @classmethod
     def published(cls, given: Mapping[str, str], *, of_source: bool = False) -> Mapping[str, str]:

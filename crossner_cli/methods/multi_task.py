@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -109,21 +109,12 @@ class MultiTaskTagger(Tagger):
     }  # fmt: skip
 
     word_rows = ("language_model.weight", "language_model.bias")
-    by_domain: ClassVar[tuple[str, ...]] = ()  # settings that tell how what one domain has differs from the other's
 
     @classmethod
     def streams(cls, hyper: Any) -> tuple[str, ...]:
         """A batch of each task."""
         tasks: tuple[str, ...] = hyper.task_names
         return tasks
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Weights of tags that are not learnt, and what tells two domains apart where one is read."""
-        unread = {f"{role}_weight": f"tasks={hyper.tasks}" for role in ROLES if f"{role}-ner" not in hyper.task_names}
-        if len({task.partition("-")[0] for task in hyper.task_names}) == 1:
-            unread |= dict.fromkeys(cls.by_domain, f"tasks={hyper.tasks} reads one domain")
-        return unread
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: MultiTaskInputs) -> None:
         super().__init__(encoder, tag_set, hyper)

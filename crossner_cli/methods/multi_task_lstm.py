@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -92,14 +92,6 @@ class MultiTaskLSTM(MultiTaskTagger):
                     f"tasks={self.tasks}, adversary=none: nothing reads raw text.",
                     hint="Set adversary=dann or adversary=grad, or take target-lm and source-lm out of tasks.",
                 )
-
-    @classmethod
-    def unread_settings(cls, hyper: Any) -> dict[str, str]:
-        """Also those of a generator or an adversary that is not there."""
-        of_grad, of_dann = ("focal_alpha", "focal_gamma"), ("adversary_warmup",)
-        unread = {"none": ("adversary_weight", *of_grad, *of_dann), "grad": of_dann, "dann": of_grad}[hyper.adversary]
-        reasons = super().unread_settings(hyper) | dict.fromkeys(unread, f"adversary={hyper.adversary}")
-        return reasons | ({"domain_size": "generator=none"} if hyper.generator == "none" else {})
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)

@@ -24,7 +24,7 @@ from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.settings import check_range
 from crossner_cli.methods.concept_tagger import ConceptTagger
-from crossner_cli.methods.described import tell_unknown, with_rows
+from crossner_cli.methods.described import with_rows
 
 # By the description of the type, so that PER, Person and person have the same ones.
 PUBLISHED: dict[str, tuple[str, ...]] = {
@@ -77,11 +77,6 @@ class RobustTagger(ConceptTagger):
         given = read_examples(hyper.examples)
         examples = (word for name in types for word in example_words(name, given))
         return [*super().described_words(hyper, types), *examples]
-
-    @classmethod
-    def unused_settings(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """Also examples of types that there are none of."""
-        return [*super().unused_settings(hyper, types), *tell_unknown("examples", read_examples(hyper.examples), types)]
 
     @classmethod
     def check_description_size(cls, size: int) -> None:

@@ -42,9 +42,8 @@ from crossner_cli.taggers.starts import Start, check_start, check_unchanged, fin
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.taggers.vector_spaces import vectors_notes
 from crossner_cli.training.checkpoints import Checkpoints
-from crossner_cli.training.chooser_notes import note_on_chooser, note_on_epochs
 from crossner_cli.training.loop import FitResult, SentenceStream, Stream, fit
-from crossner_cli.training.plan import head_learning_rate_of, learning_rate_of, parameter_groups, plan_of
+from crossner_cli.training.plan import head_learning_rate_of, learning_rate_of, note_on_dev, parameter_groups, plan_of
 from crossner_cli.training.streams import (
     RawInputs,
     check_dictionary,
@@ -58,8 +57,6 @@ from crossner_cli.training.streams import (
     types_of_dictionary,
     with_tasks,
 )
-from crossner_cli.training.task_notes import note_on_pace, notes_on_tasks
-from crossner_cli.training.unread_options import unread_options
 
 
 @dataclass(frozen=True)
@@ -181,10 +178,10 @@ def train_stage(
         data = read_data(prepared, options, command, roles, tasks, ready.names)
         raw_words = data.raw.words() if data.raw else []
         known, notes = known_words(prepared, options, data.sentences, data.tag_set, start, raw_words, ready.strings)
-        notes += [*(data.raw.describe() if data.raw else []), *notes_on_tasks(options, tasks, data.tag_set)]
-        counts = {role: len(found) for role, found in data.labelled.items()}
-        notes += [*note_on_pace(counts, tasks, options), *unread_options(options, tasks, start, counts)]
-        for note in [*notes, *note_on_chooser(data.dev, data.types, options)]:
+        notes += data.raw.describe() if data.raw else []
+        if options.keep == "best":
+            notes += note_on_dev(data.dev, data.types, options.select_on)
+        for note in notes:
             yield Notice(f"{stage.name}: {note}")
         records: dict[str, Any] = {}
         for seed in seeds:
@@ -283,7 +280,7 @@ def _train_seed(
     check_unchanged(start, stage.run, options, wanted_by=stage.command)
     yield Notice(f"{task}: {carried.describe()}")
     if data.tasks:
-        yield from (Notice(f"{task}: {note}") for note in _count_words(tagger, data))
+        _count_words(tagger, data)
     raw = data.raw.reread(data.labelled, options) if data.raw else ()
     yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
     streams = streams_of(tagger, data, options, seed)
@@ -297,7 +294,6 @@ def _train_seed(
         tagger, parameter_groups(tagger, options), streams, plan_of(options), engine,
         score=dev_f1, checkpoints=checkpoints, task=task,
     )  # fmt: skip
-    yield from (Notice(f"{task}: {note}") for note in note_on_epochs(result.history, data.dev, data.types, options))
     record = {
         "folder": folder.name,
         "learning_rate": learning_rate_of(tagger.encoder, options),
@@ -339,12 +335,9 @@ def _card(
     return tagger_card(folder, options.method, tagger, making, training)
 
 
-def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
+def _count_words(tagger: Tagger, data: TaggerData) -> None:
     """Tell the tagger how often each word is to be predicted: in raw text, and in labelled sentences of domains whose
     language model reads no raw text.
-
-    Returns:
-        What a person should know of what language models read.
     """
     hyper: Any = tagger.hyper
     texts: dict[str, RawText] = {
@@ -355,9 +348,6 @@ def _count_words(tagger: Tagger, data: TaggerData) -> list[str]:
     counted = RawInputs(texts | dict(data.raw.texts if data.raw else {}), {}, None, 1)
     reader = tagger.encoder.reader
     tagger.set_word_counts(counted.predicted(counted.count(reader)))
-    has_models = getattr(tagger, "language_model", None) is not None
-    unknown = data.raw.describe_unknown(data.raw.count(reader)) if data.raw and has_models else ""
-    return [unknown] if unknown else []
 
 
 def streams_of(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:

@@ -270,7 +270,7 @@ def known_words(
     if method.reads != "words":
         return None, []
     inputs = read_settings(method, options.settings)
-    notes = method.unused_settings(inputs, tag_set.types)
+    notes: list[str] = []
     described = [inputs.normalise_word(word) for word in method.described_words(inputs, tag_set.types)]
     of_types = tuple(described) if inputs.words != "none" else ()
     raw_words = [inputs.normalise_word(word) for word in raw_words]

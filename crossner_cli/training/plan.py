@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import nn
 
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import types_of
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.generated_lstm import ParameterGenerator
 from crossner_cli.methods.contract import Tagger
@@ -65,3 +69,21 @@ def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGro
         assert rate is not None
         found.append(ParameterGroup(parameters, share * rate, options.weight_decay if decays else 0.0))
     return found
+
+
+def note_on_dev(dev: Sequence[Sentence], types: Sequence[str], role: str) -> list[str]:
+    """Return a note where dev sentences cannot choose an epoch: they hold no entity that the tagger can find.
+
+    Args:
+        dev: The sentences that choose.
+        types: Entity types that the tagger learns.
+        role: Whose they are, source or target.
+    """
+    gold = types_of([sentence.tags or () for sentence in dev])
+    if set(gold) & set(types):
+        return []
+    found = f"are of {', '.join(gold)}, and the tagger learns {', '.join(types) or 'none'}" if gold else "are none"
+    return [
+        f"The dev sentences of the {role} cannot choose the best epoch: their entities {found}. The last epoch is kept."
+        " Use --select-on with the other domain, or prepare-data --map-types."
+    ]

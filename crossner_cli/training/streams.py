@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossner_cli import figures
 from crossner_cli.data.names import Name, Names, read_names
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.text_files import check_file
@@ -37,7 +36,6 @@ class RawInputs:
         named: What there is to tell of it; empty without one.
         fewest: Occurrences that make a word one that language models know.
         normalise: How a word's vector is looked up.
-        by_vector: Whether only words that have a vector are known: where vectors are frozen.
     """
 
     texts: Mapping[str, RawText]
@@ -46,7 +44,6 @@ class RawInputs:
     fewest: int
     named: str = ""
     normalise: Callable[[str], str] = str
-    by_vector: bool = False
 
     def words(self) -> list[str]:
         """Words that language models know beside those of labelled sentences, as ``normalise`` gives them."""
@@ -71,19 +68,6 @@ class RawInputs:
         updates = options.epochs * updates_an_epoch(map(len, sentences.values()), options)
         read = options.raw_batch_size * min(updates, options.max_steps or updates)
         return [text for text in self.texts.values() if isinstance(text, RawFile) and read >= 2 * len(text)]
-
-    def describe_unknown(self, counts: Tensor) -> str:
-        """How many of the words language models read as the unknown word, given the counts that ``count`` makes; empty
-        where none is.
-        """
-        if not counts[0]:
-            return ""
-        share = figures.percent(int(counts[0]), int(counts.sum()))
-        told = f"{share} of the words of raw text are the unknown word to language models:"
-        seldom = f"fewer than {self.fewest} times in raw text"
-        if self.by_vector:
-            return f"{told} without a vector (words=frozen), or in no labelled sentence and {seldom}"
-        return f"{told} in no labelled sentence, and {seldom} (--raw-minimum)"
 
     def describe(self) -> list[str]:
         """One line for each text."""
@@ -209,7 +193,7 @@ def read_raw(
     inputs = read_settings(find_method(options.method), options.settings)
     frozen = inputs.words == "frozen"
     fewest = min(options.raw_minimum, RAW_MINIMUM) if frozen else options.raw_minimum
-    return RawInputs(texts, domains, names, fewest, named, inputs.normalise_word, by_vector=frozen)
+    return RawInputs(texts, domains, names, fewest, named, inputs.normalise_word)
 
 
 def types_of_dictionary(

@@ -39,7 +39,6 @@ from crossner_cli.training.streams import (
     tasks_of,
     types_of_dictionary,
 )
-from crossner_cli.training.task_notes import notes_on_tasks
 
 TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
 READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
@@ -226,94 +225,6 @@ def test_names_of_types_that_a_method_learns_nothing_of_label_nothing(tmp_path, 
     assert "--map-types calls types of the source as the target does: artist, song." in caught.value.hint
 
 
-def test_that_names_teach_nothing_of_a_type_is_told_only_where_there_are_names(tmp_path):
-    def told(**options: Any) -> str:
-        settings = ["tasks=source-ner,target-lm"]
-        options = {"method": "multi-cell-lstm", "settings": settings, "select_on": "source", **options}
-        return "\n".join(notes_on_tasks(JointTrain(**options), ("source-ner", "target-lm"), TAG_SET))
-
-    clause = "they have no cells, and names of a dictionary teach nothing of them"
-    assert clause in told(dictionary=[tmp_path]) and clause not in told() and "they have no cells" in told()
-    assert "cells" not in told(dictionary=[tmp_path], method="cross-domain-lm")
-
-
-def test_a_domain_whose_crf_or_types_no_task_teaches_are_told():
-    def told(method: str, tasks: tuple[str, ...], *settings: str, tag_set: TagSet = TAG_SET) -> list[str]:
-        return notes_on_tasks(JointTrain(method=method, settings=list(settings), select_on="source"), tasks, tag_set)
-
-    same = TagSet({"songs": ("person",), "news": ("person",)})
-    for method in ("cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"):
-        note, of_types = told(method, ("source-ner",))
-        assert "no task of this stage learns tags of the target" in note and "--set crf=shared" in note
-        assert "that of the source tags it" in note and "the target's types artist, song" in of_types
-        assert told(method, ("target-ner", "source-ner")) == []
-        for setting in ("crf=shared", "tasks=source-ner"):
-            (note,) = told(method, ("source-ner",), setting)
-            assert "learns the target's types artist, song, which the source lacks" in note and "--map-types" in note
-            assert told(method, ("target-ner", "source-ner"), setting) == []
-            assert told(method, ("source-ner",), setting, tag_set=same) == []
-        assert told(method, ("target-ner",), tag_set=TagSet({"songs": ("artist",)})) == []
-        assert told(method, ("source-ner",), tag_set=same) == []
-        (note,) = told(method, ("target-ner",), "crf=domain", "tasks=target-ner")
-        assert "tags of the source" in note and "it stays as it starts" in note
-    assert told("bilstm-crf", ()) == []
-
-
-def test_labels_of_the_target_that_choose_where_none_are_learnt_are_told():
-    def told(tasks: tuple[str, ...], **options: Any) -> list[str]:
-        given = JointTrain(method="multi-cell-lstm", settings=["tasks=source-ner,target-lm"], **options)
-        return notes_on_tasks(given, tasks, TagSet({"songs": ("person",)}))
-
-    (note,) = told(("source-ner", "target-lm"))
-    assert "those of its dev sentences choose the epoch" in note and "--select-on source" in note
-    assert told(("source-ner", "target-lm"), select_on="source") == told(("source-ner",), keep="last") == []
-    assert told(("target-ner", "source-ner")) == []
-
-
-def test_language_models_over_states_that_know_the_next_word_are_told():
-    def told(
-        *settings: str, tasks: tuple[str, ...] = ("target-ner", "target-lm"), method: str = "cross-domain-lm"
-    ) -> list[str]:
-        options = JointTrain(method=method, settings=list(settings))
-        return notes_on_tasks(options, tasks, TagSet({"songs": ("person",), "news": ("person",)}))
-
-    assert told() == told("transformer=frozen", tasks=("target-ner",)) == []
-    (note,) = told("transformer=frozen", "strings=frozen")
-    assert "the transformer and the strings of words" in note and "transformer=none, strings=none" in note
-    (note,) = told("strings=frozen")
-    assert "read the strings of words" in note
-    assert told("adversary=dann", "transformer=frozen", method="multi-task-lstm") == [], "an adversary predicts nothing"
-
-
-def test_parameters_of_the_target_that_only_vectors_reach_are_told():
-    def told(*settings: str, method: str = "cross-domain-lm", tasks: str = "source-ner,target-lm,source-lm") -> str:
-        options = JointTrain(method=method, settings=list(settings), select_on="source")
-        return " ".join(notes_on_tasks(options, tasks.split(","), TagSet({"songs": ("person",), "news": ("person",)})))
-
-    for generator in ("full", "domain"):
-        assert "--set domain_vectors=alike" in told(f"generator={generator}")
-        assert not told(f"generator={generator}", "domain_vectors=alike")
-    assert not told("generator=none") and not told("generator=task"), "one BiLSTM reads both domains"
-    assert not told(tasks="source-ner,target-ner,target-lm")
-    assert not told(tasks="source-ner,source-lm"), "the target is read as the source is"
-    assert not told(method="multi-cell-lstm", tasks="source-ner,target-lm")
-    adversary = ("adversary=dann",)
-    generated = told(*adversary, "generator=domain", method="multi-task-lstm", tasks="source-ner,target-lm")
-    assert "they begin apart (--set generator=none" in generated
-    assert not told(*adversary, method="multi-task-lstm", tasks="source-ner,target-lm")
-
-
-def test_cells_that_nothing_moves_apart_are_told():
-    def told(*settings: str) -> list[str]:
-        options = JointTrain(method="multi-cell-lstm", settings=list(settings))
-        return notes_on_tasks(options, ("target-ner", "source-ner"), TAG_SET)
-
-    off = ("entity_weight=0", "attention_weight=0")
-    (note,) = told("cells=alike", *off)
-    assert "one cell several times" in note and "--set entity_weight=1 or attention_weight=1" in note
-    assert told("cells=alike", off[0]) == told("cells=alike", off[1]) == told(*off) == []
-
-
 class Several(Tagger):
     """Stands for a method of several tasks."""
 
@@ -423,7 +334,7 @@ def test_a_tagger_is_told_that_every_sentence_ends():
     tagger.hyper = SimpleNamespace(task_names=("target-ner", "source-ner", "target-lm"), lm_text="labelled")
     unread = [Sentence(("wept", "Anna"), None, "news")]  # no language model reads the source
     data: Any = SimpleNamespace(raw=None, labelled={"target": sentences, "source": unread})
-    assert tagger_training._count_words(tagger, data) == []
+    tagger_training._count_words(tagger, data)
     raw = RawInputs({"": RawSentences([sentence.words for sentence in sentences])}, {}, None, 1)
     assert torch.equal(told[0], raw.count(READER) + torch.tensor([2, 0, 0, 0]))
 
@@ -458,9 +369,6 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
     assert torch.equal(raw.count(READER), torch.tensor([2, 3, 2, 0]))
     assert torch.equal(raw.predicted(raw.count(READER)), torch.tensor([2 + 3, 3, 2, 0])), "each of 3 sentences ends"
     assert raw.describe() == ["raw text of the target: 3 sentences, 7 words, from its training sentences"]
-    unknown = "28.6 % of the words of raw text are the unknown word to language models: in no labelled sentence, and"
-    assert raw.describe_unknown(raw.count(READER)) == f"{unknown} fewer than 2 times in raw text (--raw-minimum)"
-    assert raw.describe_unknown(torch.tensor([0, 3, 2, 0])) == "", "where every word is known there is nothing to tell"
 
 
 def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told_to_be_that(tmp_path):

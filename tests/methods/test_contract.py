@@ -31,7 +31,6 @@ from torch.utils._pytree import tree_leaves
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.layers.crf import unpad
@@ -188,11 +187,9 @@ def test_the_same_seed_gives_the_very_same_losses_and_another_one_others(tiny_en
 
 
 def dropout_settings(kind: type[Tagger]) -> list[str]:
-    """Names of the settings that are shares of values dropped, but for those that nothing reads."""
+    """Names of the settings that are shares of values dropped."""
     hyper: Any = read_settings(kind, [])
-    unread = kind.unread_settings(hyper) | (hyper.unread_settings() if isinstance(hyper, WordInputs) else {})
-    names = [field.name for field in dataclasses.fields(hyper) if field.name.endswith("dropout")]
-    return [name for name in names if name not in unread]
+    return [field.name for field in dataclasses.fields(hyper) if field.name.endswith("dropout")]
 
 
 @every_method

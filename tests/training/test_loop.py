@@ -36,7 +36,6 @@ from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, SentenceStream, fit
 from crossner_cli.training.plan import plan_of
 from crossner_cli.training.streams import paces_of
-from crossner_cli.training.task_notes import note_on_pace
 
 
 class Numbers:
@@ -406,10 +405,6 @@ def test_an_epoch_of_tasks_reads_sentences_of_the_target_as_often_as_it_tells_an
     read = [item for place in range(13) for item in order[place % len(order)]]
     often = np.bincount(read, minlength=20)
     assert len(read) / 20 == pytest.approx(pace.readings, rel=0.1) and often.max() - often.min() <= 2
-    notes = note_on_pace(counts, tasks, options)
-    assert bool(notes) == (abs(pace.readings - upsample) > upsample / 4)
-    assert all(("target_weight=" in note) == (pace.readings < upsample) for note in notes)
-    assert all(f"{pace.readings:.1f} times, not {upsample} (--upsample)" in note for note in notes)
 
 
 @pytest.mark.parametrize(("target", "source", "upsample"), [(24, 60, 50), (33, 90, 3), (100, 14041, 50)])
