@@ -30,7 +30,7 @@ from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
 from crossner_cli.taggers.carry_over import encoder_of, start_tagger
-from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import SentenceStream, fit
 from crossner_cli.training.plan import parameter_groups, plan_of

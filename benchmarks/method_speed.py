@@ -27,7 +27,7 @@ from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
 from crossner_cli.taggers.carry_over import KnownWords, start_tagger
-from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.sources import Start
 from crossner_cli.training.plan import parameter_groups
 
 METHODS = ("linear", "crf", "laner")

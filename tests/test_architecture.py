@@ -41,7 +41,7 @@ READ_OPTIONS = {
     "taggers/carry_over.py",
     "taggers/folder.py",
     "taggers/known_words.py",
-    "taggers/starts.py",
+    "taggers/sources.py",
     "taggers/vector_spaces.py",
     "training/plan.py",
     "training/streams.py",

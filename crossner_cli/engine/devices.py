@@ -165,7 +165,7 @@ class Engine:
         gathered: list[Value] = gather_object(items)
         return gathered
 
-    def first(self, work: Callable[[], Value]) -> Value:
+    def on_main(self, work: Callable[[], Value]) -> Value:
         """Do something on the main process alone and tell the others its result, or its problem.
 
         Raises:
@@ -193,9 +193,9 @@ class Engine:
         result: Value = told[0]
         return result
 
-    def first_of(self, work: Work[Value]) -> Work[Value]:
-        """As ``first``, of work that shows how it goes where this is the only process."""
-        return (yield from work) if self.world == 1 else self.first(lambda: exhaust(work))
+    def on_main_with_progress(self, work: Work[Value]) -> Work[Value]:
+        """As ``on_main``, of work that shows how it goes where this is the only process."""
+        return (yield from work) if self.world == 1 else self.on_main(lambda: exhaust(work))
 
     def open_stage(self, run: RunDirectory, command: str, options: Compute, inputs: Mapping[str, str]) -> Stage:
         """Open a stage on the main process; the others learn what it found and never lock or write.
@@ -209,7 +209,7 @@ class Engine:
             stage.open()
             return stage.finished, stage.is_continued
 
-        stage.finished, stage.is_continued = self.first(open_it)
+        stage.finished, stage.is_continued = self.on_main(open_it)
         return stage
 
     def wait(self) -> None:

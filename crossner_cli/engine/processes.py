@@ -58,15 +58,18 @@ def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
     visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     names = [visible[number] if visible else str(number) for number in numbers]
     shared = {
-        **os.environ, **python_path(),
-        "CUDA_VISIBLE_DEVICES": ",".join(names), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-    }  # fmt: skip
+        **os.environ,
+        **python_path(),
+        "CUDA_VISIBLE_DEVICES": ",".join(names),
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
     command = [*PYTHON, "-m", "crossner_cli", *argv]
-    status = wait_for_all([
-        subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(count)
-    ])  # fmt: skip
+    status = wait_for_all(
+        [subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
+    )
     if status < 0:
         raise CrossNERError(
             f"One of {count} processes was ended from outside ({signal.Signals(-status).name}), perhaps for want of"
@@ -122,8 +125,9 @@ def read_slurm_variables() -> None:
     # The first process runs on the step's first machine; srun itself may have been typed on another.
     nodes = slurm.get("SLURM_STEP_NODELIST")
     slurm.setdefault("MASTER_ADDR", first_host(nodes) if nodes else slurm["SLURM_LAUNCH_NODE_IPADDR"])
-    numbers = [int(found) if (found := slurm.get(name, "")).isdecimal() else 0
-               for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]  # fmt: skip
+    numbers = [
+        int(found) if (found := slurm.get(name, "")).isdecimal() else 0 for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")
+    ]
     slurm.setdefault("MASTER_PORT", str(20000 + (numbers[0] + 101 * numbers[1]) % 20000))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from crossner_cli.data.tags import AnyScheme
 from crossner_cli.evaluation.scores import Scores, mean_and_deviation
 from crossner_cli.run.storage import write_csv
-from crossner_cli.taggers.calibration import Calibration, ScoredEntity, calibrated, reliability
+from crossner_cli.taggers.calibration import Calibration, ScoredEntity, calibrate, measure_reliability
 
 AVERAGES = ("f1", "precision", "recall", "macro_f1")
 PER_TYPE_COLUMNS = ("precision", "recall", "f1", "support", "predicted", "correct")
@@ -71,10 +71,12 @@ def _reliability(scored: Sequence[Scored]) -> dict[str, Any] | None:
     entities = [entity for each in scored for entity in each.entities]
     if not entities:
         return None
-    after = [calibrated(each.entities, each.calibration) for each in scored if each.calibration is not None]
+    after = [calibrate(each.entities, each.calibration) for each in scored if each.calibration is not None]
     return {
-        "before": reliability(entities),
-        "after": reliability([entity for each in after for entity in each]) if len(after) == len(scored) else None,
+        "before": measure_reliability(entities),
+        "after": measure_reliability([entity for each in after for entity in each])
+        if len(after) == len(scored)
+        else None,
     }
 
 

@@ -12,7 +12,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE, Scheme, illegal_positions, to_spans, to_tags
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.taggers.calibration import Calibration, entity_score
+from crossner_cli.taggers.calibration import Calibration, score_entity
 from crossner_cli.taggers.tagging import Tagged, tag
 
 # Enough sentences to batch those of like length together, few enough to hold.
@@ -136,7 +136,7 @@ def _tagged_document(
         tags.append(to_tags(spans, len(words)))
         repaired += len(illegal_positions(tagged.tags, scheme))
         for span in spans:
-            start, end, score = words[span.start].start, words[span.end - 1].end, entity_score(tagged, span)
+            start, end, score = words[span.start].start, words[span.end - 1].end, score_entity(tagged, span)
             entities.append({
                 "start": start, "end": end, "type": span.type, "text": document.text[start:end],
                 "score": round(score if calibration is None else calibration(score), 4),

@@ -21,7 +21,7 @@ from crossner_cli.prediction.formats import OutputFormat, Piece
 from crossner_cli.prediction.place import can_be_continued
 from crossner_cli.taggers.calibration import Calibration
 from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.tagging import reading_counts
+from crossner_cli.taggers.tagging import count_unread
 
 # Chunks that may be finished before one that is still being tagged, for each process.
 AHEAD = 2
@@ -75,7 +75,7 @@ class ChunkTagger:
             if is_sure:
                 written.append((number, each))
         pieces = self.format.write(written, totals) if written and self.engine.is_main else []
-        counts = reading_counts(self.tagger, self.engine)
+        counts = count_unread(self.tagger, self.engine)
         new = {name: count - self._before.get(name, 0) for name, count in counts.items()}
         self._before = counts
         return TaggedChunk(pieces, totals.to_json(), new)

@@ -16,7 +16,7 @@ from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, Weights, find_method, method_names
-from crossner_cli.taggers.tagging import reading
+from crossner_cli.taggers.tagging import inference
 
 Floats = NDArray[np.float32]
 FEWEST_POINTS, PERPLEXITY = 5, 30.0
@@ -79,7 +79,7 @@ def inspect_sentence(tagger: Tagger, sentence: Sentence, engine: Engine) -> Insp
         CrossNERError: The tagger computes none.
     """
     reader: Any = tagger.encoder.reader
-    with reading(tagger, engine):
+    with inference(tagger, engine):
         batch = reader.collate(reader.encode([sentence])).to(engine.device)
         (ids,), found = tagger.decode(batch).tags, tagger.explain(batch)
     if not found:
@@ -129,7 +129,7 @@ def collect_states(
     encoded = reader.encode([sentences[number] for number in numbers])
     vectors: dict[int, Floats] = {}
     for group in batches_by_length(encoded, engine.batch_subwords):
-        with reading(tagger, engine):
+        with inference(tagger, engine):
             found = tagger.hidden_states(reader.collate([encoded[place] for place in group]).to(engine.device))
         if kind not in found:
             raise CrossNERError(

@@ -25,9 +25,9 @@ from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manif
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import write_atomically
 from crossner_cli.stages.dapt_strings import run_strings
-from crossner_cli.taggers.card import CARD, Making, encoder_card
+from crossner_cli.taggers.card import CARD, Provenance, encoder_card
 from crossner_cli.taggers.carry_over import Carried
-from crossner_cli.taggers.starts import Start, check_transformer, find_start
+from crossner_cli.taggers.sources import Start, check_transformer, find_start
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, fit
 
@@ -148,20 +148,22 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         else:
             result = yield from _make(stage, corpus, mentions, model, carried, options, engine)
             data = read_manifest(prepared.folder)
-            making = Making(stage.command, stage.name, options.record(), options.defaults(), start.lineage, data)
-            engine.first(lambda: _save(stage, model, making, result))
+            provenance = Provenance(
+                stage.command, stage.name, options.record(), options.defaults(), start.lineage, data
+            )
+            engine.on_main(lambda: _save(stage, model, provenance, result))
 
         def finish() -> Manifest:
             trained.tidy(BLOCKS)
             return stage.finish(result, lineage=start.lineage, device=engine.describe())
 
-        return engine.first(finish)
+        return engine.on_main(finish)
 
 
-def _save(stage: Stage, model: MaskedLanguageModel, making: Making, result: dict[str, Any]) -> None:
+def _save(stage: Stage, model: MaskedLanguageModel, provenance: Provenance, result: dict[str, Any]) -> None:
     """Write the encoder, then that it is there."""
     model.save(stage.draft / ENCODER)
-    write_atomically(stage.draft / ENCODER / CARD, encoder_card(making, result))
+    write_atomically(stage.draft / ENCODER / CARD, encoder_card(provenance, result))
     TrainedDraft(stage.draft, ENCODER).write(result)
 
 
@@ -253,7 +255,7 @@ def _blocks(
         corpus, model.tokenizer, folder, held_out=options.held_out, block_size=options.block_size,
         share=options.corpus_share, mentions=mentions,
     )  # fmt: skip
-    counts = yield from engine.first_of(work)
+    counts = yield from engine.on_main_with_progress(work)
     first, last = border_ids(model.tokenizer)
     train, held_out = (
         TokenBlocks(folder / name, options.block_size, first, last, counts["dtype"], has_joins=mentions is not None)

@@ -32,11 +32,11 @@ from crossner_cli.run.storage import digest_file
 from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
 from crossner_cli.taggers.calibration import (
     read_calibration,
-    scored_entities,
+    score_entities,
 )
-from crossner_cli.taggers.folder import effective_decoding, load_tagger, read_tag_set, read_types
-from crossner_cli.taggers.tagging import Tagged, reading_counts, tag_with_progress
-from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers
+from crossner_cli.taggers.folder import load_tagger, read_tag_set, read_types, resolve_decoding
+from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
+from crossner_cli.taggers.tagging import Tagged, count_unread, tag_with_progress
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
@@ -56,7 +56,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
     target = prepared.domain("target", wanted_by=COMMAND)
     taggers = find_taggers(run, options.model, wanted_by=COMMAND)
     for tagger in taggers:
-        effective_decoding(tagger.folder, options.decoding)
+        resolve_decoding(tagger.folder, options.decoding)
     compared = [find_evaluation(path) for path in options.against]
     inputs = {
         "prepare-data": prepared.digest,
@@ -82,10 +82,10 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         if options.fine_grained:
             surroundings = _surroundings(prepared)
             work = analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
-            found = yield from engine.first_of(work)
+            found = yield from engine.on_main_with_progress(work)
         if opponents:
             yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
-        manifest = engine.first(lambda: _finish(stage, result, found, opponents, options))
+        manifest = engine.on_main(lambda: _finish(stage, result, found, opponents, options))
         if options.fine_grained:
             yield where(stage)
         return manifest
@@ -170,7 +170,7 @@ def _score_tagger(
     path: Path | None,
 ) -> Work[Scored]:  # fmt: skip
     """Tag, score in both modes, and write the predictions where this process is the one to write."""
-    decoding = effective_decoding(trained.folder, options.decoding)
+    decoding = resolve_decoding(trained.folder, options.decoding)
     tagger = load_tagger(trained.folder, engine, decoding=decoding)
     trained.check_unchanged()
     sentences = target.as_known_to(tagger.tag_set, sentences)
@@ -184,12 +184,12 @@ def _score_tagger(
         write_predictions(path, sentences, (each.tags for each in tagged))
     scored = _score_both(sentences, tagged, tagger, options.mode)
     counts = {
-        **reading_counts(tagger, engine),
+        **count_unread(tagger, engine),
         "seconds": round(seconds, 2),
         "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
     }
     calibration = read_calibration(trained.folder) if decoding == "trained" else None
-    entities = scored_entities([sentence.tags or () for sentence in sentences], tagged)
+    entities = score_entities([sentence.tags or () for sentence in sentences], tagged)
     tags = [each.tags for each in tagged] if options.fine_grained else ()
     return Scored(*scored, counts, entities, calibration, tags, tagger.tag_set.scheme)
 

@@ -31,21 +31,27 @@ from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.onnx import (
     MODEL,
     QUANTISED,
-    check_exportable,
-    differing,
+    count_differences,
     quantise,
     read_onnx,
+    require_linear,
     require_onnx,
     write_onnx,
 )
+from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import tag, tag_with_progress
-from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers
 
 COMMAND, RECORD = "export", "export.json"
 # What belongs to configuration and tokenizer among the files of a model folder.
 COPIED = (
-    "config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "*.model",
-)  # fmt: skip
+    "config.json",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "*.model",
+)
 WARM_UP = 8  # sentences
 USE = """## ONNX
 
@@ -111,11 +117,11 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     calibration = read_calibration(trained.folder)
     target = _target(run, options)
     exact = dataclasses.replace(engine, precision="fp32")
-    tagger = check_exportable(load_tagger(trained.folder, exact), trained.folder)
+    tagger = require_linear(load_tagger(trained.folder, exact), trained.folder)
     sentences = [] if target is None else target.as_known_to(tagger.tag_set, target.sentences(options.split))
     with output_folder(output, RECORD, force=options.force) as folder:
         yield Notice(f"{COMMAND}: writing {trained.label} as ONNX in fp32")
-        write_onnx(check_exportable(load_tagger(trained.folder, exact), trained.folder), folder / MODEL)
+        write_onnx(require_linear(load_tagger(trained.folder, exact), trained.folder), folder / MODEL)
         if options.quantise == "int8":
             yield Notice(f"{COMMAND}: quantising it to int8")
             quantise(folder / MODEL, folder / QUANTISED)
@@ -136,15 +142,22 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
             "options": options.record(),
             "inputs": {trained.label: trained.digest},
             "result": {
-                "model": trained.label, "seed": trained.seed, "output": str(output),
-                **describe_mode("conll"), "sentences": len(sentences), "words": _words(sentences),
-                "domain": None if target is None else target.name, "split": options.split, "rounds": options.rounds,
-                "threads": threads, "calibration": None if calibration is None else calibration.to_json(),
+                "model": trained.label,
+                "seed": trained.seed,
+                "output": str(output),
+                **describe_mode("conll"),
+                "sentences": len(sentences),
+                "words": _words(sentences),
+                "domain": None if target is None else target.name,
+                "split": options.split,
+                "rounds": options.rounds,
+                "threads": threads,
+                "calibration": None if calibration is None else calibration.to_json(),
                 "models": _compare(sides, sentences),
             },
             "versions": {**versions(), **versions_of_onnx()},
             "seconds": round(time.perf_counter() - began, 1),
-        }  # fmt: skip
+        }
         write_atomically(folder / CARD, _card(trained, record["result"]))
         write_json(folder / RECORD, record)
     return record
@@ -203,7 +216,7 @@ def _compare(sides: Sequence[Side], sentences: Sequence[Sentence]) -> list[dict[
             row["f1"] = score([each.tags or () for each in sentences], side.tags, mode="conll").f1
             row["words_per_second"] = round(_words(sentences) / max(statistics.median(side.seconds), 1e-9))
             row["seconds"] = [round(seconds, 3) for seconds in side.seconds]
-            row["other_tags"] = differing(sides[0].tags, side.tags)
+            row["other_tags"] = count_differences(sides[0].tags, side.tags)
         rows.append(row)
     return rows
 
@@ -217,10 +230,14 @@ def _card(trained: TrainedTagger, result: dict[str, Any]) -> str:
     if not result["sentences"]:
         return f"{text}\n{USE}"
     rows = [
-        (each["name"], figures.score(each["f1"]), figures.count(each["other_tags"]),
-         figures.amount(each["bytes"], None, "bytes"))
+        (
+            each["name"],
+            figures.score(each["f1"]),
+            figures.count(each["other_tags"]),
+            figures.amount(each["bytes"], None, "bytes"),
+        )
         for each in result["models"]
-    ]  # fmt: skip
+    ]
     told = (
         f"Measured on {figures.count(result['sentences'])} {result['split']} sentences of {plain(result['domain'])},"
         f" {figures.count(result['words'])} words, {result['tool']}, mode {result['mode']}:"

@@ -17,7 +17,7 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import write_json
 from crossner_cli.run.versions import versions
 from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.trained import best_on_dev, find_taggers
+from crossner_cli.taggers.sources import best_on_dev, find_taggers
 
 COMMAND, RECORD = "inspect", "inspection.json"
 

@@ -31,14 +31,14 @@ from crossner_cli.run.storage import digest_file
 from crossner_cli.run.versions import versions
 from crossner_cli.taggers.calibration import Calibration, read_calibration
 from crossner_cli.taggers.folder import (
-    effective_decoding,
     load_tagger,
     read_domain_of_new_text,
     read_tag_set,
     read_types,
+    resolve_decoding,
 )
+from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import READING
-from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers
 
 COMMAND = "predict"
 # Options that change nothing of what is written of lines that can be read.
@@ -119,16 +119,16 @@ def run(
         CrossNERError: The input is malformed, the output exists, or there is no such tagger.
     """
     began = time.perf_counter()
-    name = engine.first(lambda: _check(options, engine))
+    name = engine.on_main(lambda: _check(options, engine))
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     trained.check_unchanged()
-    decoding = effective_decoding(trained.folder, options.decoding)
+    decoding = resolve_decoding(trained.folder, options.decoding)
     tag_set = read_tag_set(trained.folder)
     domain = read_domain_of_new_text(trained.folder)
     calibration = read_calibration(trained.folder) if decoding == "trained" else None
     tagger = load_tagger(trained.folder, engine, decoding=decoding) if options.workers == 1 else None
     yield Notice(f"{_describe(trained, domain)} {_describe_scores(calibration, decoding)}")
-    schema = engine.first(lambda: shared_schema(options) if name == "parquet" else None)
+    schema = engine.on_main(lambda: shared_schema(options) if name == "parquet" else None)
     output_format = OutputFormat(name, tag_set.domains[domain], calibration is not None, schema)
     repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
     output = _open_output(options, trained, engine, output_format, stdout)
@@ -216,7 +216,7 @@ def _tag_chunks(
                     return
         return
     tag_chunk = ChunkTagger(tagger, engine, options, calibration, output_format)
-    while chunk := engine.first(lambda: None if output.is_closed else next(pending, None)):
+    while chunk := engine.on_main(lambda: None if output.is_closed else next(pending, None)):
         yield tag_chunk(chunk)
 
 
@@ -286,7 +286,7 @@ def _open_output(
 ) -> Output:
     """Open the output on the main process; the others get one that takes everything and writes nothing."""
     opened: list[Output] = []
-    engine.first(lambda: opened.append(_open(options, trained, engine, output_format, stdout)))
+    engine.on_main(lambda: opened.append(_open(options, trained, engine, output_format, stdout)))
     return opened[0] if opened else Stream(None, output_format)
 
 

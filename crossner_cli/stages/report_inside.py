@@ -16,7 +16,7 @@ from crossner_cli.reports.measured import run_of
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.trained import TrainedTagger, best_on_dev, find_taggers, tagger_stages
+from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_tagger_stages, find_taggers
 
 COMMAND, FORMATS = "report", ("svg", "png")
 
@@ -71,5 +71,5 @@ def _taggers(places: Sequence[Path]) -> Iterator[tuple[RunDirectory, TrainedTagg
     """The best tagger of each stage of the runs that the places belong to, with its method."""
     for path in dict.fromkeys(map(run_of, places)):
         run = RunDirectory(path)
-        for name, manifest in tagger_stages(run).items():
+        for name, manifest in find_tagger_stages(run).items():
             yield run, best_on_dev(find_taggers(run, [name], wanted_by=COMMAND)), manifest["options"]["method"]

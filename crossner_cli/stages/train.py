@@ -15,8 +15,8 @@ from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
 from crossner_cli.encoders.raw_text import RawSentences, RawText
-from crossner_cli.engine.allocator import keep_freed_memory
 from crossner_cli.engine.devices import Engine
+from crossner_cli.engine.runtime import keep_freed_memory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
@@ -25,22 +25,21 @@ from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manif
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import digest_path, write_atomically, write_json
 from crossner_cli.taggers.calibration import ENTRY as CALIBRATION
-from crossner_cli.taggers.calibration import fit_calibration, scored_entities
-from crossner_cli.taggers.card import CARD, Making, Training, tagger_card
+from crossner_cli.taggers.calibration import fit_calibration, score_entities
+from crossner_cli.taggers.card import CARD, Provenance, TrainingFacts, tagger_card
 from crossner_cli.taggers.carry_over import KnownWords, check_encoder, start_tagger
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.frozen_states import keep_frozen_states
 from crossner_cli.taggers.known_words import (
     check_corpus,
     check_word_inputs,
     digest_word_inputs,
     find_strings,
     known_words,
-    strings_note,
+    note_on_strings,
 )
-from crossner_cli.taggers.starts import Start, check_start, check_unchanged, find_start
-from crossner_cli.taggers.tagging import tag
-from crossner_cli.taggers.vector_spaces import vectors_notes
+from crossner_cli.taggers.sources import Start, check_start, check_unchanged, find_start
+from crossner_cli.taggers.tagging import keep_frozen_states, tag
+from crossner_cli.taggers.vector_spaces import notes_on_vectors
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, SentenceStream, Stream, fit
 from crossner_cli.training.plan import head_learning_rate_of, learning_rate_of, note_on_dev, parameter_groups, plan_of
@@ -92,7 +91,7 @@ class TaggerData:
 
 
 @dataclass(frozen=True)
-class Ready:
+class TrainingInputs:
     """What a stage is trained from, known and checked before any work.
 
     Args:
@@ -121,9 +120,9 @@ class Ready:
         """What a person should know of the start and of the files that are read beside it."""
         notes = (
             *self.start.notes,
-            seeds_note(self.start, self.seeds),
-            self.strings and strings_note(self.strings, self.prepared),
-            *vectors_notes(self.start, options, self.inputs),
+            note_on_seeds(self.start, self.seeds),
+            self.strings and note_on_strings(self.strings, self.prepared),
+            *notes_on_vectors(self.start, options, self.inputs),
         )
         return [note for note in notes if note]
 
@@ -161,7 +160,7 @@ def train_stage(
     Raises:
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
     """
-    ready = _make_ready(run, options, engine, command, roles)
+    ready = resolve_inputs(run, options, engine, command, roles)
     prepared, start, tasks, seeds = ready.prepared, ready.start, ready.tasks, ready.seeds
     stage = engine.open_stage(run, command, options, ready.inputs)
     with stage:
@@ -188,10 +187,12 @@ def train_stage(
             folder = stage.draft / ("tagger" if len(seeds) == 1 else f"tagger-seed-{seed}")
             records[str(seed)] = yield from _train_seed(stage, options, engine, data, start, known, seed, folder)
         result = {**_summary(records), **_what_was_trained(data, options)}
-        return engine.first(lambda: stage.finish(result, lineage=start.lineage, device=engine.describe()))
+        return engine.on_main(lambda: stage.finish(result, lineage=start.lineage, device=engine.describe()))
 
 
-def _make_ready(run: RunDirectory, options: Optimisation, engine: Engine, command: str, roles: Sequence[str]) -> Ready:
+def resolve_inputs(
+    run: RunDirectory, options: Optimisation, engine: Engine, command: str, roles: Sequence[str]
+) -> TrainingInputs:
     """Find what a stage is trained from, and refuse all that can be refused before any work.
 
     Raises:
@@ -222,13 +223,17 @@ def _make_ready(run: RunDirectory, options: Optimisation, engine: Engine, comman
     names = read_dictionary(trained, *types_of_dictionary(prepared, trained, tasks)) if options.dictionary else None
     files = {name: digest_path(path) for name, path in dictionary_paths(options).items()}
     inputs = {"prepare-data": prepared.digest, "start": start.digest, **digest_word_inputs(options, strings), **files}
-    return Ready(seeds, prepared, start, strings, names, tasks, trained, narrowed, inputs)
+    return TrainingInputs(seeds, prepared, start, strings, names, tasks, trained, narrowed, inputs)
 
 
 def read_data(
-    prepared: PreparedData, options: Optimisation, command: str, roles: Sequence[str], tasks: Sequence[str],
+    prepared: PreparedData,
+    options: Optimisation,
+    command: str,
+    roles: Sequence[str],
+    tasks: Sequence[str],
     names: Names | None,
-) -> TaggerData:  # fmt: skip
+) -> TaggerData:
     """Read what a stage trains on: labelled sentences of its domains, as far as its tasks read them, and raw text.
 
     Raises:
@@ -251,7 +256,7 @@ def read_data(
     return TaggerData(tag_set, labelled, chooser.sentences("dev"), manifest, tasks, raw)
 
 
-def seeds_note(start: Start, seeds: Sequence[int]) -> str | None:
+def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
     """Tell of seeds that the start has not got: they begin with the same weights, so their deviation is too small."""
     others = [seed for seed in seeds if seed not in start.seeds]
     if not start.seeds or not others:
@@ -264,9 +269,15 @@ def seeds_note(start: Start, seeds: Sequence[int]) -> str | None:
 
 
 def _train_seed(
-    stage: Stage, options: Optimisation, engine: Engine, data: TaggerData, start: Start, known: KnownWords | None,
-    seed: int, folder: Path,
-) -> Work[dict[str, Any]]:  # fmt: skip
+    stage: Stage,
+    options: Optimisation,
+    engine: Engine,
+    data: TaggerData,
+    start: Start,
+    known: KnownWords | None,
+    seed: int,
+    folder: Path,
+) -> Work[dict[str, Any]]:
     """Train one tagger, or take up one that an interrupted command had finished."""
     task = figures.with_seed(stage.name, seed)
     done, checkpoints = folder / "training.json", Checkpoints(stage.draft / f"checkpoint-{seed}")
@@ -291,9 +302,15 @@ def _train_seed(
         return {"dev_f1": score(gold, [sentence.tags for sentence in tagged], mode="conll").f1}
 
     result: FitResult = yield from fit(
-        tagger, parameter_groups(tagger, options), streams, plan_of(options), engine,
-        score=dev_f1, checkpoints=checkpoints, task=task,
-    )  # fmt: skip
+        tagger,
+        parameter_groups(tagger, options),
+        streams,
+        plan_of(options),
+        engine,
+        score=dev_f1,
+        checkpoints=checkpoints,
+        task=task,
+    )
     record = {
         "folder": folder.name,
         "learning_rate": learning_rate_of(tagger.encoder, options),
@@ -308,7 +325,7 @@ def _train_seed(
         "shortened_words": tagger.encoder.reader.shortened_words,
         "history": result.history,
     }
-    measured = fit_calibration(scored_entities(gold, tag(tagger, data.dev, engine)))
+    measured = fit_calibration(score_entities(gold, tag(tagger, data.dev, engine)))
 
     def save() -> None:
         found = {CALIBRATION: measured.to_json()} if measured.entities else {}
@@ -317,22 +334,30 @@ def _train_seed(
         write_json(done, record)  # last, since it tells that all is there
         checkpoints.remove()
 
-    engine.first(save)
+    engine.on_main(save)
     return record
 
 
 def _card(
-    folder: Path, tagger: Tagger, stage: Stage, options: Optimisation, data: TaggerData, start: Start, seed: int,
+    folder: Path,
+    tagger: Tagger,
+    stage: Stage,
+    options: Optimisation,
+    data: TaggerData,
+    start: Start,
+    seed: int,
     record: dict[str, Any],
-) -> str:  # fmt: skip
+) -> str:
     """The model card of a tagger that has been saved."""
-    making = Making(stage.command, stage.name, options.record(), options.defaults(), start.lineage, data.prepared)
+    provenance = Provenance(
+        stage.command, stage.name, options.record(), options.defaults(), start.lineage, data.prepared
+    )
     chooser, raw = (
         data.prepared["result"]["domains"][options.select_on]["name"],
         data.raw.describe() if data.raw else [],
     )
-    training = Training(data.labelled, raw, chooser, len(data.dev), seed, parse_seeds(options), record)
-    return tagger_card(folder, options.method, tagger, making, training)
+    training = TrainingFacts(data.labelled, raw, chooser, len(data.dev), seed, parse_seeds(options), record)
+    return tagger_card(folder, options.method, tagger, provenance, training)
 
 
 def _count_words(tagger: Tagger, data: TaggerData) -> None:

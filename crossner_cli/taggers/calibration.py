@@ -79,17 +79,17 @@ def read_calibration(folder: Path) -> Calibration | None:
     return Calibration(*values)
 
 
-def entity_score(tagged: Tagged, span: Span) -> float:
+def score_entity(tagged: Tagged, span: Span) -> float:
     """The tagger's own score: the lowest probability among the tags, which that of the whole cannot exceed."""
     return min(tagged.probabilities[span.start : span.end])
 
 
-def scored_entities(gold: Sequence[Sequence[str]], tagged: Sequence[Tagged]) -> list[ScoredEntity]:
+def score_entities(gold: Sequence[Sequence[str]], tagged: Sequence[Tagged]) -> list[ScoredEntity]:
     """Every predicted entity of some sentences, by conlleval's rule for tags that continue nothing."""
     found: list[ScoredEntity] = []
     for gold_tags, each in zip(gold, tagged, strict=True):
         right = set(to_spans(gold_tags))
-        found += [ScoredEntity(entity_score(each, span), span in right) for span in to_spans(each.tags)]
+        found += [ScoredEntity(score_entity(each, span), span in right) for span in to_spans(each.tags)]
     return found
 
 
@@ -131,7 +131,7 @@ def _shortened(loss: Callable[[Any], float], weights: Any, step: Any) -> Any:
     return step
 
 
-def reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:
+def measure_reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:
     """How far scores can be believed: in ten bins of equal width, mean score and share that is right.
 
     Returns:
@@ -141,17 +141,21 @@ def reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:
     bins: list[dict[str, Any]] = []
     for number in range(BINS):
         inside = [entity for entity in entities if min(int(entity.score * BINS), BINS - 1) == number]
-        bins.append({
-            "from": number / BINS, "to": (number + 1) / BINS, "entities": len(inside),
-            "mean_score": sum(entity.score for entity in inside) / len(inside) if inside else None,
-            "share_correct": sum(entity.is_correct for entity in inside) / len(inside) if inside else None,
-        })  # fmt: skip
+        bins.append(
+            {
+                "from": number / BINS,
+                "to": (number + 1) / BINS,
+                "entities": len(inside),
+                "mean_score": sum(entity.score for entity in inside) / len(inside) if inside else None,
+                "share_correct": sum(entity.is_correct for entity in inside) / len(inside) if inside else None,
+            }
+        )
     filled = [each for each in bins if each["entities"]]
     distance = sum(each["entities"] * abs(each["mean_score"] - each["share_correct"]) for each in filled)
     return {"ece": distance / len(entities) if entities else None, "bins": bins}
 
 
-def calibrated(entities: Sequence[ScoredEntity], calibration: Calibration) -> list[ScoredEntity]:
+def calibrate(entities: Sequence[ScoredEntity], calibration: Calibration) -> list[ScoredEntity]:
     """The same entities with probabilities for scores."""
     return [ScoredEntity(calibration(entity.score), entity.is_correct) for entity in entities]
 

@@ -37,7 +37,7 @@ Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Making:
+class Provenance:
     """How a model was made.
 
     Args:
@@ -58,7 +58,7 @@ class Making:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingFacts:
     """What a tagger was trained on and chosen by.
 
     Args:
@@ -80,129 +80,200 @@ class Training:
     record: Mapping[str, Any]
 
 
-def tagger_card(folder: Path, method: str, tagger: Tagger, making: Making, training: Training) -> str:
+def tagger_card(folder: Path, method: str, tagger: Tagger, provenance: Provenance, training: TrainingFacts) -> str:
     """The card of a tagger.
 
     Args:
         folder: Where the tagger has been saved: whether transformers reads all of it is seen there.
         method: Its name.
         tagger: The tagger.
-        making: Start and options.
+        provenance: Start and options.
         training: Data and scores.
     """
     is_classifier = is_token_classifier(folder)
     target = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
-    names = [making.prepared["result"]["domains"][role]["name"] for role in training.labelled]
+    names = [provenance.prepared["result"]["domains"][role]["name"] for role in training.labelled]
     score, has_encoder = training.record["dev_f1"], (folder / "config.json").is_file()
     front = front_matter(
-        making, names, pipeline_tag="token-classification", has_encoder=has_encoder,
+        provenance,
+        names,
+        pipeline_tag="token-classification",
+        has_encoder=has_encoder,
         library_name="transformers" if is_classifier else "crossner",
         tags=["named-entity-recognition", "token-classification", "crossner", method],
-        model_name=f"{making.name}-seed-{training.seed}",
-        eval_results=None if score is None else [EvalResult(
-            task_type="token-classification", dataset_type=training.dev, dataset_name=training.dev,
-            dataset_split="dev", metric_type="f1", metric_name="F1 in percent (micro, CoNLL)",
-            metric_value=round(score, 2),
-        )],
-    )  # fmt: skip
-    return "\n".join([
-        front,
-        f"# {plain(making.name)}: a tagger of named entities in {plain(target)}",
-        "",
-        f"Method {plain(method)}, seed {training.seed}. It tags the types of {plain(target)}:"
-        f" {listed(read_types(folder, target))}.",
-        "", "## Use", "", *_use(is_classifier, getattr(tagger.hyper, "legal", True)),
-        "", "## Data", "", *_data(tagger, making, training),
-        "", "## Scores", "", *_scores(training), *_calibration(folder),
-        "", "## Lineage", "", *_lineage(making, method, training.seed),
-        f"- Settings of the method: {settings(vars(tagger.hyper))}",
-        f"- Start: {training.record['start']['loaded']} tensors loaded, {training.record['start']['new']} new,"
-        f" {training.record['start']['left']} left",
-        "", "## Limits", "", *_limits(tagger, making, training, names), "",
-    ])  # fmt: skip
+        model_name=f"{provenance.name}-seed-{training.seed}",
+        eval_results=None
+        if score is None
+        else [
+            EvalResult(
+                task_type="token-classification",
+                dataset_type=training.dev,
+                dataset_name=training.dev,
+                dataset_split="dev",
+                metric_type="f1",
+                metric_name="F1 in percent (micro, CoNLL)",
+                metric_value=round(score, 2),
+            )
+        ],
+    )
+    return "\n".join(
+        [
+            front,
+            f"# {plain(provenance.name)}: a tagger of named entities in {plain(target)}",
+            "",
+            f"Method {plain(method)}, seed {training.seed}. It tags the types of {plain(target)}:"
+            f" {listed(read_types(folder, target))}.",
+            "",
+            "## Use",
+            "",
+            *_use(is_classifier, getattr(tagger.hyper, "legal", True)),
+            "",
+            "## Data",
+            "",
+            *_data(tagger, provenance, training),
+            "",
+            "## Scores",
+            "",
+            *_scores(training),
+            *_calibration(folder),
+            "",
+            "## Lineage",
+            "",
+            *_lineage(provenance, method, training.seed),
+            f"- Settings of the method: {settings(vars(tagger.hyper))}",
+            f"- Start: {training.record['start']['loaded']} tensors loaded, {training.record['start']['new']} new,"
+            f" {training.record['start']['left']} left",
+            "",
+            "## Limits",
+            "",
+            *_limits(tagger, provenance, training, names),
+            "",
+        ]
+    )
 
 
-def encoder_card(making: Making, result: Mapping[str, Any]) -> str:
+def encoder_card(provenance: Provenance, result: Mapping[str, Any]) -> str:
     """The card of an encoder that was adapted to raw text.
 
     Args:
-        making: Start and options.
+        provenance: Start and options.
         result: What the stage found.
     """
-    corpus, domains = result["corpus"], making.prepared["result"]["domains"]
+    corpus, domains = result["corpus"], provenance.prepared["result"]["domains"]
     target = domains["target"]["name"] if "target" in domains else next(iter(domains.values()))["name"]
     before, after = (figures.score(result[f"perplexity_{when}"]) for when in ("before", "after"))
     front = front_matter(
-        making, [], library_name="transformers", pipeline_tag="fill-mask", model_name=making.name, has_encoder=True,
+        provenance,
+        [],
+        library_name="transformers",
+        pipeline_tag="fill-mask",
+        model_name=provenance.name,
+        has_encoder=True,
         tags=["domain-adaptive-pretraining", "fill-mask", "crossner"],
-    )  # fmt: skip
+    )
     sizes = (corpus["blocks"], corpus["block_size"], corpus.get("unknown_subwords", 0))
-    return "\n".join([
-        front,
-        f"# {plain(making.name)}: an encoder adapted to raw text of {plain(target)}",
-        "",
-        "Masked-language-model training went on, on the text described below. It tags nothing by itself.",
-        "", "## Use", "", "```sh", "crossner finetune --start-from FOLDER", "```", "",
-        "`AutoModel.from_pretrained(FOLDER)` and `AutoModelForMaskedLM.from_pretrained(FOLDER)` of transformers read"
-        " it too.",
-        "", "## Data", "",
-        f"Raw text of {plain(target)}, corpus level {plain(corpus['level'])}: {figures.count(sizes[0])} blocks of"
-        f" {figures.count(sizes[1])} subwords; {figures.count(sizes[2])} subwords unknown to the encoder.",
-        "", "## Scores", "",
-        f"Perplexity of masked subwords in held-out lines of the same text: {before} before, {after} after,"
-        f" {result['epochs']} epochs, {figures.count(result['updates'])} updates.",
-        "", "## Lineage", "", *_lineage(making, None, making.options["seed"]),
-        "", "## Limits", "",
-        "- It was adapted to this text only; of other text it may know less than its start did.",
-        "- Whatever is in the raw text, wrong or unfair, it may have learnt. The text was not looked through.",
-        "- Perplexity tells how well subwords are guessed. Whether a tagger that starts here is better has to be"
-        " measured.",
-        "- The language of the text is not recorded; nor is its licence: check it before you publish the weights.",
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            front,
+            f"# {plain(provenance.name)}: an encoder adapted to raw text of {plain(target)}",
+            "",
+            "Masked-language-model training went on, on the text described below. It tags nothing by itself.",
+            "",
+            "## Use",
+            "",
+            "```sh",
+            "crossner finetune --start-from FOLDER",
+            "```",
+            "",
+            "`AutoModel.from_pretrained(FOLDER)` and `AutoModelForMaskedLM.from_pretrained(FOLDER)` of transformers"
+            " read it too.",
+            "",
+            "## Data",
+            "",
+            f"Raw text of {plain(target)}, corpus level {plain(corpus['level'])}: {figures.count(sizes[0])} blocks of"
+            f" {figures.count(sizes[1])} subwords; {figures.count(sizes[2])} subwords unknown to the encoder.",
+            "",
+            "## Scores",
+            "",
+            f"Perplexity of masked subwords in held-out lines of the same text: {before} before, {after} after,"
+            f" {result['epochs']} epochs, {figures.count(result['updates'])} updates.",
+            "",
+            "## Lineage",
+            "",
+            *_lineage(provenance, None, provenance.options["seed"]),
+            "",
+            "## Limits",
+            "",
+            "- It was adapted to this text only; of other text it may know less than its start did.",
+            "- Whatever is in the raw text, wrong or unfair, it may have learnt. The text was not looked through.",
+            "- Perplexity tells how well subwords are guessed. Whether a tagger that starts here is better has to be"
+            " measured.",
+            "- The language of the text is not recorded; nor is its licence: check it before you publish the weights.",
+            "",
+        ]
+    )
 
 
-def strings_card(making: Making, result: Mapping[str, Any]) -> str:
+def strings_card(provenance: Provenance, result: Mapping[str, Any]) -> str:
     """The card of language models of characters.
 
     Args:
-        making: Start and options.
+        provenance: Start and options.
         result: What the stage found.
     """
-    read, domains = result["strings"], making.prepared["result"]["domains"]
+    read, domains = result["strings"], provenance.prepared["result"]["domains"]
     roles = ("target", "source") if read["text"] == "both" else (read["text"],)
     names = [domains[role]["name"] for role in roles]
     before, after = (figures.score(result[f"perplexity_{when}"]) for when in ("before", "after"))
     front = front_matter(
-        making, [], library_name="crossner", model_name=making.name, has_encoder=False,
+        provenance,
+        [],
+        library_name="crossner",
+        model_name=provenance.name,
+        has_encoder=False,
         tags=["language-model", "contextual-string-embeddings", "crossner"],
-    )  # fmt: skip
-    return "\n".join([
-        front,
-        f"# {plain(making.name)}: language models of characters of {listed(names)}",
-        "",
-        "Two LSTMs, one reading forward and one backward, whose states tell a word in its sentence. They tag nothing by"
-        " themselves.",
-        "", "## Use", "", "```sh",
-        "crossner finetune --method bilstm-crf --set strings=frozen --string-embeddings FOLDER", "```",
-        "", "## Data", "",
-        f"Text of {listed(names)}; {figures.count(read['characters'])} characters are told apart.",
-        "", "## Scores", "",
-        f"Perplexity a character in held-out lines of the same text: {before} before, {after} after, {result['epochs']}"
-        f" epochs, {figures.count(result['updates'])} updates.",
-        "", "## Lineage", "", *_lineage(making, None, making.options["seed"]),
-        "", "## Limits", "",
-        "- They know this text only; whether a tagger that reads them is better has to be measured.",
-        "- Whatever is in the text, wrong or unfair, they may have learnt. The text was not looked through.",
-        "- The language of the text is not recorded; nor is its licence: check it before you publish the weights.",
-        "",
-    ])  # fmt: skip
+    )
+    return "\n".join(
+        [
+            front,
+            f"# {plain(provenance.name)}: language models of characters of {listed(names)}",
+            "",
+            "Two LSTMs, one reading forward and one backward, whose states tell a word in its sentence. They tag nothing"
+            " by themselves.",
+            "",
+            "## Use",
+            "",
+            "```sh",
+            "crossner finetune --method bilstm-crf --set strings=frozen --string-embeddings FOLDER",
+            "```",
+            "",
+            "## Data",
+            "",
+            f"Text of {listed(names)}; {figures.count(read['characters'])} characters are told apart.",
+            "",
+            "## Scores",
+            "",
+            f"Perplexity a character in held-out lines of the same text: {before} before, {after} after,"
+            f" {result['epochs']} epochs, {figures.count(result['updates'])} updates.",
+            "",
+            "## Lineage",
+            "",
+            *_lineage(provenance, None, provenance.options["seed"]),
+            "",
+            "## Limits",
+            "",
+            "- They know this text only; whether a tagger that reads them is better has to be measured.",
+            "- Whatever is in the text, wrong or unfair, they may have learnt. The text was not looked through.",
+            "- The language of the text is not recorded; nor is its licence: check it before you publish the weights.",
+            "",
+        ]
+    )
 
 
-def front_matter(making: Making, names: Sequence[str], *, has_encoder: bool, **facts: Any) -> str:
+def front_matter(provenance: Provenance, names: Sequence[str], *, has_encoder: bool, **facts: Any) -> str:
     """YAML between two lines of dashes; no value can end it."""
-    known = names and all(is_known(making.prepared, name) for name in names)
-    base = base_model(making.lineage) if has_encoder else None
+    known = names and all(is_known(provenance.prepared, name) for name in names)
+    base = base_model(provenance.lineage) if has_encoder else None
     data = ModelCardData(language="en" if known else None, base_model=base, **facts)
     return f"---\n{data.to_yaml()}\n---\n"
 
@@ -245,8 +316,10 @@ def listed(values: Iterable[Any]) -> str:
 
 def settings(values: Mapping[str, Any]) -> str:
     """Names and values."""
-    told = ", ".join(f"{plain(name)} = {listed(value) if isinstance(value, list) else plain(value)}"
-                     for name, value in values.items())  # fmt: skip
+    told = ", ".join(
+        f"{plain(name)} = {listed(value) if isinstance(value, list) else plain(value)}"
+        for name, value in values.items()
+    )
     return told or "none"
 
 
@@ -270,21 +343,24 @@ def _use(is_classifier: bool, is_legal: bool) -> list[str]:
     lines = ["```sh", "crossner predict text.txt --model FOLDER", "```"]
     if is_classifier:
         lines += [
-            "", "It is a token classifier of transformers as well:", "",
+            "",
+            "It is a token classifier of transformers as well:",
+            "",
             "```python",
             "from transformers import pipeline",
             'tagger = pipeline("token-classification", "FOLDER", aggregation_strategy="first")',
             'tagger("A sentence.")',
-            "```", "",
+            "```",
+            "",
             f"The pipeline gives each word its likeliest tag, of all domains{decoding} What"
             " punctuation parts, as x-ray, is several words to the pipeline. It cuts what is longer than the encoder"
             " reads; `crossner predict` reads it in windows.",
-        ]  # fmt: skip
+        ]
     return lines
 
 
-def _data(tagger: Tagger, making: Making, training: Training) -> list[str]:
-    domains, rows = making.prepared["result"]["domains"], []
+def _data(tagger: Tagger, provenance: Provenance, training: TrainingFacts) -> list[str]:
+    domains, rows = provenance.prepared["result"]["domains"], []
     for role, sentences in training.labelled.items():
         counts = count_types(sentences)
         words = sum(len(sentence.words) for sentence in sentences)
@@ -292,16 +368,19 @@ def _data(tagger: Tagger, making: Making, training: Training) -> list[str]:
         cells = (role, plain(domains[role]["name"]), *map(figures.count, (len(sentences), words)), entities)
         rows.append(cells)
     lines = table(("role", "domain", "sentences", "words", "entities of each type"), rows)
-    lines += ["", f"Labelled sentences of {plain(making.command)}. What earlier stages read, their own cards tell."]
+    lines += ["", f"Labelled sentences of {plain(provenance.command)}. What earlier stages read, their own cards tell."]
     return lines + [f"Read besides, unlabelled: {plain(text)}." for text in training.raw]
 
 
-def _scores(training: Training) -> list[str]:
+def _scores(training: TrainingFacts) -> list[str]:
     record = training.record
     row = (
-        plain(training.dev), "dev", figures.count(training.dev_sentences), figures.score(record["dev_f1"]),
+        plain(training.dev),
+        "dev",
+        figures.count(training.dev_sentences),
+        figures.score(record["dev_f1"]),
         f"{record['epoch']} of {record['epochs']}",
-    )  # fmt: skip
+    )
     return [
         *table(("domain", "split", "sentences", "F1", "epoch kept"), [row]),
         "",
@@ -323,15 +402,17 @@ def _calibration(folder: Path) -> list[str]:
     ]
 
 
-def _lineage(making: Making, method: str | None, seed: int) -> list[str]:
+def _lineage(provenance: Provenance, method: str | None, seed: int) -> list[str]:
     lines = []
-    for step in making.lineage:
+    for step in provenance.lineage:
         kind = next((key for key in ("encoder", "folder") if key in step), None)
         told = f"{kind} {plain(step[kind])}" if kind else f"{plain(step['stage'])}, named {plain(step['name'])}"
         is_name = step["digest"].startswith("name:")  # of an encoder that only a hub knows
         lines.append(told if is_name else f"{told} (digest {plain(step['digest'][:16])})")
-    this = f"{plain(making.command)}, named {plain(making.name)}" + (f", method {plain(method)}" if method else "")
-    changed = {name: value for name, value in making.options.items() if value != making.defaults.get(name)}
+    this = f"{plain(provenance.command)}, named {plain(provenance.name)}" + (
+        f", method {plain(method)}" if method else ""
+    )
+    changed = {name: value for name, value in provenance.options.items() if value != provenance.defaults.get(name)}
     return [
         *(f"{number}. {text}" for number, text in enumerate([*lines, f"{this}, seed {seed}: this model"], start=1)),
         "",
@@ -339,42 +420,48 @@ def _lineage(making: Making, method: str | None, seed: int) -> list[str]:
     ]
 
 
-def _limits(tagger: Tagger, making: Making, training: Training, names: Sequence[str]) -> list[str]:
+def _limits(tagger: Tagger, provenance: Provenance, training: TrainingFacts, names: Sequence[str]) -> list[str]:
     target = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
     types = tagger.tag_set.domains[target]
-    records = making.prepared["result"]["domains"]
+    records = provenance.prepared["result"]["domains"]
     labelled = {records[role]["name"]: sentences for role, sentences in training.labelled.items()}
     of_target, counts = len(labelled.get(target, ())), sum(map(count_types, labelled.values()), Counter[str]())
     unseen = [name for name in types if not counts[name]]
     few = [f"{name} ({counts[name]})" for name in types if 0 < counts[name] < FEW_ENTITIES]
     texts = {name: domain.licence for name, domain in known_domains().items()}
     texts |= dict.fromkeys(bundled_domains(), "as crossner itself")
-    licences = [f"{plain(name)}: {plain(texts[name])}" for name in names if is_known(making.prepared, name)]
+    licences = [f"{plain(name)}: {plain(texts[name])}" for name in names if is_known(provenance.prepared, name)]
     told = [
-        f"This stage read no labelled sentence of {plain(target)}." if not of_target else
-        f"It learnt from {of_target} labelled sentences of {plain(target)}"
+        f"This stage read no labelled sentence of {plain(target)}."
+        if not of_target
+        else f"It learnt from {of_target} labelled sentences of {plain(target)}"
         + (": another sample would give other scores." if of_target < FEW_SENTENCES else "."),
-        _how_chosen(making, training),
+        _how_chosen(provenance, training),
         f"Types without an example in this stage's training sentences: {listed(unseen)}." if unseen else "",
         f"Types with fewer than {FEW_ENTITIES} examples there: {listed(few)}." if few else "",
         "It finds no other types, and no entities inside or across others.",
         f"It knows text like that of {listed(names)}; of other kinds of text its scores are not known.",
-        "Its training sentences are English." if names and all(is_known(making.prepared, name) for name in names)
+        "Its training sentences are English."
+        if names and all(is_known(provenance.prepared, name) for name in names)
         else "The language of its training sentences is not recorded; other languages are not to be expected.",
-        f"Licences of the data: {'; '.join(licences)}." if licences else
-        "The licence of the data is not recorded: check it before you publish the weights.",
-        *(f"Of the data, prepare-data warned: {plain(text)}" for text in making.prepared["result"].get("warnings", [])),
-    ]  # fmt: skip
+        f"Licences of the data: {'; '.join(licences)}."
+        if licences
+        else "The licence of the data is not recorded: check it before you publish the weights.",
+        *(
+            f"Of the data, prepare-data warned: {plain(text)}"
+            for text in provenance.prepared["result"].get("warnings", [])
+        ),
+    ]
     return [f"- {text}" for text in told if text]
 
 
-def _how_chosen(making: Making, training: Training) -> str:
+def _how_chosen(provenance: Provenance, training: TrainingFacts) -> str:
     """What dev sentences had to do with the epoch that was kept."""
     if training.record["dev_f1"] is None:
         return "It was scored on nothing."
     if not training.record["epochs"]:
         return "It was not trained: there were no epochs to choose from."
-    if making.options.get("keep") == "last":
+    if provenance.options.get("keep") == "last":
         return f"The last epoch was kept; F1 on dev sentences of {plain(training.dev)} did not choose it."
     return (
         f"The epoch was chosen by F1 on dev sentences of {plain(training.dev)}: on these it looks better than on new"

@@ -32,7 +32,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import Optimisation
 from crossner_cli.taggers.folder import TENSORS, is_tagger_folder, read_description, read_tag_set
-from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.sources import Start
 
 
 @dataclass
@@ -95,9 +95,13 @@ class KnownWords:
 
 
 def start_tagger(
-    start: Start, options: Optimisation, tag_set: TagSet, seed: int, engine: Engine,
+    start: Start,
+    options: Optimisation,
+    tag_set: TagSet,
+    seed: int,
+    engine: Engine,
     known: KnownWords | None = None,
-) -> tuple[Tagger, Carried]:  # fmt: skip
+) -> tuple[Tagger, Carried]:
     """Make the tagger that a stage trains.
 
     Rows of the types that start and new tagger share carry over, others start fresh.
@@ -207,11 +211,15 @@ def _start_words(
         vocabulary = read_vocabulary(start).without(**is_other).extended(vocabulary)
     strings = known.strings or folder
     encoder = WordEncoder(
-        vocabulary, inputs, transformer, known.vectors, ngram_vectors=known.ngram_vectors,
+        vocabulary,
+        inputs,
+        transformer,
+        known.vectors,
+        ngram_vectors=known.ngram_vectors,
         word_size=None if known.vectors else old.get("word_size"),
         character_size=None if known.ngram_vectors else old.get("character_size"),
         strings=load_string_encoder(strings) if inputs.strings == "frozen" and strings else None,
-    )  # fmt: skip
+    )
     carried.add(len(encoder.strings.state_dict()) if encoder.strings else 0, ())
     taken, own = carry_over_words(encoder, stored), encoder.own_tensors()
     left = [name for name in stored if name not in taken]

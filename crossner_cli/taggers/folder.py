@@ -117,7 +117,7 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     transformer = encoder.transformer if isinstance(encoder, WordEncoder) else encoder
     if isinstance(transformer, TransformerEncoder):
         with quiet_transformers():
-            hugging_face_form(tagger, transformer).save_pretrained(folder)
+            to_hugging_face(tagger, transformer).save_pretrained(folder)
             transformer.reader.tokenizer.save_pretrained(folder)
     save_file({name: value.contiguous().cpu() for name, value in tagger.above_encoder().items()}, folder / TENSORS)
     method = type(tagger).__module__.rpartition(".")[2].replace("_", "-")
@@ -130,7 +130,7 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     write_json(folder / DESCRIPTION, description)
 
 
-def hugging_face_form(tagger: Tagger, encoder: TransformerEncoder) -> Any:
+def to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
     """The model that transformers saves: with the classifier where its own token classifier is that and no more."""
     from transformers import AutoModelForTokenClassification
 
@@ -166,13 +166,13 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
         CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.
     """
     tagger = build_tagger(folder, engine)
-    if (decoding := effective_decoding(folder, decoding)) != "trained":
+    if (decoding := resolve_decoding(folder, decoding)) != "trained":
         tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
     tagger.encoder.prepare_for_inference(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
     return tagger.to(engine.device).eval()
 
 
-def effective_decoding(folder: Path, decoding: Decoding) -> Decoding:
+def resolve_decoding(folder: Path, decoding: Decoding) -> Decoding:
     """``trained`` where a tagger was trained to decode as asked for, so that its calibration holds; else as asked.
 
     Raises:
@@ -217,7 +217,7 @@ def build_tagger(folder: Path, engine: Engine) -> Tagger:
     encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
     assert encoder is not None
     tagger = method(encoder, tag_set, hyper)
-    fill(tagger, read_tensors(folder / TENSORS), folder)
+    load_tensors(tagger, read_tensors(folder / TENSORS), folder)
     return tagger
 
 
@@ -233,7 +233,7 @@ def _check_whole(weights: LoadedWeights, folder: Path) -> None:
             )
 
 
-def fill(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:
+def load_tensors(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:
     """Put stored tensors above the encoder into a tagger of the same shape."""
     own = tagger.above_encoder()
     shapes = {name: tuple(value.shape) for name, value in own.items()}

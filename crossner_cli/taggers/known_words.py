@@ -28,7 +28,7 @@ from crossner_cli.options import Optimisation
 from crossner_cli.run.directory import MANIFEST, RunDirectory, read_manifest
 from crossner_cli.run.storage import digest_file, digest_path
 from crossner_cli.taggers.carry_over import KnownWords
-from crossner_cli.taggers.starts import VECTORS_WANTED, Start
+from crossner_cli.taggers.sources import VECTORS_WANTED, Start
 
 # Of vectors that are trained on the run's raw text.
 RAW_EPOCHS, RAW_MINIMUM = 10, 3
@@ -49,13 +49,28 @@ def check_word_inputs(options: Optimisation) -> None:
     hyper = read_settings(method, options.settings)
     inputs = hyper if isinstance(hyper, WordInputs) else None
     for flag, given, is_read, what, way_out in (
-        ("--embeddings", options.embeddings, inputs is not None and inputs.words != "none",
-         "static word vectors", "choose a method that reads words, as --method bilstm-crf"),
-        ("--ngram-embeddings", options.ngram_embeddings, inputs is not None and inputs.characters == "ngrams",
-         "character n-grams", "choose a method that reads words, and --set characters=ngrams"),
-        ("--string-embeddings", options.string_embeddings, inputs is not None and inputs.strings != "none",
-         "contextual strings", "choose a method that reads words, and --set strings=frozen"),
-    ):  # fmt: skip
+        (
+            "--embeddings",
+            options.embeddings,
+            inputs is not None and inputs.words != "none",
+            "static word vectors",
+            "choose a method that reads words, as --method bilstm-crf",
+        ),
+        (
+            "--ngram-embeddings",
+            options.ngram_embeddings,
+            inputs is not None and inputs.characters == "ngrams",
+            "character n-grams",
+            "choose a method that reads words, and --set characters=ngrams",
+        ),
+        (
+            "--string-embeddings",
+            options.string_embeddings,
+            inputs is not None and inputs.strings != "none",
+            "contextual strings",
+            "choose a method that reads words, and --set strings=frozen",
+        ),
+    ):
         if given is not None and not is_read:
             raise CrossNERError(
                 f"{flag} {given}: the method {options.method!r} reads no {what} as set.",
@@ -109,7 +124,7 @@ def find_strings(run: RunDirectory, options: Optimisation) -> Path | None:
     return folder
 
 
-def strings_note(folder: Path, prepared: PreparedData) -> str | None:
+def note_on_strings(folder: Path, prepared: PreparedData) -> str | None:
     """What a person should know of language models trained by crossner on other data than those of this run."""
     if not (folder / MANIFEST).is_file() or read_manifest(folder)["inputs"].get("prepare-data") == prepared.digest:
         return None
@@ -228,9 +243,14 @@ def _static_vectors(
         vectors = _found(read_vectors(Path(options.embeddings), wanted), "--embeddings", "words", of_data)
         return vectors.include_written_forms(), [vectors.describe()]
     vectors = train_vectors(
-        CorpusSentences(prepared.corpus("domain"), inputs), size=inputs.word_size, seed=options.seed,
-        epochs=RAW_EPOCHS, minimum_count=RAW_MINIMUM, workers=1, words=wanted,
-    )  # fmt: skip
+        CorpusSentences(prepared.corpus("domain"), inputs),
+        size=inputs.word_size,
+        seed=options.seed,
+        epochs=RAW_EPOCHS,
+        minimum_count=RAW_MINIMUM,
+        workers=1,
+        words=wanted,
+    )
     once = f"the vectors of the corpus are trained once, with --seed {options.seed}, for all seeds"
     return vectors, [*([once] if options.seeds is not None else []), vectors.describe()]
 

@@ -45,7 +45,7 @@ class SubwordScores(nn.Module):
         return scores
 
 
-def check_exportable(tagger: Tagger, folder: Path) -> LinearTagger:
+def require_linear(tagger: Tagger, folder: Path) -> LinearTagger:
     """Refuse taggers whose tags do not follow from scores of subwords alone.
 
     Raises:
@@ -83,13 +83,20 @@ def write_onnx(tagger: LinearTagger, path: Path) -> None:
     scores = SubwordScores(tagger).eval()
     example = torch.full((2, 4), tagger.encoder.reader.pad_id), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
     sizes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("subwords")}
-    with quietly():
+    with silence_exporters():
         # Plain products and softmax, which every runtime has; before transformers 5 most classes do not change theirs.
         scores.model.set_attn_implementation("eager")
         torch.onnx.export(
-            scores, example, str(path), input_names=INPUTS, output_names=[OUTPUT], dynamic_shapes=(sizes, sizes),
-            dynamo=True, verbose=False, external_data=is_large(scores),
-        )  # fmt: skip
+            scores,
+            example,
+            str(path),
+            input_names=INPUTS,
+            output_names=[OUTPUT],
+            dynamic_shapes=(sizes, sizes),
+            dynamo=True,
+            verbose=False,
+            external_data=is_large(scores),
+        )
 
 
 def quantise(path: Path, into: Path) -> None:
@@ -97,7 +104,7 @@ def quantise(path: Path, into: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     large = path.with_name(f"{path.name}.data").is_file()
-    with quietly():
+    with silence_exporters():
         quantize_dynamic(
             str(path), str(into), weight_type=QuantType.QInt8, per_channel=True, use_external_data_format=large
         )
@@ -109,7 +116,7 @@ def is_large(model: nn.Module) -> bool:
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def silence_exporters() -> Iterator[None]:
     """Keep what exporters say of themselves off the screen."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
@@ -157,6 +164,6 @@ def read_onnx(path: Path, tagger: LinearTagger, threads: int) -> LinearTagger:
     return read.eval()
 
 
-def differing(left: Sequence[Sequence[str]], right: Sequence[Sequence[str]]) -> int:
+def count_differences(left: Sequence[Sequence[str]], right: Sequence[Sequence[str]]) -> int:
     """Words that have other tags."""
     return sum(one != other for a, b in zip(left, right, strict=True) for one, other in zip(a, b, strict=True))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from crossner_cli import figures
 from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.raw_text import RawSentences, RawText
 from crossner_cli.encoders.subwords import batches_by_length
+from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.run.progress import Progress, Work, exhaust
+from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 
-# What ``reading_counts`` counts.
+MOST_BYTES = 4 * 10**9
+# What ``count_unread`` counts.
 READING = ("unreadable_words", "shortened_words", "unknown_words", "discarded_sequences")
 
 
@@ -53,7 +57,7 @@ def tag_with_progress(
     task: str = "tag",
 ) -> Work[list[Tagged]]:
     """Same as ``tag``, telling after each batch how far it is."""
-    reader = reader_of(tagger)
+    reader = get_reader(tagger)
     encoded = reader.encode(sentences)
     most = batch_subwords or engine.batch_subwords
     batches = list(batches_by_length(encoded, most))[engine.rank :: engine.world]
@@ -62,7 +66,7 @@ def tag_with_progress(
     found: list[tuple[int, Tagged]] = []
     words, began = 0, time.perf_counter()
     for numbers in batches:
-        with reading(tagger, engine):
+        with inference(tagger, engine):
             batch = reader.collate([encoded[number] for number in numbers])
             batch.most_subwords = most
             decoded = tagger.decode(batch.to(engine.device))
@@ -76,14 +80,14 @@ def tag_with_progress(
     return [tagged for _, tagged in found]
 
 
-def reader_of(tagger: Tagger) -> Any:
+def get_reader(tagger: Tagger) -> Any:
     """What turns sentences into batches for this tagger's encoder: ``encode`` and ``collate``, as ``SubwordReader``."""
     return tagger.encoder.reader
 
 
-def reading_counts(tagger: Tagger, engine: Engine) -> dict[str, int]:
+def count_unread(tagger: Tagger, engine: Engine) -> dict[str, int]:
     """What could not be read or was left out since the tagger was made, over all processes."""
-    reader = reader_of(tagger)
+    reader = get_reader(tagger)
     return {
         "unreadable_words": reader.unreadable_words,
         "shortened_words": reader.shortened_words,
@@ -93,7 +97,7 @@ def reading_counts(tagger: Tagger, engine: Engine) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def reading(tagger: Tagger, engine: Engine) -> Iterator[None]:
+def inference(tagger: Tagger, engine: Engine) -> Iterator[None]:
     """Evaluation mode without gradients; entered for each batch, since a generator may be left between two."""
     was_training = tagger.training
     tagger.eval()
@@ -102,3 +106,49 @@ def reading(tagger: Tagger, engine: Engine) -> Iterator[None]:
             yield
     finally:
         tagger.train(was_training)
+
+
+def keep_frozen_states(
+    tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, task: str, raw: Iterable[RawText] = ()
+) -> Work[None]:
+    """Let the tagger's reader know what frozen models make of sentences; nothing for a tagger without such models.
+
+    In batches of its own, so that an interrupted command that begins again reads the very same numbers.
+
+    Args:
+        tagger: Its encoder reads words, a frozen transformer or frozen language models of characters, or neither.
+        sentences: Those that will be read again and again.
+        engine: Where.
+        task: Name for the progress.
+        raw: Texts that will be, too. Of the sentences and of each text nothing is kept where it would not fit into
+            ``MOST_BYTES`` with what is kept before it.
+    """
+    encoder = tagger.encoder
+    if not isinstance(encoder, WordEncoder) or not encoder.frozen_size:
+        return
+    distinct: dict[tuple[str, ...], None] = {}
+    free = MOST_BYTES
+    labelled = dict.fromkeys(sentence.words for sentence in sentences)
+    for text in (RawSentences(tuple(labelled)), *raw):
+        size = 4 * encoder.frozen_size * sum(text.counts.values())
+        if size > free:
+            told = [figures.amount(number, None, "bytes") for number in (size, free, MOST_BYTES)]
+            yield Notice(
+                f"{task}: frozen models read {figures.count(len(text))} sentences anew each time they are met: what "
+                f"they make of them, {told[0]}, is more than what is left ({told[1]}) of the {told[2]} that are kept"
+            )
+            continue
+        free -= size
+        distinct |= dict.fromkeys(text.sentences(range(len(text))))
+    encoder.to(engine.device)  # the training loop comes later
+    reader = encoder.reader
+    encoded = reader.encode([Sentence(words) for words in distinct])
+    done = 0
+    for numbers in batches_by_length(encoded, engine.batch_subwords):
+        rows = [encoded[number] for number in numbers]
+        with inference(tagger, engine):
+            states = encoder.read_frozen(reader.collate(rows).to(engine.device)).cpu()
+        for row, of_sentence in zip(rows, states, strict=True):
+            reader.frozen_states[row.words] = of_sentence[: len(row.words)].clone()  # not a view: padding goes
+        done += len(rows)
+        yield Progress(f"{task}: frozen models", done, len(encoded), "sentences", is_milestone=done == len(encoded))

@@ -18,7 +18,7 @@ from crossner_cli.options import Optimisation
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, read_manifest
 from crossner_cli.run.storage import digest_file
 from crossner_cli.taggers.known_words import CORPUS
-from crossner_cli.taggers.starts import Start, digest_start
+from crossner_cli.taggers.sources import Start, digest_start
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Origin:
     lost: str = ""
 
 
-def vectors_notes(start: Start, options: Optimisation, inputs: Mapping[str, str]) -> list[str]:
+def notes_on_vectors(start: Start, options: Optimisation, inputs: Mapping[str, str]) -> list[str]:
     """What a person should know who gives other vectors, of words or of n-grams, than the start has.
 
     Args:

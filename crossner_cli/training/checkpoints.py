@@ -116,7 +116,7 @@ class Checkpoints:
                     "checkpoint before.",
                 ) from None
 
-        engine.first(write)
+        engine.on_main(write)
 
     def _write(
         self, draft: Path, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer,

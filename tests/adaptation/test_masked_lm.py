@@ -19,7 +19,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages.dapt import BlockStream, MaskedTask, count_carried, parameter_groups
-from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.sources import Start
 
 BLOCK = 16
 VOCABULARY = 120

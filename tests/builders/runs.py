@@ -65,10 +65,17 @@ def rewrite_prepared(run: Path, path: Path, text: str) -> None:
 
 
 def write_tagger(
-    run: Path, name: str, *, stage: str = "finetune", method: str = "linear", encoder: str = "minilm",
+    run: Path,
+    name: str,
+    *,
+    stage: str = "finetune",
+    method: str = "linear",
+    encoder: str = "minilm",
     settings: Sequence[str] = (),
-    history: Mapping[str, Sequence[float]] | None = None, lineage: Sequence[Mapping[str, str]] = (), **result: Any,
-) -> str:  # fmt: skip
+    history: Mapping[str, Sequence[float]] | None = None,
+    lineage: Sequence[Mapping[str, str]] = (),
+    **result: Any,
+) -> str:
     """Leave the manifest of a stage that trains a tagger."""
     seeds = {
         seed: {"folder": f"tagger-seed-{seed}", "learning_rate": 1e-4, "history": [{"score": f1} for f1 in scores]}
@@ -77,15 +84,25 @@ def write_tagger(
     options = {"method": method, "encoder": encoder, "start_from": "base", "settings": list(settings), "epochs": 2}
     prepared = digest_file(run / "prepare-data" / MANIFEST) if (run / "prepare-data").is_dir() else "gone"
     return write_manifest(
-        run / name, stage, options=options, inputs={"prepare-data": prepared},
-        lineage=[{"encoder": encoder, "digest": "0"}, *lineage], result={"seeds": seeds, **result},
-    )  # fmt: skip
+        run / name,
+        stage,
+        options=options,
+        inputs={"prepare-data": prepared},
+        lineage=[{"encoder": encoder, "digest": "0"}, *lineage],
+        result={"seeds": seeds, **result},
+    )
 
 
 def write_evaluation(
-    folder: Path, words: Tags, gold: Tags, models: Mapping[str, Mapping[str, Tags]], *, target: str = "music",
-    inputs: Mapping[str, str] | None = None, **result: Any,
-) -> Path:  # fmt: skip
+    folder: Path,
+    words: Tags,
+    gold: Tags,
+    models: Mapping[str, Mapping[str, Tags]],
+    *,
+    target: str = "music",
+    inputs: Mapping[str, str] | None = None,
+    **result: Any,
+) -> Path:
     """Leave an ``evaluate`` stage: predictions of each label and seed, and a manifest that scores them."""
     folder.mkdir(parents=True, exist_ok=True)
     runs = [(label, seed) for label, seeds in models.items() for seed in seeds]

@@ -40,8 +40,10 @@ def files_of(path: Path) -> set[str]:
 def assert_finished(path: Path, text: str) -> None:
     """The stage is complete and nothing else is there."""
     assert files_of(path) == {
-        ".lock-finetune", "finetune/tagger/model.txt", "finetune/manifest.json",
-    }  # fmt: skip
+        ".lock-finetune",
+        "finetune/tagger/model.txt",
+        "finetune/manifest.json",
+    }
     assert (path / "finetune/tagger/model.txt").read_text() == text
     manifest = read_manifest(path / "finetune")
     assert manifest["outputs"] == {"tagger/model.txt": digest_file(path / "finetune/tagger/model.txt")}

@@ -34,7 +34,7 @@ from crossner_cli.run.progress import exhaust
 from crossner_cli.taggers.carry_over import KnownWords, start_tagger
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.known_words import check_word_inputs
-from crossner_cli.taggers.starts import Start, check_start
+from crossner_cli.taggers.sources import Start, check_start
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import SentenceStream, fit
 from crossner_cli.training.plan import parameter_groups, plan_of

@@ -32,10 +32,10 @@ from crossner_cli.options import Finetune, JointTrain, Predict, PretrainSource
 from crossner_cli.run.directory import RunDirectory, Stage
 from crossner_cli.stages import dapt
 from crossner_cli.stages import train as tagger_training
-from crossner_cli.taggers.calibration import fit_calibration, read_calibration, scored_entities
+from crossner_cli.taggers.calibration import fit_calibration, read_calibration, score_entities
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.known_words import CorpusSentences, known_words
-from crossner_cli.taggers.starts import Start
+from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import Tagged, tag
 from crossner_cli.training.loop import Plan
 
@@ -196,7 +196,7 @@ def test_a_tagger_is_saved_with_a_calibration_fitted_on_dev_sentences_alone(
     dev = list(read_sentences(chain / "prepare-data" / "target" / "dev.jsonl"))
     engine = start_engine(Predict(device="cpu", threads=1))
     folder = chain / "longer" / "tagger"
-    found = scored_entities([sentence.tags or () for sentence in dev], tag(load_tagger(folder, engine), dev, engine))
+    found = score_entities([sentence.tags or () for sentence in dev], tag(load_tagger(folder, engine), dev, engine))
     stored, fitted = read_calibration(folder), fit_calibration(found)
     assert stored is not None
     assert stored.entities == fitted.entities == len(found) > 0

@@ -125,9 +125,9 @@ def test_any_failure_of_the_main_process_ends_the_others_too(monkeypatch: pytest
 
     told: list[Any] = []
     with pytest.raises(OSError, match="^no space left"):
-        told_by_the_main_process(monkeypatch, 0, told).first(fail)
+        told_by_the_main_process(monkeypatch, 0, told).on_main(fail)
     with pytest.raises(CrossNERError, match="The main process failed: OSError: no space left"):
-        told_by_the_main_process(monkeypatch, 1, told).first(lambda: pytest.fail("only the main process works"))
+        told_by_the_main_process(monkeypatch, 1, told).on_main(lambda: pytest.fail("only the main process works"))
 
 
 def test_work_of_the_main_process_is_told_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,9 +136,9 @@ def test_work_of_the_main_process_is_told_to_the_others(monkeypatch: pytest.Monk
         return 7
 
     told: list[Any] = []
-    assert list(told_by_the_main_process(monkeypatch, 0, told).first_of(work())) == []
+    assert list(told_by_the_main_process(monkeypatch, 0, told).on_main_with_progress(work())) == []
     assert told == [7, None]
-    waiting = told_by_the_main_process(monkeypatch, 1, told).first_of(work())
+    waiting = told_by_the_main_process(monkeypatch, 1, told).on_main_with_progress(work())
     with pytest.raises(StopIteration) as end:
         next(waiting)
     assert end.value.value == 7

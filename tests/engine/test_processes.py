@@ -73,9 +73,13 @@ def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytes
     read_slurm_variables()
     assert "RANK" not in os.environ
     for name, value in (
-        ("SLURM_STEP_ID", "0"), ("SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"), ("SLURM_LOCALID", "1"),
-        ("SLURM_STEP_TASKS_PER_NODE", "4(x2)"), ("SLURM_JOB_ID", "123"), ("SLURM_STEP_NODELIST", "gpu[03-04]"),
-    ):  # fmt: skip
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"),
+        ("SLURM_LOCALID", "1"),
+        ("SLURM_STEP_TASKS_PER_NODE", "4(x2)"),
+        ("SLURM_JOB_ID", "123"),
+        ("SLURM_STEP_NODELIST", "gpu[03-04]"),
+    ):
         monkeypatch.setenv(name, value)
     read_slurm_variables()
     found = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
@@ -92,10 +96,14 @@ def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("nodes", "first"),
     [
-        ("gpu7", "gpu7"), ("gpu7,gpu9", "gpu7"), ("gpu[003-005,7],cpu1", "gpu003"), ("gpu[7,9]", "gpu7"),
-        ("rack[1-2]-node[04-05]", "rack1-node04"), ("a.b-c,d", "a.b-c"),
+        ("gpu7", "gpu7"),
+        ("gpu7,gpu9", "gpu7"),
+        ("gpu[003-005,7],cpu1", "gpu003"),
+        ("gpu[7,9]", "gpu7"),
+        ("rack[1-2]-node[04-05]", "rack1-node04"),
+        ("a.b-c,d", "a.b-c"),
     ],
-)  # fmt: skip
+)
 def test_the_first_machine_of_a_step_is_told_from_slurms_short_form(nodes: str, first: str) -> None:
     assert first_host(nodes) == first
 

@@ -34,7 +34,7 @@ from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
 from crossner_cli.taggers.calibration import Calibration
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.trained import best_on_dev, find_taggers
+from crossner_cli.taggers.sources import best_on_dev, find_taggers
 
 SPLITS = {
     "train": "anna\tB-person\nmet\tO\npeter\tB-person\n\nlondon\tB-place\n\n",

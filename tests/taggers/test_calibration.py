@@ -17,12 +17,12 @@ from crossner_cli.taggers.calibration import (
     ENTRY,
     Calibration,
     ScoredEntity,
-    calibrated,
+    calibrate,
     fit_calibration,
     log_odds,
+    measure_reliability,
     read_calibration,
-    reliability,
-    scored_entities,
+    score_entities,
 )
 from crossner_cli.taggers.tagging import Tagged
 
@@ -55,7 +55,7 @@ def test_the_rule_behind_many_entities_is_found() -> None:
 
 def test_what_is_fitted_on_some_entities_is_nearer_the_truth_on_others() -> None:
     found, others = fit_calibration(too_sure(1500, 2)), too_sure(2000, 3)
-    before, after = reliability(others)["ece"], reliability(calibrated(others, found))["ece"]
+    before, after = measure_reliability(others)["ece"], measure_reliability(calibrate(others, found))["ece"]
     assert before > 0.15 and after < 0.05
 
 
@@ -100,7 +100,7 @@ def test_an_entity_is_right_where_words_and_type_are_those_of_a_gold_one() -> No
         Tagged(("B-x", "I-x", "O", "B-x"), (0.9, 0.6, 1.0, 0.8)),
         Tagged(("I-x", "B-x"), (0.3, 0.7)),
     ]
-    assert scored_entities(gold, tagged) == [(0.6, True), (0.8, False), (0.3, False), (0.7, True)]
+    assert score_entities(gold, tagged) == [(0.6, True), (0.8, False), (0.3, False), (0.7, True)]
     counted = score(gold, [each.tags for each in tagged]).per_type
     assert sum(each.correct for each in counted.values()) == 2
     assert sum(each.predicted for each in counted.values()) == 4
@@ -108,7 +108,7 @@ def test_an_entity_is_right_where_words_and_type_are_those_of_a_gold_one() -> No
 
 @given(ENTITIES)
 def test_the_bins_hold_every_entity_once(entities: list[ScoredEntity]) -> None:
-    found = reliability(entities)
+    found = measure_reliability(entities)
     assert sum(each["entities"] for each in found["bins"]) == len(entities)
     for each in found["bins"]:
         if each["entities"]:

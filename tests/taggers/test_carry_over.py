@@ -24,10 +24,10 @@ from crossner_cli.methods.contract import Tagger, find_method, method_names
 from crossner_cli.options import Dapt, Finetune, PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.storage import digest_file, digest_folder
-from crossner_cli.stages.train import seeds_note
+from crossner_cli.stages.train import note_on_seeds
 from crossner_cli.taggers.carry_over import Carried, KnownWords, encoder_of, start_tagger
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.starts import Start, check_unchanged, find_start
+from crossner_cli.taggers.sources import Start, check_unchanged, find_start
 
 OLD = TagSet({"conll": ("person", "misc", "place")})
 NEW = TagSet({"music": ("band", "place", "person", "song")})
@@ -91,8 +91,12 @@ def test_rows_of_shared_types_carry_over_exactly_and_others_start_afresh(
     new, carried = start_tagger(find_start(run, options, wanted_by="finetune"), options, NEW, 3, engine)
     fresh, _ = start_tagger(
         find_start(run, options_for(tiny_encoder_folder, method=method), wanted_by="finetune"),
-        options_for(tiny_encoder_folder, method=method), NEW, 3, engine, known_to(old),
-    )  # fmt: skip
+        options_for(tiny_encoder_folder, method=method),
+        NEW,
+        3,
+        engine,
+        known_to(old),
+    )
     shared = {"O", "B-person", "I-person", "B-place", "I-place", "person", "place"}
     learnt = {name for name, _ in new.named_parameters()}
     for name in (*type(new).tag_dimensions, *type(new).type_dimensions):
@@ -108,9 +112,13 @@ def test_rows_of_shared_types_carry_over_exactly_and_others_start_afresh(
     for name, value in old.encoder.state_dict().items():
         assert torch.equal(new.encoder.state_dict()[name], value)
     assert carried == Carried(
-        str(tmp_path / "old"), loaded=size + len(above(old)), new=0, left=0,
-        carried_types=["place", "person"], fresh_types=["band", "song"],
-    )  # fmt: skip
+        str(tmp_path / "old"),
+        loaded=size + len(above(old)),
+        new=0,
+        left=0,
+        carried_types=["place", "person"],
+        fresh_types=["band", "song"],
+    )
     assert carried.new_tensors == carried.left_tensors == []
     assert carried.describe().endswith("types carried over: place, person; types new: band, song")
     assert carried.to_json()["fresh_types"] == ["band", "song"]
@@ -277,11 +285,11 @@ def test_a_seed_starts_from_its_own_seed_and_else_from_the_best(tiny_encoder_fol
 
 def test_seeds_that_a_start_has_not_got_are_told():
     start = Start("news", Path("news"), "digest", {1: Path("one"), 2: Path("two")}, best_seed=2)
-    assert seeds_note(start, [1, 2]) is None
-    assert seeds_note(start, [7]) == "news has no seed 7: its seed 2, the best on dev, stands in."
-    said = seeds_note(start, [1, 3, 4])
+    assert note_on_seeds(start, [1, 2]) is None
+    assert note_on_seeds(start, [7]) == "news has no seed 7: its seed 2, the best on dev, stands in."
+    said = note_on_seeds(start, [1, 3, 4])
     assert said is not None and said.startswith("news has no seed 3, 4: its seed 2") and "differ less" in said
-    assert seeds_note(Start("base", None, "digest"), [1, 2]) is None
+    assert note_on_seeds(Start("base", None, "digest"), [1, 2]) is None
 
 
 def test_without_scores_the_first_seed_stands_for_the_others(tiny_encoder_folder, run):
@@ -486,9 +494,14 @@ OTHER_SOURCE = TagSet({**OLD.domains, "third": ("person",)})
 
 
 def begun_from(
-    run: RunDirectory, folder: Path, engine: Engine, method: str, old: tuple[Any, ...], new: tuple[Any, ...],
+    run: RunDirectory,
+    folder: Path,
+    engine: Engine,
+    method: str,
+    old: tuple[Any, ...],
+    new: tuple[Any, ...],
     *settings: str,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Any, Any]:
     """A tagger of tasks, and another that a stage begins from it, each with its tag set, tasks and own settings."""
     sizes = small_sizes(find_method(method))
     first: Any = make_tagger(folder, method, old[0], *sizes, *settings, f"tasks={old[1]}", *old[2:])
@@ -604,8 +617,12 @@ def test_attention_of_both_domains_begins_that_of_each_and_that_of_the_target_on
 ):
     tasks = "target-ner,source-ner"
     old, new = begun_from(
-        run, tiny_encoder_folder, engine, "multi-cell-lstm",
-        (BOTH, tasks, f"attention={before}"), (BOTH, tasks, f"attention={after}"),
-    )  # fmt: skip
+        run,
+        tiny_encoder_folder,
+        engine,
+        "multi-cell-lstm",
+        (BOTH, tasks, f"attention={before}"),
+        (BOTH, tasks, f"attention={after}"),
+    )
     for name in ("query", "key", "score"):
         assert torch.equal(getattr(new.lstm, name), getattr(old.lstm, name)[expected]), name

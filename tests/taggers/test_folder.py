@@ -95,9 +95,14 @@ def test_a_linear_tagger_is_a_hugging_face_token_classifier(tmp_path, engine, ar
     tokenizer = make_tokenizer(tmp_path / "encoder")
     torch.manual_seed(4)
     config = getattr(transformers, f"{architecture}Config")(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=80, pad_token_id=0,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=80,
+        pad_token_id=0,
+    )
     getattr(transformers, f"{architecture}Model")(config).save_pretrained(tmp_path / "encoder")
     tagger = make_tagger(tmp_path / "encoder", "linear", TagSet({"news": ("person", "place")}), "legal=false")
     save_tagger(tagger, tmp_path / "tagger")
@@ -143,8 +148,9 @@ def check_pipeline(folder: Path, sentences: Sequence[Sentence], engine: Engine) 
             assert kept.tags == free.tags, "where the likeliest tags are legal, legal decoding gives them"
         if all(len(pipeline.tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(word)) == 1 for word in words):
             grouped = pipeline(text, aggregation_strategy="first", ignore_labels=["O"])
-            found = [(places.index(each["start"]), places.index(each["end"] + 1), each["entity_group"])
-                     for each in grouped]  # fmt: skip
+            found = [
+                (places.index(each["start"]), places.index(each["end"] + 1), each["entity_group"]) for each in grouped
+            ]
             assert found == to_spans(free.tags)
             counts["entities"] += len(found)
     return counts
@@ -188,9 +194,17 @@ def test_the_encoder_of_a_crf_tagger_is_a_hugging_face_model(tiny_encoder_folder
 def test_an_architecture_without_that_classifier_is_saved_as_an_encoder(tmp_path, engine):
     tokenizer = make_tokenizer(tmp_path / "encoder")
     config = transformers.ModernBertConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        pad_token_id=0,
+        cls_token_id=2,
+        sep_token_id=3,
+        bos_token_id=2,
+        eos_token_id=3,
+    )
     transformers.ModernBertModel(config).save_pretrained(tmp_path / "encoder")
     tagger = make_tagger(tmp_path / "encoder", "linear")
     save_tagger(tagger, tmp_path / "tagger")
@@ -212,10 +226,17 @@ def saved(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"{}", b"\xff", b'{"method": "crf", "hyperparameters": {}, "tag_set": {}}',
-     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": 3}, "scheme": "bio"}}',
-     b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": ["x", 1]}, "scheme": "bio"}}'],
-)  # fmt: skip
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"method": "crf", "hyperparameters": {}, "tag_set": {}}',
+        b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": 3}, "scheme": "bio"}}',
+        b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": ["x", 1]}, "scheme": "bio"}}',
+    ],
+)
 def test_a_broken_description_is_a_known_problem(saved, engine, content):
     folder = saved()
     (folder / "tagger.json").write_bytes(content)
@@ -258,8 +279,11 @@ def test_a_transformer_that_does_not_fit_its_description_is_never_filled_with_ra
     save_tagger(make_tagger(tiny_encoder_folder, method), tmp_path)
     weights, config = tmp_path / "model.safetensors", json.loads((tmp_path / "config.json").read_text())
     tensors = load_file(weights)
-    save_file({name: value for name, value in tensors.items() if "layers.1." not in name and "layer.1." not in name},
-              weights, metadata={"format": "pt"})  # fmt: skip
+    save_file(
+        {name: value for name, value in tensors.items() if "layers.1." not in name and "layer.1." not in name},
+        weights,
+        metadata={"format": "pt"},
+    )
     with pytest.raises(CrossNERError, match=r"model\.safetensors lacks \d+ tensors .*1\.") as caught:
         load_tagger(tmp_path, engine)
     assert "train the tagger again" in caught.value.hint

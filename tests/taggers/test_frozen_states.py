@@ -20,8 +20,7 @@ from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import Notice, exhaust
 from crossner_cli.taggers import frozen_states
-from crossner_cli.taggers.frozen_states import keep_frozen_states
-from crossner_cli.taggers.tagging import tag
+from crossner_cli.taggers.tagging import keep_frozen_states, tag
 from crossner_cli.training.loop import SentenceStream, fit
 from crossner_cli.training.plan import parameter_groups, plan_of
 from crossner_cli.training.streams import RawInputs

@@ -27,7 +27,7 @@ from crossner_cli.options import Decoding, Export
 from crossner_cli.stages.export import _card
 from crossner_cli.taggers.calibration import Calibration
 from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.onnx import differing, read_onnx
+from crossner_cli.taggers.onnx import count_differences, read_onnx
 from crossner_cli.taggers.tagging import tag
 
 CALIBRATION = Calibration(1.5, -0.5, 8, 6)
@@ -90,14 +90,19 @@ def test_the_graph_tags_real_sentences_as_the_tagger_does(place: Path, engine: E
     sentences = read_domain({"dev": mirror / "ai" / "dev.txt"}, name="news").splits["dev"][:60]
     tagger, graph = pair(place, engine, "legal")
     found, expected = ([each.tags for each in tag(one, sentences, engine)] for one in (graph, tagger))
-    assert differing(found, expected) == 0 and sum(map(len, found)) > 1000
+    assert count_differences(found, expected) == 0 and sum(map(len, found)) > 1000
 
 
 def test_the_folder_holds_what_other_runtimes_read(place: Path, engine: Engine) -> None:
     folder = place / "run" / "export"
     assert {path.name for path in folder.iterdir()} == {
-        "model.onnx", "model_quantized.onnx", "config.json", *TOKENIZER_FILES, "README.md", "export.json",
-    }  # fmt: skip
+        "model.onnx",
+        "model_quantized.onnx",
+        "config.json",
+        *TOKENIZER_FILES,
+        "README.md",
+        "export.json",
+    }
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     labels = transformers.AutoConfig.from_pretrained(folder).id2label

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from crossner_cli.encoders.word_encoder import TENSORS, VOCABULARY
 from crossner_cli.options import Finetune
 from crossner_cli.run.storage import digest_file, digest_folder
-from crossner_cli.taggers.starts import Start
-from crossner_cli.taggers.vector_spaces import find_origin, vectors_notes
+from crossner_cli.taggers.sources import Start
+from crossner_cli.taggers.vector_spaces import find_origin, notes_on_vectors
 
 SEED = 1
 
@@ -49,7 +49,7 @@ def told(folder: Path, embeddings: str, *settings: str, data: str = "data", **op
         method="bilstm-crf", embeddings=embeddings, settings=["word_size=3", *settings], **{"seed": SEED, **options}
     )
     inputs = {"prepare-data": data} | ({} if embeddings == "corpus" else {"embeddings": digest_file(Path(embeddings))})
-    return "\n".join(vectors_notes(Start("start", folder, "", seeds), given, inputs))
+    return "\n".join(notes_on_vectors(Start("start", folder, "", seeds), given, inputs))
 
 
 def test_a_stage_that_was_continued_from_itself_ends_the_way_back_and_is_said_to_be_unknown(tmp_path, vectors):
@@ -96,9 +96,7 @@ def test_of_a_tagger_that_no_stage_made_it_is_not_known_what_its_vectors_began_a
 
 def test_a_stage_that_started_from_one_without_words_drew_its_vectors_itself(tmp_path, vectors):
     words = tagger_stage(tmp_path / "words", embeddings=vectors)
-    adapted = write_manifest(
-        tmp_path / "dapt", "dapt", options={"start_from": "words"}, inputs={"start": words}
-    )  # fmt: skip
+    adapted = write_manifest(tmp_path / "dapt", "dapt", options={"start_from": "words"}, inputs={"start": words})
     tagger_stage(tmp_path / "again", "dapt", adapted)
     assert find_origin(tmp_path / "again", "embeddings").manifest["name"] == "again"
     assert "the two are no common space" in told(tmp_path / "again", vectors)
@@ -110,11 +108,14 @@ def test_a_stage_that_started_from_one_without_words_drew_its_vectors_itself(tmp
         ({}, {}, ""),
         ({}, {"seed": 2}, "--seed=1 (here 2)"),
         ({"settings": {"lower_case": False, "digits": "kept"}}, {}, ""),
-        ({"settings": {"lower_case": True, "digits": "zeros"}}, {},
-         "digits=zeros (here kept), lower_case=true (here false)"),
+        (
+            {"settings": {"lower_case": True, "digits": "zeros"}},
+            {},
+            "digits=zeros (here kept), lower_case=true (here false)",
+        ),
         ({}, {"data": "other"}, "data prepared otherwise"),
     ],
-)  # fmt: skip
+)
 def test_vectors_of_raw_text_are_one_space_only_where_all_that_trained_them_is_the_same(tmp_path, before, given, other):
     tagger_stage(tmp_path / "source", result=before, embeddings="corpus")
     said = told(tmp_path / "source", "corpus", **given)

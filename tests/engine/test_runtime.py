@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from crossner_cli.engine.allocator import keep_freed_memory
+from crossner_cli.engine.runtime import keep_freed_memory
 
 PROGRAM = """
 import resource, sys
-from crossner_cli.engine.allocator import keep_freed_memory
+from crossner_cli.engine.runtime import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 for _ in range(4):
