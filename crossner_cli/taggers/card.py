@@ -238,8 +238,8 @@ def strings_card(provenance: Provenance, result: Mapping[str, Any]) -> str:
             front,
             f"# {plain(provenance.name)}: language models of characters of {listed(names)}",
             "",
-            "Two LSTMs, one reading forward and one backward, whose states tell a word in its sentence. They tag nothing"
-            " by themselves.",
+            "Two LSTMs, one reading forward and one backward, whose states tell a word in its sentence. They tag"
+            " nothing by themselves.",
             "",
             "## Use",
             "",
