@@ -19,7 +19,7 @@ from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import Notice, exhaust
-from crossner_cli.taggers import frozen_states
+from crossner_cli.taggers import tagging
 from crossner_cli.taggers.tagging import keep_frozen_states, tag
 from crossner_cli.training.loop import SentenceStream, fit
 from crossner_cli.training.plan import parameter_groups, plan_of
@@ -64,7 +64,7 @@ def test_words_have_the_same_vectors_and_tags_whether_states_are_kept_or_read_an
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
     kept = reader.collate(reader.encode(SENTENCES))
     assert anew.frozen_states is None and kept.frozen_states is not None
-    assert kept.frozen_states.shape[2] == tagger.encoder.frozen_size
+    assert kept.tagging.shape[2] == tagger.encoder.frozen_size
     mask = kept.word_mask
     assert torch.equal(mask, anew.word_mask) and torch.equal(kept.word_ids, anew.word_ids)
     with torch.no_grad():
@@ -129,7 +129,7 @@ def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_lab
     assert sum(read) == 12 + 19
     other = make(transformer="frozen")
     labelled = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
-    monkeypatch.setattr(frozen_states, "MOST_BYTES", labelled + 8)
+    monkeypatch.setattr(tagging, "MOST_BYTES", labelled + 8)
     notices = [
         each for each in keep_frozen_states(other, SENTENCES, engine, "test", [raw_text]) if isinstance(each, Notice)
     ]
@@ -149,13 +149,13 @@ def test_raw_text_that_a_training_hardly_reads_is_not_read_before(raw_text, epoc
 def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, monkeypatch):
     tagger = make(transformer="frozen")
     size = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
-    monkeypatch.setattr(frozen_states, "MOST_BYTES", size - 1)
+    monkeypatch.setattr(tagging, "MOST_BYTES", size - 1)
     (told,) = keep_frozen_states(tagger, SENTENCES, engine, "test")
     assert isinstance(told, Notice) and "12 sentences anew each time" in told.text
     assert not tagger.encoder.reader.frozen_states
-    monkeypatch.setattr(frozen_states, "MOST_BYTES", size)
+    monkeypatch.setattr(tagging, "MOST_BYTES", size)
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
-    held = tagger.encoder.reader.frozen_states.values()
+    held = tagger.encoder.reader.tagging.values()
     assert sum(states.untyped_storage().nbytes() for states in held) == size  # no padding is held
 
 
