@@ -18,7 +18,7 @@ from crossner_cli.corpus.mediawiki_dump import ARTICLE, DumpReader, Site
 from crossner_cli.corpus.wikipedia import write_articles
 from crossner_cli.corpus.wikitext import find_categories, find_paragraphs
 from crossner_cli.data.decompression import open_decompressed
-from crossner_cli.data.optional_packages import import_optional
+from crossner_cli.run.environment import import_optional
 from crossner_cli.run.progress import exhaust
 
 WORDS = ["the", "band", "formed", "in", "a", "town", "and", "later", "signed", "with", "one", "label", "that", "sold"]

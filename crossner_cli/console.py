@@ -289,7 +289,7 @@ def show_manifest(
     """
     stream = sys.stderr if to_stderr else sys.stdout
     if json:
-        print_json(manifest, stream)
+        print_json(dict(manifest), stream)
         return
     repeated = {f"{WARNING}{text}" for text in told} if stream.isatty() and sys.stderr.isatty() else set()
     blocks = manifest_tables(manifest)

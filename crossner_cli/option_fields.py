@@ -6,9 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossner_cli.errors import CrossNERError
+
+if TYPE_CHECKING:
+    from crossner_cli.run.stage import StageRequest
 
 NOT_PUBLISHED: Any = object()
 EVERY_COMMAND = "Every command"
@@ -96,6 +99,17 @@ class Command:
         """A line on each of these options that was given and changes nothing, with the reason."""
         given = ((flag, reason) for name, reason in reasons.items() if (flag := self.given(name)) is not None)
         return [f"{flag} is not read: {reason}." for flag, reason in given]
+
+    def stage_request(self, command: str, inputs: Mapping[str, str]) -> StageRequest:
+        """What a command with these options asks of a run directory.
+
+        Args:
+            command: The command, as ``finetune``.
+            inputs: Digest of everything that the result depends on, by name.
+        """
+        from crossner_cli.run.stage import StageRequest
+
+        return StageRequest(command, self.record(), inputs, self.name, self.force, self.defaults())
 
     def refuse_name(self, command: str) -> None:
         """Refuse ``--name`` of a command that makes no stage.

@@ -37,7 +37,6 @@ READ_OPTIONS = {
     "prediction/place.py",
     "prediction/processes.py",
     "reports/inspection_record.py",
-    "run/directory.py",
     "taggers/carry_over.py",
     "taggers/folder.py",
     "taggers/known_words.py",

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from crossner_cli.corpus.job import Job, Pass
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.own_python import PYTHON, python_path
+from crossner_cli.run.environment import PYTHON, python_path
 from crossner_cli.run.progress import Progress, Work
 
 Kind = Literal["local", "slurm", "ray"]

@@ -16,11 +16,11 @@ from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.data.decompression import COMPRESSED_ENDINGS, open_decompressed
 from crossner_cli.data.documents import HEAD, WAYS_OUT, format_of
 from crossner_cli.data.jsonl_files import is_writable
-from crossner_cli.data.optional_packages import import_optional
 from crossner_cli.data.text_files import open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
-from crossner_cli.run.storage import digest_file, digest_files, files_below
+from crossner_cli.run.environment import import_optional
+from crossner_cli.run.storage import digest_file, digest_files, walk_files
 
 RawFormat = Literal["text", "jsonl", "parquet", "xml", "tar"]
 FORMATS: dict[str, RawFormat] = {
@@ -87,7 +87,7 @@ def corpus_files(paths: Sequence[Path]) -> CorpusFiles:
         if status is None or not stat.S_ISDIR(status.st_mode):
             named.append(path)
             continue
-        below = sorted(files_below(path))
+        below = sorted(walk_files(path))
         made = {file.parent for file in below if file.name == MANIFEST} - {path}
         made = set(filter(_is_stage, made))
         stages += sorted(made)

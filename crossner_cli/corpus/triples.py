@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from crossner_cli.data.decompression import COMPRESSED_ENDINGS, BrokenFileError, OpenFile, open_decompressed
-from crossner_cli.data.optional_packages import import_optional
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.environment import import_optional
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"

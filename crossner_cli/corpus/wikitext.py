@@ -13,7 +13,7 @@ from html import unescape
 from typing import Any
 
 from crossner_cli.corpus.mediawiki_dump import CATEGORY, FILE, Site
-from crossner_cli.data.optional_packages import import_optional
+from crossner_cli.run.environment import import_optional
 
 UNCLOSED = 50  # brackets a page may leave open; the parser's time grows with the square of their number
 _DROPPED = (

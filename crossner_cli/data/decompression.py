@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crossner_cli.data.optional_packages import import_optional
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.environment import import_optional
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
 BUFFER = 1 << 20

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.optional_packages import import_optional
 from crossner_cli.data.readers import Repairs
 from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.run.environment import import_optional
 
 TEXT, WORDS = "text", ("words", "tokens")
 # Of tagged documents, as columns; and for what else an object held that was read from elsewhere than Parquet.

@@ -20,9 +20,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.data.optional_packages import import_optional
 from crossner_cli.data.readers import BYTE_ORDER_MARK, open_binary
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.environment import import_optional
 
 LONGEST_SENTENCE = 10_000  # words; gensim drops what follows
 # Hash values of the character n-grams; the usual 2,000,000 take 800 MB at 100 values, for any corpus.

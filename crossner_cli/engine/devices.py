@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,8 +38,9 @@ from crossner_cli.encoders.packed_batches import PACKED_ATTENTION, has_packed_ke
 from crossner_cli.engine.processes import parse_gpus, read_slurm_variables
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS, Compute
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage
+from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Work, exhaust
+from crossner_cli.run.stage import Stage, StageRequest
 
 Value = TypeVar("Value")
 # One process may read, tokenise or score for hours while the others wait; a launcher stops them where it fails.
@@ -197,13 +198,13 @@ class Engine:
         """As ``on_main``, of work that shows how it goes where this is the only process."""
         return (yield from work) if self.world == 1 else self.on_main(lambda: exhaust(work))
 
-    def open_stage(self, run: RunDirectory, command: str, options: Compute, inputs: Mapping[str, str]) -> Stage:
+    def open_stage(self, run: RunDirectory, request: StageRequest) -> Stage:
         """Open a stage on the main process; the others learn what it found and never lock or write.
 
         Raises:
-            CrossNERError: As ``RunDirectory.open_stage``, on every process.
+            CrossNERError: As ``run.stage.open_stage``, on every process.
         """
-        stage = Stage(run, command, options, dict(inputs))
+        stage = Stage(run, request)
 
         def open_it() -> tuple[Manifest | None, bool]:
             stage.open()

@@ -14,7 +14,7 @@ import torch
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Compute
-from crossner_cli.run.own_python import PYTHON, python_path
+from crossner_cli.run.environment import PYTHON, python_path
 
 SECONDS_TO_STOP = 10
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Protocol
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.prediction.formats import BRAT_CONFIGURATION, OutputFormat, Piece, is_folder
-from crossner_cli.run.directory import differences
+from crossner_cli.run.directory import describe_differences
 from crossner_cli.run.storage import flush_folder, write_json
 
 SECONDS_BETWEEN_RECORDS = 5.0
@@ -199,7 +199,7 @@ class Draft:
             return nothing
         changed = ["stdin cannot be read again"]
         if self.made_by is not None:
-            changed = differences(found["made_by"], self.made_by)
+            changed = describe_differences(found["made_by"], self.made_by)
             changed += ["--force"] if self.is_forced and not found.get("forced") else []
         if not changed and not self._is_whole(found):
             changed = ["the draft is not what it was"]

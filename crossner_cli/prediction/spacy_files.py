@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crossner_cli.data.optional_packages import import_optional
 from crossner_cli.data.text import Word
 from crossner_cli.prediction.chunks import TaggedDocument, Totals
+from crossner_cli.run.environment import import_optional
 
 ATTRIBUTES = ("ENT_IOB", "ENT_TYPE")
 

@@ -11,8 +11,7 @@ from crossner_cli.reports.markdown import to_markdown
 from crossner_cli.reports.plots import plot_curves
 from crossner_cli.reports.report_tables import INSIDE, TEXT, report_tables
 from crossner_cli.run.directory import Manifest
-from crossner_cli.run.output_folder import output_folder
-from crossner_cli.run.storage import write_csv, write_json
+from crossner_cli.run.storage import output_folder, write_csv, write_json
 
 REPORT, TABLE, CURVE_TABLE = "report.json", "report.csv", "curve.csv"
 COLUMNS = ("run", "stage", "model", "target", "split", "mode", "decoding", "method", "encoder", "start",

@@ -1,4 +1,4 @@
-"""What a stage tells while it works: stages are generators of these and return their manifest."""
+"""Progress of a stage: stages are generators of these events and return their manifest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Progress:
-    """One sign of life.
+    """How far a task is.
 
     Args:
         task: What is being done, as ``finetune seed 1``.
@@ -32,7 +32,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Notice:
-    """One sentence a person should read: what was loaded, dropped or repaired."""
+    """One sentence for the user: what was loaded, dropped or repaired."""
 
     text: str
 
@@ -42,7 +42,7 @@ Work = Generator[Event, None, Result]
 
 
 def exhaust(work: Generator[Any, None, Result]) -> Result:
-    """Run a stage to its end without showing anything, and return what it returns."""
+    """Run a stage to its end without showing anything, and return its result."""
     while True:
         try:
             next(work)

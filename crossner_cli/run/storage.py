@@ -1,12 +1,15 @@
-"""Digests, JSON records, tables of numbers, and files that are there whole or not at all, whenever the power goes."""
+"""Digests, JSON records, tables and arrays, and files and folders that are written whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ def digest_file(path: Path) -> str:
 
 def digest_folder(folder: Path) -> str:
     """SHA-256 over the names and digests of every file below a folder."""
-    return digest_files(folder, (path for path in files_below(folder) if path.is_file()))
+    return digest_files(folder, (path for path in walk_files(folder) if path.is_file()))
 
 
 def digest_files(folder: Path, files: Iterable[Path]) -> str:
@@ -34,8 +37,25 @@ def digest_files(folder: Path, files: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, in folders that links lead to as well, each folder once; a link to nothing is one too.
+def digest_path(path: Path) -> str:
+    """SHA-256 of a file or a folder."""
+    return digest_folder(path) if path.is_dir() else digest_file(path)
+
+
+def check_digest(path: Path, wanted: str | None, *, hint: str) -> None:
+    """Refuse a file that differs from the one in its manifest; None if the manifest does not list it.
+
+    Raises:
+        CrossNERError: The digests differ.
+    """
+    if wanted is not None and digest_file(path) != wanted:
+        raise CrossNERError(
+            f"{path} is not the file listed in its manifest: it was changed, cut or made again.", hint=hint
+        )
+
+
+def walk_files(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, links to folders followed, each folder once; a link to nothing counts as a file.
 
     Raises:
         OSError: A folder cannot be read.
@@ -55,75 +75,20 @@ def files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in files)
 
 
-def digest_path(path: Path) -> str:
-    """SHA-256 of a file or a folder."""
-    return digest_folder(path) if path.is_dir() else digest_file(path)
-
-
-def save_array(path: Path, array: Any) -> None:
-    """Write an array of NumPy as ``numpy.save`` does, which would not say why a full disk took no more.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    import numpy as np  # most that is stored is none
-
-    with path.open("wb") as stream:
-        np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
-        stream.write(np.ascontiguousarray(array).tobytes())
-
-
-def check_digest(path: Path, wanted: str | None, *, hint: str) -> None:
-    """Refuse a file that is another one than its manifest tells of; None where the manifest does not tell.
-
-    Raises:
-        CrossNERError: It is.
-    """
-    if wanted is not None and digest_file(path) != wanted:
-        raise CrossNERError(
-            f"{path} is not the file that its manifest tells of: it was changed, cut or made again.", hint=hint
-        )
-
-
 def to_json(record: Any, **form: Any) -> str:
-    """A record as JSON; numbers that JSON has not got, NaN and the infinities, are null."""
+    """A record as JSON; NaN and the infinities, which JSON lacks, are null."""
     try:
         return json.dumps(record, allow_nan=False, **form)
     except ValueError:
-        return json.dumps(_finite(record), allow_nan=False, **form)
+        return json.dumps(_replace_infinite(record), allow_nan=False, **form)
 
 
-def _finite(value: Any) -> Any:
+def _replace_infinite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _replace_infinite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_replace_infinite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def write_json(path: Path, record: Any) -> None:
-    """Write a JSON file that is either the old one or the new one, whenever the power goes."""
-    text = to_json(record, indent=1, ensure_ascii=False) + "\n"
-    # File names may hold bytes that are not UTF-8; written with a backslash they are what JSON calls them.
-    write_atomically(path, text.encode("utf-8", "backslashreplace").decode())
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows below the names of their columns, to be read by programs and by spreadsheets.
-
-    Text that a spreadsheet would run as a formula, since it begins with ``=``, ``+``, ``-`` or ``@``, gets an
-    apostrophe before it, which spreadsheets take for "this is text": types and names come from data.
-    """
-    import pandas
-
-    cells = [[_as_text(cell) for cell in row] for row in rows]
-    table = pandas.DataFrame(cells, columns=list(columns), dtype=object)  # as they are: no whole number becomes 1.0
-    table.to_csv(path, index=False, lineterminator="\n", encoding="utf-8", errors="backslashreplace")
-
-
-def _as_text(cell: Any) -> Any:
-    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_SIGNS) and cell not in FORMULA_SIGNS
-    return f"'{cell}" if is_formula else cell
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -142,9 +107,47 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
+def write_json(path: Path, record: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write a JSON file that is either the old one or the new one, whenever the power goes."""
+    text = to_json(record, indent=1, ensure_ascii=False) + "\n"
+    # File names may hold bytes that are not UTF-8; written with a backslash they are valid JSON.
+    write_atomically(path, text.encode("utf-8", "backslashreplace").decode())
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows below the names of their columns, for programs and spreadsheets.
+
+    Text that a spreadsheet would run as a formula, since it begins with ``=``, ``+``, ``-`` or ``@``, gets an
+    apostrophe before it: types and names come from data.
+    """
+    import pandas
+
+    cells = [[_escape_formula(cell) for cell in row] for row in rows]
+    table = pandas.DataFrame(cells, columns=list(columns), dtype=object)  # no whole number becomes 1.0
+    table.to_csv(path, index=False, lineterminator="\n", encoding="utf-8", errors="backslashreplace")
+
+
+def _escape_formula(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_SIGNS) and cell not in FORMULA_SIGNS
+    return f"'{cell}" if is_formula else cell
+
+
+def save_array(path: Path, array: Any) -> None:
+    """Write an array as ``numpy.save`` does, which would not say why a full disk took no more.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    import numpy as np
+
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
+        stream.write(np.ascontiguousarray(array).tobytes())
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file under another name, flush it to disk, rename."""
-    draft = path.with_name(f".{path.name}.draft")  # always the same, so that what a crash leaves is overwritten
+    draft = path.with_name(f".{path.name}.draft")  # always the same name, so that the next write replaces a crash's
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -158,22 +161,66 @@ def write_atomically(path: Path, text: str) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Flush a folder's own entries, so that a rename survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    _flush(folder)
+
+
+def flush_tree(folder: Path) -> None:
+    """Flush every file and folder below ``folder``, and itself."""
+    for path in (*folder.rglob("*"), folder):
+        _flush(path)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def flush_tree(folder: Path) -> None:
-    """Flush every file and folder below ``folder``, and itself."""
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            flush_folder(path)
-        else:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-    flush_folder(folder)
+def check_output(folder: Path, record: str, *, force: bool) -> None:
+    """Refuse an ``--output`` folder that could not be written in the end.
+
+    Args:
+        folder: The folder to make.
+        record: The file that every folder of this kind holds.
+        force: Whether a folder of this kind may be replaced.
+
+    Raises:
+        CrossNERError: It exists, or the folder above it does not.
+    """
+    if not folder.parent.is_dir():
+        raise CrossNERError(
+            f"There is no folder {folder.parent} to write {folder.name} into.",
+            hint=f"mkdir -p {shlex.quote(str(folder.parent))}",
+        )
+    if not folder.exists() and not folder.is_symlink():
+        return
+    is_empty = folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())
+    is_of_this_kind = (folder / record).is_file()
+    if is_empty or (force and is_of_this_kind):
+        return
+    if is_of_this_kind:
+        raise CrossNERError(f"--output {folder} exists.", hint="--force replaces it; or name another --output.")
+    raise CrossNERError(
+        f"--output {folder} exists and was not made by this command (it has no {record}).", hint="Name another one."
+    )
+
+
+@contextlib.contextmanager
+def output_folder(folder: Path, record: str, *, force: bool) -> Iterator[Path]:
+    """Give a draft folder to write into, which becomes ``folder`` at the end and is removed on an error."""
+    check_output(folder, record, force=force)
+    folder = folder.resolve()
+    draft, replaced = (folder.with_name(f".{folder.name}.{word}-{os.getpid()}") for word in ("draft", "replaced"))
+    draft.mkdir()
+    try:
+        yield draft
+        flush_tree(draft)
+        if folder.exists():
+            folder.replace(replaced)
+        draft.replace(folder)
+        flush_folder(folder.parent)
+    finally:
+        for left in (draft, replaced):
+            shutil.rmtree(left, ignore_errors=True)

@@ -21,8 +21,9 @@ from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import write_atomically
 from crossner_cli.stages.dapt_strings import run_strings
 from crossner_cli.taggers.card import CARD, Provenance, encoder_card
@@ -128,7 +129,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
     mentions = prepared.mentions(options.corpus_level) if options.masking == "entity" else None
     start = find_start(run, options, wanted_by="dapt")
     check_transformer(start, "dapt trains")
-    stage = engine.open_stage(run, "dapt", options, {"prepare-data": prepared.digest, "start": start.digest})
+    inputs = {"prepare-data": prepared.digest, "start": start.digest}
+    stage = engine.open_stage(run, options.stage_request("dapt", inputs))
     with stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")

@@ -21,8 +21,9 @@ from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import write_atomically
 from crossner_cli.taggers.card import CARD, Provenance, strings_card
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
@@ -44,7 +45,7 @@ def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manife
         )
     prepared = PreparedData.load(run, wanted_by="dapt")
     texts, notes = find_texts(prepared, options.text)
-    stage = engine.open_stage(run, "dapt", options, {"prepare-data": prepared.digest})
+    stage = engine.open_stage(run, options.stage_request("dapt", {"prepare-data": prepared.digest}))
     with stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")

@@ -26,8 +26,9 @@ from crossner_cli.evaluation.surroundings import Surroundings
 from crossner_cli.evaluation.type_parents import read_parents
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Evaluate
-from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, Stage
+from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory
 from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_file
 from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
 from crossner_cli.taggers.calibration import (
@@ -63,7 +64,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         **{tagger.label: tagger.digest for tagger in taggers},
         **{f"against {each.folder}": digest_file(each.folder / MANIFEST) for each in compared},
     }
-    with engine.open_stage(run, COMMAND, options, inputs) as stage:
+    with engine.open_stage(run, options.stage_request(COMMAND, inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished

@@ -19,10 +19,11 @@ from crossner_cli.evaluation.surroundings import Surroundings
 from crossner_cli.evaluation.type_parents import read_parents
 from crossner_cli.options import Evaluate
 from crossner_cli.reports.fine_grained_files import with_fine_grained, write_reports
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage
+from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.stage import Stage, open_stage
 from crossner_cli.run.storage import digest_file, write_json
-from crossner_cli.run.versions import versions
 
 COMMAND = "evaluate"
 
@@ -55,7 +56,7 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
         "options": options.record(),
         "inputs": _file_inputs(options),
         "result": _files_result(options, found),
-        "versions": versions(),
+        "versions": installed_versions(),
         "seconds": round(time.perf_counter() - began, 1),
     }
 
@@ -64,7 +65,7 @@ def _take_files_apart(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
     for path in (options.gold, options.predictions):
         if path is not None and not path.is_file():
             raise CrossNERError(f"{path} is no file.", hint="Give a file of words with tags, in columns or JSONL.")
-    with run.open_stage(COMMAND, options, _file_inputs(options)) as stage:
+    with open_stage(run, options.stage_request(COMMAND, _file_inputs(options))) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
@@ -148,7 +149,7 @@ def store(stage: Stage, result: dict[str, Any], found: FineGrained | None) -> Ma
     if found is not None:
         write_reports(stage.draft, result, found)
     complete = result if found is None else with_fine_grained(result, found, has_seeds=True)
-    write_json(stage.draft / "scores.json", {**complete, "versions": versions()})
+    write_json(stage.draft / "scores.json", {**complete, "versions": installed_versions()})
     write_per_type(stage.draft / "per_type.csv", result["models"])
     return stage.finish(result if found is None else with_fine_grained(result, found))
 

@@ -21,10 +21,9 @@ from crossner_cli.evaluation.scores import describe_mode, score
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Export
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.output_folder import check_output, output_folder
+from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.storage import write_atomically, write_json
-from crossner_cli.run.versions import versions
+from crossner_cli.run.storage import check_output, output_folder, write_atomically, write_json
 from crossner_cli.taggers.calibration import read_calibration
 from crossner_cli.taggers.card import CARD, plain, table
 from crossner_cli.taggers.folder import load_tagger
@@ -155,7 +154,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
                 "calibration": None if calibration is None else calibration.to_json(),
                 "models": _compare(sides, sentences),
             },
-            "versions": {**versions(), **versions_of_onnx()},
+            "versions": {**installed_versions(), **versions_of_onnx()},
             "seconds": round(time.perf_counter() - began, 1),
         }
         write_atomically(folder / CARD, _card(trained, record["result"]))

@@ -12,10 +12,9 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Inspect
 from crossner_cli.reports.inspection_record import Drawing, check_inside, look_inside
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.output_folder import check_output, output_folder
+from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.storage import write_json
-from crossner_cli.run.versions import versions
+from crossner_cli.run.storage import check_output, output_folder, write_json
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 
@@ -42,7 +41,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     yield from map(Notice, options.unread(unread))
     with _open_output(options) as drawing:
         seen = yield from look_inside(tagger, run, options, engine, drawing)
-        record = {
+        record: Manifest = {
             "stage": COMMAND,
             "name": COMMAND,
             "options": options.record(),
@@ -51,7 +50,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
                 "model": trained.label, "seed": trained.seed, **seen,
                 "output": None if options.output is None else str(options.output),
             },
-            "versions": versions(),
+            "versions": installed_versions(),
             "seconds": round(time.perf_counter() - began, 1),
         }  # fmt: skip
         if drawing is not None:

@@ -26,9 +26,9 @@ from crossner_cli.prediction.place import can_be_continued, is_device, output_pl
 from crossner_cli.prediction.processes import Chunk, ChunkTagger, TaggedChunk, TaggingProcesses
 from crossner_cli.prediction.resumable import Draft, Output, Stream, is_own_folder
 from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
-from crossner_cli.run.versions import versions
 from crossner_cli.taggers.calibration import Calibration, read_calibration
 from crossner_cli.taggers.folder import (
     load_tagger,
@@ -176,7 +176,7 @@ def _record(options: Predict, trained: TrainedTagger, result: dict[str, Any], se
         "options": options.record(),
         "inputs": {trained.label: trained.digest},
         "result": result,
-        "versions": versions(),
+        "versions": installed_versions(),
         "seconds": round(seconds, 1),
     }
 

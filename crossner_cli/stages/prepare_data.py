@@ -24,8 +24,9 @@ from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.data.warnings import data_warnings, name_warnings
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
-from crossner_cli.run.directory import DRAFT, Manifest, RunDirectory
+from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Notice, Progress, Work
+from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_json
 from crossner_cli.stages.data_options import check_options, unread_options
 
@@ -60,7 +61,8 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
     corpus = [_bundled(path, "corpus") for path in options.corpus]
     source_corpus = [_bundled(path, "corpus") for path in options.source_corpus]
     entities = [_bundled(path, "entities") for path in options.entities]
-    with run.open_stage(COMMAND, options, _digests(domains, corpus, source_corpus, entities)) as stage:
+    request = options.stage_request(COMMAND, _digests(domains, corpus, source_corpus, entities))
+    with open_stage(run, request) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
             return stage.finished

@@ -19,8 +19,8 @@ from crossner_cli.reports.plots import check_plots
 from crossner_cli.reports.published import Way, published_results, way_of
 from crossner_cli.reports.report_files import REPORT, write_report
 from crossner_cli.run.directory import Manifest
-from crossner_cli.run.output_folder import check_output
 from crossner_cli.run.progress import Progress, Work
+from crossner_cli.run.storage import check_output
 
 if TYPE_CHECKING:
     from crossner_cli.engine.devices import Engine

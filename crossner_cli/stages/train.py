@@ -21,8 +21,9 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import LARGEST_SEED, Optimisation
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_path, write_atomically, write_json
 from crossner_cli.taggers.calibration import ENTRY as CALIBRATION
 from crossner_cli.taggers.calibration import fit_calibration, score_entities
@@ -162,7 +163,7 @@ def train_stage(
     """
     ready = resolve_inputs(run, options, engine, command, roles)
     prepared, start, tasks, seeds = ready.prepared, ready.start, ready.tasks, ready.seeds
-    stage = engine.open_stage(run, command, options, ready.inputs)
+    stage = engine.open_stage(run, options.stage_request(command, ready.inputs))
     with stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.options import Finetune
-from crossner_cli.run.directory import RunDirectory, Stage, read_manifest
+from crossner_cli.run.directory import RunDirectory, read_manifest
+from crossner_cli.run.stage import Stage, open_stage
 from crossner_cli.run.storage import digest_file
 
 INPUTS = {"prepare-data": "abc"}
@@ -18,12 +19,12 @@ def options(**changes: Any) -> Finetune:
     return dataclasses.replace(Finetune(epochs=3, settings=["dropout=0.1"]), **changes)
 
 
-def open_stage(path: Path, *, inputs: dict[str, str] | None = None, **changes: Any) -> Stage:
-    return RunDirectory(path).open_stage("finetune", options(**changes), inputs or INPUTS)
+def open_finetune(path: Path, *, inputs: dict[str, str] | None = None, **changes: Any) -> Stage:
+    return open_stage(RunDirectory(path), options(**changes).stage_request("finetune", inputs or INPUTS))
 
 
 def finish_stage(path: Path, text: str = "weights", **changes: Any) -> dict[str, Any]:
-    with open_stage(path, **changes) as stage:
+    with open_finetune(path, **changes) as stage:
         work(stage, text)
         return stage.finish({"dev_f1": 0.5}, lineage=[])
 
@@ -38,12 +39,8 @@ def files_of(path: Path) -> set[str]:
 
 
 def assert_finished(path: Path, text: str) -> None:
-    """The stage is complete and nothing else is there."""
-    assert files_of(path) == {
-        ".lock-finetune",
-        "finetune/tagger/model.txt",
-        "finetune/manifest.json",
-    }
+    """Assert that the stage is complete and nothing else is there."""
+    assert files_of(path) == {".lock-finetune", "finetune/tagger/model.txt", "finetune/manifest.json"}
     assert (path / "finetune/tagger/model.txt").read_text() == text
     manifest = read_manifest(path / "finetune")
     assert manifest["outputs"] == {"tagger/model.txt": digest_file(path / "finetune/tagger/model.txt")}

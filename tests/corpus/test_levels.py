@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import tempfile
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.corpus.executors import Execution
-from crossner_cli.corpus.levels import LEVELS, Selection, write_levels
+from crossner_cli.corpus.levels import LEVELS, Selection, work_folder, write_levels
 from crossner_cli.corpus.mentioned_lines import COLUMNS, MENTION
 from crossner_cli.data.labelled_domain import read_domain
 from crossner_cli.data.names import Name, Names, read_names
@@ -467,3 +468,15 @@ def test_a_name_of_several_types_is_specialised_where_one_of_them_is(
     write(corpus, entities, tmp_path / "out", specialised_types={"person"})
     times = "The New York Times wrote of Paris; london did not."
     assert read(tmp_path / "out", "task") == ["Ada Lovelace lived in London.", times], "Paris is a city and a person"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])
+def test_work_that_a_full_disk_or_memory_ends_is_kept_and_what_a_problem_of_the_text_ends_is_not(
+    tmp_path: Path, error: Exception
+) -> None:
+    for problem, is_kept in ((error, True), (ValueError("text"), False)):
+        with pytest.raises(type(problem)), work_folder(tmp_path / "corpus") as work:
+            (work / "texts").mkdir(parents=True, exist_ok=True)
+            (work / "texts" / "wikipedia.json").write_text("{}")
+            raise problem
+        assert (work / "texts" / "wikipedia.json").exists() is is_kept

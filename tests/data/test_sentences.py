@@ -13,6 +13,7 @@ from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences, 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
 from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import open_stage
 
 TYPES = {"source": ("person", "place"), "target": ("song", "person")}
 WORDS = st.text(min_size=1, max_size=5).filter(lambda word: word.isprintable() or "\u2028" in word)
@@ -20,7 +21,7 @@ WORDS = st.text(min_size=1, max_size=5).filter(lambda word: word.isprintable() o
 
 def prepare(path: Path, roles: tuple[str, ...] = ("source", "target"), **changes: Any) -> RunDirectory:
     run = RunDirectory(path)
-    with run.open_stage("prepare-data", PrepareData(**changes), {}) as stage:
+    with open_stage(run, PrepareData(**changes).stage_request("prepare-data", {})) as stage:
         for role in roles:
             (stage.draft / role).mkdir()
             write_sentences(stage.draft / role / "train.jsonl", [Sentence(("anna", role), ("B-person", "O"))])
@@ -101,7 +102,7 @@ def test_a_file_that_was_cut_since_it_was_prepared_is_refused(tmp_path, name):
 
 
 def test_another_stage_under_that_name_is_not_read_as_data(tmp_path):
-    with RunDirectory(tmp_path).open_stage("finetune", Finetune(), {}) as stage:
+    with open_stage(RunDirectory(tmp_path), Finetune().stage_request("finetune", {})) as stage:
         stage.finish({})
     (tmp_path / "finetune").rename(tmp_path / "prepare-data")
     with pytest.raises(CrossNERError, match="was made by finetune, not by prepare-data"):

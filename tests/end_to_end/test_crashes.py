@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.stages import assert_finished, files_of, finish_stage, full_disk, open_stage, work
+from builders.stages import assert_finished, files_of, finish_stage, full_disk, open_finetune, work
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune
-from crossner_cli.run import directory as module
+from crossner_cli.run import stage as module
 from crossner_cli.run.directory import RunDirectory, read_manifest
+from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import write_atomically
 
 FOREVER = 10**9
@@ -63,7 +64,7 @@ def test_a_power_cut_between_any_two_operations_of_finish_leaves_all_or_nothing(
         run = tmp_path / str(operations)
         if is_replacing:
             finish_stage(run, "old")
-        stage = open_stage(run, force=is_replacing)
+        stage = open_finetune(run, force=is_replacing)
         work(stage, "new")
         with power_cut_after(operations, monkeypatch) as done, contextlib.suppress(PowerCut):
             stage.finish({"dev_f1": 0.5})
@@ -71,7 +72,7 @@ def test_a_power_cut_between_any_two_operations_of_finish_leaves_all_or_nothing(
         for path in (run / "finetune", run / ".replaced-finetune"):
             if path.exists():
                 read_manifest(path)
-        with open_stage(run, force=is_replacing) as again:
+        with open_finetune(run, force=is_replacing) as again:
             if again.finished is not None:
                 assert_finished(run, "new")
             elif again.is_continued:
@@ -88,7 +89,7 @@ def test_a_power_cut_between_any_two_operations_of_finish_leaves_all_or_nothing(
 
 def test_a_stage_that_was_to_be_replaced_comes_back_where_the_new_one_is_lost(tmp_path, monkeypatch):
     finish_stage(tmp_path, "old")
-    with open_stage(tmp_path, force=True) as stage:
+    with open_finetune(tmp_path, force=True) as stage:
         work(stage, "new")
         replace = Path.replace
 
@@ -102,13 +103,13 @@ def test_a_stage_that_was_to_be_replaced_comes_back_where_the_new_one_is_lost(tm
             stage.finish({})
         assert not stage.folder.exists()
         module.shutil.rmtree(stage.draft)
-    with open_stage(tmp_path) as again:
+    with open_finetune(tmp_path) as again:
         assert again.finished is not None
     assert_finished(tmp_path, "old")
 
 
 def test_a_draft_that_was_half_thrown_away_is_not_continued(tmp_path, monkeypatch):
-    with open_stage(tmp_path) as stage:
+    with open_finetune(tmp_path) as stage:
         work(stage)
 
     def half_removed(path: Path, **keywords: Any) -> None:
@@ -118,29 +119,29 @@ def test_a_draft_that_was_half_thrown_away_is_not_continued(tmp_path, monkeypatc
 
     with monkeypatch.context() as patch, pytest.raises(PowerCut):
         patch.setattr(module.shutil, "rmtree", half_removed)
-        open_stage(tmp_path, force=True)
-    with open_stage(tmp_path) as again:
+        open_finetune(tmp_path, force=True)
+    with open_finetune(tmp_path) as again:
         assert not again.is_continued
         assert files_of(again.draft) == {"draft.json"}
 
 
 def test_what_a_crash_left_of_a_file_being_written_is_no_output(tmp_path):
-    with open_stage(tmp_path) as stage:
+    with open_finetune(tmp_path) as stage:
         work(stage)
         (stage.draft / ".manifest.json.draft").write_text("{ half")
         (stage.draft / "tagger/.tagger.json.draft").write_text("{ half")
-    with open_stage(tmp_path) as stage:
+    with open_finetune(tmp_path) as stage:
         stage.finish({})
     assert_finished(tmp_path, "weights")
 
 
 def test_a_full_disk_at_the_end_loses_nothing(tmp_path, monkeypatch):
-    with open_stage(tmp_path) as stage:
+    with open_finetune(tmp_path) as stage:
         work(stage)
         with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
             patch.setattr(os, "fsync", full_disk)
             stage.finish({})
-    with open_stage(tmp_path) as stage:
+    with open_finetune(tmp_path) as stage:
         assert stage.is_continued
         stage.finish({})
     assert_finished(tmp_path, "weights")
@@ -151,7 +152,8 @@ import sys, time
 from pathlib import Path
 from crossner_cli.options import Finetune
 from crossner_cli.run.directory import RunDirectory
-RunDirectory(Path(sys.argv[1])).open_stage("finetune", Finetune(), {})
+from crossner_cli.run.stage import open_stage
+open_stage(RunDirectory(Path(sys.argv[1])), Finetune().stage_request("finetune", {}))
 print("held", flush=True)
 time.sleep(60)
 """
@@ -161,14 +163,14 @@ def test_a_stage_at_work_is_refused_to_a_second_process_until_the_first_is_kille
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
         with pytest.raises(CrossNERError) as caught:
-            RunDirectory(tmp_path).open_stage("finetune", Finetune(), {})
+            open_stage(RunDirectory(tmp_path), Finetune().stage_request("finetune", {}))
         assert f"process {holder.pid} on " in caught.value.problem
         assert "at work on the stage 'finetune'" in caught.value.problem
         assert "--name" in caught.value.hint
-        RunDirectory(tmp_path).open_stage("finetune", Finetune(name="other"), {}).close()
+        open_stage(RunDirectory(tmp_path), Finetune(name="other").stage_request("finetune", {})).close()
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-    with RunDirectory(tmp_path).open_stage("finetune", Finetune(), {}) as stage:
+    with open_stage(RunDirectory(tmp_path), Finetune().stage_request("finetune", {})) as stage:
         assert stage.finished is None
 
 
@@ -176,10 +178,10 @@ def test_the_lock_is_given_back_when_opening_fails(tmp_path):
     finish_stage(tmp_path)
     for _ in range(2):
         with pytest.raises(CrossNERError, match="other options"):
-            open_stage(tmp_path, epochs=4)
-    with open_stage(tmp_path) as first, pytest.raises(CrossNERError, match="at work"):
+            open_finetune(tmp_path, epochs=4)
+    with open_finetune(tmp_path) as first, pytest.raises(CrossNERError, match="at work"):
         assert first.finished
-        open_stage(tmp_path)
+        open_finetune(tmp_path)
 
 
 @pytest.mark.parametrize("failing", ["write", "fsync", "replace"])

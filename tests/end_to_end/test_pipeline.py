@@ -29,7 +29,8 @@ from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.options import Finetune, JointTrain, Predict, PretrainSource
-from crossner_cli.run.directory import RunDirectory, Stage
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import Stage
 from crossner_cli.stages import dapt
 from crossner_cli.stages import train as tagger_training
 from crossner_cli.taggers.calibration import fit_calibration, read_calibration, score_entities

@@ -29,6 +29,7 @@ from crossner_cli.reports.blocks import Line, Table, short_names
 from crossner_cli.reports.evaluation_tables import evaluation_tables
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, exhaust
+from crossner_cli.run.stage import open_stage
 from crossner_cli.stages import evaluate as evaluate_stage
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
@@ -74,7 +75,7 @@ def add_stage(run, tiny_encoder_folder):
     def add(name="finetune", seeds=(1,), start_from="base", dev_f1=None, data_digest=None, start=""):
         options = Finetune(run=run.path, name=name, start_from=start_from)
         inputs = {"prepare-data": data_digest or run.digest("prepare-data"), "start": start}
-        with run.open_stage("finetune", options, inputs) as stage:
+        with open_stage(run, options.stage_request("finetune", inputs)) as stage:
             records = {}
             for number, seed in enumerate(seeds):
                 folder = "tagger" if len(seeds) == 1 else f"tagger-seed-{seed}"

@@ -24,6 +24,7 @@ from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_win
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
+from crossner_cli.run.stage import open_stage
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.finetune import run as finetune
 from crossner_cli.stages.predict import run as predict
@@ -397,7 +398,7 @@ def test_a_start_that_is_no_encoder_decoder_is_refused_before_a_stage_is_opened(
     tiny_encoder_folder, folder, tmp_path, engine
 ):
     run = RunDirectory(tmp_path / "run")
-    with run.open_stage("prepare-data", PrepareData(), {}) as stage:
+    with open_stage(run, PrepareData().stage_request("prepare-data", {})) as stage:
         stage.finish({"domains": {}})
     options = Finetune(method="bartner", encoder=str(folder), start_from=str(tiny_encoder_folder))
     with pytest.raises(

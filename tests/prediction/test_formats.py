@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data import optional_packages, parquet_files
+from crossner_cli.data import parquet_files
 from crossner_cli.data.documents import Document, document_of_words, read_documents, read_parquet_documents
 from crossner_cli.data.readers import Repairs
 from crossner_cli.data.text import segment
@@ -30,6 +30,7 @@ from crossner_cli.prediction.formats import (
     to_jsonl,
     to_row,
 )
+from crossner_cli.run import environment
 
 TYPES = ("person", "place-name", 'odd "<type>&')
 TEXTS = st.text(st.sampled_from("aZ é東\u200d👍\n\r\t\x00\x0b\x1c\x85\u2028\ufdd0<>&\"';T#."), max_size=40)
@@ -344,7 +345,7 @@ def test_a_package_that_is_not_installed_is_told_with_the_command(
     def missing(name: str) -> None:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(optional_packages, "import_module", missing)
+    monkeypatch.setattr(environment, "import_module", missing)
     with pytest.raises(CrossNERError) as caught:
         choose_format(name, Path("x"))
     assert caught.value.hint == f'pip install "crossner[{extra}]"'

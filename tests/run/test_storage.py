@@ -1,8 +1,12 @@
-"""Files as they are stored: folders behind links, arrays, and a disk that takes no more."""
+"""Files as they are stored: digests, folders behind links, records, arrays, and a disk that takes no more."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
+import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,45 +14,76 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpus.levels import work_folder
-from crossner_cli.run.storage import files_below, save_array
+from crossner_cli.run.storage import (
+    digest_file,
+    digest_folder,
+    digest_path,
+    save_array,
+    to_json,
+    walk_files,
+    write_json,
+)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(st.lists(st.integers(0, 2**32 - 1), max_size=40), st.sampled_from(["<u2", "<i8", "?"]))
-def test_arrays_are_stored_as_numpy_reads_them(
-    tmp_path_factory: pytest.TempPathFactory, values: list, kind: str
-) -> None:
-    array = np.array(values, np.uint32).astype(kind).reshape(-1, 1)
-    path = tmp_path_factory.mktemp("arrays") / "array.npy"
-    save_array(path, array[::2])
-    found = np.load(path, mmap_mode="r", allow_pickle=False) if len(array) else np.load(path, allow_pickle=False)
-    assert found.dtype == array.dtype and np.array_equal(found, array[::2])
+@given(content=st.binary(max_size=100))
+def test_the_digest_of_a_file_is_its_sha256(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("digest") / "file"
+    path.write_bytes(content)
+    assert digest_file(path) == digest_path(path) == hashlib.sha256(content).hexdigest()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_an_array_that_a_full_disk_does_not_take_is_told_by_its_reason() -> None:
-    with pytest.raises(OSError, match="No space left on device") as caught:
-        save_array(Path("/dev/full"), np.arange(100, dtype="<u2"))
-    assert caught.value.errno == errno.ENOSPC, "tofile says nothing of so few"
+def test_the_digest_of_a_folder_tells_names_places_and_contents(tmp_path):
+    def digest(**files: str) -> str:
+        folder = tmp_path / hashlib.sha256(repr(files).encode()).hexdigest()
+        for name, text in files.items():
+            path = folder / name.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert digest_folder(folder) == digest_path(folder)
+        return digest_folder(folder)
+
+    cases = [digest(a="1", b="2"), digest(a="2", b="1"), digest(a="1"), digest(a__b="1"), digest(a__b="1", c="")]
+    assert len(set(cases)) == len(cases)
+    assert digest(b="2", a="1") == cases[0]
 
 
-def test_folders_behind_links_are_walked_once_however_links_turn(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_has_a_digest_and_can_be_written_down(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    odd = os.fsdecode(b"caf\xe9")
+    (folder / odd).write_text("x")
+    assert len(digest_folder(folder)) == 64
+    write_json(tmp_path / "record.json", {"path": odd, "word": "Straße"})
+    assert json.loads((tmp_path / "record.json").read_text(encoding="utf-8")) == {"path": odd, "word": "Straße"}
+    assert "Straße" in (tmp_path / "record.json").read_text(encoding="utf-8")
+
+
+def test_folders_behind_links_are_walked_once_however_links_turn(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "x.txt").touch()
     (tmp_path / "a" / "b" / "up").symlink_to(tmp_path / "a")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
-    assert {path.name for path in files_below(tmp_path)} == {"x.txt", "gone"}
-    assert len(list(files_below(tmp_path))) == 2
+    assert sorted(path.name for path in walk_files(tmp_path)) == ["gone", "x.txt"]
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])
-def test_work_that_a_full_disk_or_memory_ends_is_kept_and_what_a_problem_of_the_text_ends_is_not(
-    tmp_path: Path, error: Exception
-) -> None:
-    for problem, is_kept in ((error, True), (ValueError("text"), False)):
-        with pytest.raises(type(problem)), work_folder(tmp_path / "corpus") as work:
-            (work / "texts").mkdir(parents=True, exist_ok=True)
-            (work / "texts" / "wikipedia.json").write_text("{}")
-            raise problem
-        assert (work / "texts" / "wikipedia.json").exists() is is_kept
+def test_numbers_that_json_has_not_got_are_null():
+    record = {"a": [1.5, math.nan, (math.inf,)], "b": {"c": -math.inf}}
+    assert json.loads(to_json(record)) == {"a": [1.5, None, [None]], "b": {"c": None}}
+    assert to_json({"a": 1.5}, indent=1) == json.dumps({"a": 1.5}, indent=1)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=40), st.sampled_from(["<u2", "<i8", "?"]))
+def test_arrays_are_stored_as_numpy_reads_them(tmp_path_factory, values, kind):
+    array = np.array(values, np.uint32).astype(kind).reshape(-1, 1)
+    path = tmp_path_factory.mktemp("arrays") / "array.npy"
+    save_array(path, array[::2])
+    found = np.load(path, allow_pickle=False)
+    assert found.dtype == array.dtype and np.array_equal(found, array[::2])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_array_that_a_full_disk_does_not_take_is_told_by_its_reason():
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        save_array(Path("/dev/full"), np.arange(100, dtype="<u2"))
+    assert caught.value.errno == errno.ENOSPC, "tofile says nothing of so few"

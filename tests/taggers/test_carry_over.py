@@ -23,6 +23,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, method_names
 from crossner_cli.options import Dapt, Finetune, PrepareData
 from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import digest_file, digest_folder
 from crossner_cli.stages.train import note_on_seeds
 from crossner_cli.taggers.carry_over import Carried, KnownWords, encoder_of, start_tagger
@@ -57,7 +58,7 @@ def save_stage(
     run: RunDirectory, name: str, taggers: dict[int, Tagger], scores: list[float | None], lineage: Any = ()
 ) -> Path:
     """A finished training stage with one tagger a seed."""
-    with run.open_stage("pretrain-source", Finetune(name=name), {}) as stage:
+    with open_stage(run, Finetune(name=name).stage_request("pretrain-source", {})) as stage:
         records = {}
         for (seed, tagger), dev_f1 in zip(taggers.items(), scores, strict=True):
             folder = "tagger" if len(taggers) == 1 else f"tagger-seed-{seed}"
@@ -250,7 +251,7 @@ def test_words_alone_start_without_any_encoder_and_with_one_that_they_read_only_
 
 def test_an_adapted_encoder_starts_a_tagger(tmp_path, tiny_encoder_folder, run, engine):
     adapted = make_encoder(tmp_path / "adapted", intermediate_size=48)
-    with run.open_stage("dapt", Dapt(), {}) as stage:
+    with open_stage(run, Dapt().stage_request("dapt", {})) as stage:
         adapted.rename(stage.draft / "encoder")
         stage.finish({}, lineage=[{"encoder": "minilm", "digest": "d"}])
     for name in ("dapt", str(run.folder("dapt")), str(run.folder("dapt") / "encoder")):
@@ -369,7 +370,7 @@ def test_a_folder_that_is_no_model_is_refused(run, tiny_encoder_folder, tmp_path
 
 
 def test_a_stage_without_weights_is_refused(run, tiny_encoder_folder):
-    with run.open_stage("prepare-data", PrepareData(source="a"), {}) as stage:
+    with open_stage(run, PrepareData(source="a").stage_request("prepare-data", {})) as stage:
         stage.finish({"domains": {}})
     with pytest.raises(CrossNERError, match=r"'prepare-data' \(prepare-data\) in .* holds no weights to start from"):
         find_start(run, options_for(tiny_encoder_folder, start_from="prepare-data"), wanted_by="finetune")

@@ -1,0 +1,52 @@
+"""The Python at hand: versions of packages, packages of pip extras, and how crossner starts itself again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from crossner_cli import __version__
+from crossner_cli.errors import CrossNERError
+
+PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "safetensors", "seqeval", "numpy")
+# Without -P, -c and -m look for modules in the current folder first, where a user's random.py may lie.
+PYTHON = (sys.executable, "-P")
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of this package, of Python and of each package that results depend on."""
+    found = {"crossner": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def python_path() -> dict[str, str]:
+    """The environment variable that lets another Python import what this one imports."""
+    return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def import_optional(module: str, purpose: str, *, extra: str) -> Any:
+    """Import a module of a pip extra.
+
+    Args:
+        module: Its name.
+        purpose: What it is needed for, as the beginning of a sentence: ``Parquet is read with pyarrow``.
+        extra: The pip extra that installs it.
+
+    Raises:
+        CrossNERError: It cannot be imported.
+    """
+    try:
+        return import_module(module)
+    except ImportError as problem:
+        raise CrossNERError(
+            f"{purpose}, which cannot be imported: {problem}.", hint=f'pip install "crossner[{extra}]"'
+        ) from None
