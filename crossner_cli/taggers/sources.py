@@ -6,7 +6,7 @@ import json
 import shlex
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from crossner_cli import figures
 from crossner_cli.encoders.pretrained import MINILM, digest_encoder
@@ -126,9 +126,9 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
             f"{', '.join(run.stages()) or 'none'}).",
             hint=f"Train one: crossner finetune --run {shlex.quote(str(run.path))}; or give --model FOLDER.",
         )
-    scores = {name: stages[name].get("result", {}).get("dev_f1") for name in ends or stages}
+    scores: dict[str, float | None] = {name: stages[name]["result"].get("dev_f1") for name in ends or stages}
     told = ", ".join(name if f1 is None else f"{name} (dev F1 {f1:.2f})" for name, f1 in scores.items())
-    best = max(scores, key=lambda name: -1.0 if scores[name] is None else scores[name])
+    best = max(scores, key=lambda name: -1.0 if (f1 := scores[name]) is None else f1)
     raise CrossNERError(
         f"{run.path} holds several taggers to choose from: {told}.",
         hint=f"Name one: crossner {wanted_by} --model {shlex.quote(best)} --run {shlex.quote(str(run.path))}",
@@ -191,7 +191,7 @@ def _read_manifest(folder: Path) -> Manifest:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CrossNERError(f"{path} cannot be read: {error}.", hint="Make the stage again with --force.") from None
-    return manifest if isinstance(manifest, dict) else {}
+    return cast(Manifest, manifest) if isinstance(manifest, dict) else {}
 
 
 def _seeds(manifest: Manifest) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_a_file_that_was_cut_since_it_was_prepared_is_refused(tmp_path, name):
     path = prepared.folder / name
     path.write_bytes(path.read_bytes()[:-2])
     for read in readers:
-        with pytest.raises(CrossNERError, match="is not the file that its manifest tells of") as caught:
+        with pytest.raises(CrossNERError, match="is not the file listed in its manifest") as caught:
             read()
         assert caught.value.hint == "Copy the run again, or prepare the data again with --force."
 

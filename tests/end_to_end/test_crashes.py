@@ -153,7 +153,7 @@ from pathlib import Path
 from crossner_cli.options import Finetune
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
-open_stage(RunDirectory(Path(sys.argv[1])), Finetune().stage_request("finetune", {}))
+stage = open_stage(RunDirectory(Path(sys.argv[1])), Finetune().stage_request("finetune", {}))
 print("held", flush=True)
 time.sleep(60)
 """

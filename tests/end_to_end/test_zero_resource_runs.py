@@ -102,7 +102,7 @@ def test_prepared_data_that_were_changed_or_cut_are_refused(run):
     train = run / "prepare-data" / "target" / "train.jsonl"
     train.write_text("".join(train.read_text().splitlines(keepends=True)[:1]))
     said = refused("finetune", "--run", run, *QUICK, *SMALL, "--method", "bilstm-crf")
-    assert "train.jsonl is not the file that its manifest tells of" in said and "--force" in said
+    assert "train.jsonl is not the file listed in its manifest" in said and "--force" in said
 
 
 def test_dev_sentences_without_any_type_of_the_tagger_are_told_to_choose_nothing(run):

@@ -170,7 +170,7 @@ def test_changed_and_missing_predictions_are_refused(tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"linear": {"1": GOLD}})
     path = folder / "predictions.jsonl"
     path.write_text(path.read_text() + "\n")
-    with pytest.raises(CrossNERError, match="not the file that its manifest tells of"):
+    with pytest.raises(CrossNERError, match="not the file listed in its manifest"):
         models_of(folder)
     path.unlink()
     with pytest.raises(CrossNERError, match=r"predictions.jsonl is missing"):
