@@ -19,7 +19,7 @@ import torch
 from transformers import BartConfig, BartModel
 from transformers.utils.logging import disable_progress_bar
 
-from crossner_cli.encoders import load_encoder
+from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.errors import CrossNERError
 
 disable_progress_bar()

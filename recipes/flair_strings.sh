@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Flair's language models of characters as a folder that --string-embeddings reads: safetensors and their characters.
 # Source: Akbik, Blythe and Vollgraf (2018); the package flair finds, fetches and opens them.
-# Needs: pip install "crossner[flair]", or PYTHON, another interpreter that has the package; without either the package
-# FLAIR gets an environment of its own here, from a network. Its models come from a network too, but where they are files.
+# Needs: a network. The package is installed into an environment of its own, since it needs transformers 4; PYTHON names
+# an interpreter that has it already. Its models come from the network too, unless they are files.
 # Differs: the models' scores of the next character are left out. Flair's files are pickles, which can run what they
 # like when they are opened: name none of a place that you do not trust.
 set -euo pipefail
@@ -15,10 +15,7 @@ PYTHON=${PYTHON:-}
 if [ -e "$OUTPUT" ]; then echo "$OUTPUT exists." >&2 && exit 2; fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-has_flair='import importlib.util, sys; sys.exit(not getattr(importlib.util.find_spec("flair"), "origin", None))'
-if [ -z "$PYTHON" ] && python3 -c "$has_flair"; then
-  PYTHON=python3
-elif [ -z "$PYTHON" ]; then
+if [ -z "$PYTHON" ]; then
   python3 -m venv "$folder/venv"
   PYTHON=$folder/venv/bin/python
   "$PYTHON" -m pip install --quiet "$FLAIR"

@@ -1,4 +1,4 @@
-"""What makes an encoder fast without changing what it computes; ``engine`` tells which of it suits the device."""
+"""Fast layers for encoders that compute the same as the slow ones; ``engine`` chooses which of them suit the device."""
 
 from __future__ import annotations
 
@@ -15,25 +15,32 @@ from crossner_cli.layers.randomness import Dropout
 
 # Attention for CPUs, by the name that ``attn_implementation`` takes.
 CPU_ATTENTION = "crossner_cpu"
-# Encoders whose layer ends in steps that read each position alone, all behind a module ``attention.output``.
+# Encoders whose layers end in steps that read each position alone, all behind a module ``attention.output``.
 LAYERS_LIKE_BERT = ("bert", "camembert", "data2vec-text", "electra", "ernie", "roberta", "xlm-roberta")
 
 
 def cpu_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
-    scaling: float | None = None, dropout: float = 0.0, **ignored: Any,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Scaled dot-product attention whose softmax is taken in fp32, where that of bf16 is several times slower.
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **ignored: Any,
+) -> tuple[Tensor, Tensor]:
+    """Scaled dot-product attention with its softmax in fp32, since the softmax of bf16 is several times slower on CPU.
 
     Args:
         module: The attention layer.
         query: (R, heads, T, H / heads), like ``key`` and ``value``.
         key: As above.
         value: As above.
-        attention_mask: To add to the scores, (R or 1, 1, T or 1, T).
-        scaling: Of the scores; None is one over the root of the width.
+        attention_mask: Added to the scores, (R or 1, 1, T or 1, T).
+        scaling: Factor of the scores; None is one over the root of the width.
         dropout: Share of the attention weights dropped.
-        ignored: What other kernels need.
+        ignored: Arguments of other kernels.
 
     Returns:
         The vectors, (R, T, heads, H / heads), and the weights, (R, heads, T, T).
@@ -51,11 +58,12 @@ AttentionMaskInterface.register(CPU_ATTENTION, eager_mask)
 
 
 def use_fast_cpu_layers(model: nn.Module, *, attention_dropout: bool = False) -> None:
-    """Prepare an encoder to be trained on a CPU.
+    """Prepare an encoder for training on a CPU.
 
-    Attention weights are not dropped unless that is asked for: it costs a random number for each pair of subwords. The
-    other dropout layers draw their numbers eight at a time. Under bf16 autocast the embeddings are cast once, so that
-    the sums and normalisations between the matrix products run in bf16 too instead of falling back to fp32.
+    Attention weights are not dropped unless ``attention_dropout`` is set: it costs a random number for each pair of
+    subwords. The other dropout layers draw their numbers eight at a time. Under bf16 autocast the embeddings are cast
+    once, so that the sums and normalisations between the matrix products run in bf16 too instead of falling back to
+    fp32.
     """
     for parent in list(model.modules()):
         is_attention = _is_attention(parent) and not any(map(_is_attention, list(parent.modules())[1:]))
@@ -88,8 +96,9 @@ def _cast_under_autocast(module: nn.Module, inputs: Any, output: Any) -> Any:
 def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
     """Make an encoder return some positions only, as one row, (1, N, H) for (R, T, H).
 
-    Behind the attention of the last layer every position is computed on its own; where the architecture is known to
-    be so, the others are left out there. Half of a sentence's subwords begin no word, six of seven are not masked.
+    Behind the attention of the last layer every position is computed on its own; in architectures known to be built
+    so, the other positions are left out from there on. Half of a sentence's subwords begin no word, and six of seven
+    are not masked.
 
     Args:
         encoder: A Hugging Face encoder without a head.
@@ -100,7 +109,7 @@ def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
         return states.flatten(0, 1).index_select(0, positions)
 
     def before_output(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(pick(states) for states in inputs)  # what attention found, and what it is added to
+        return tuple(pick(states) for states in inputs)  # the attention's result, and what it is added to
 
     def at_the_end(module: nn.Module, inputs: Any, output: Any) -> Any:
         states = output.last_hidden_state
@@ -119,7 +128,7 @@ def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
 
 
 def _last_attention_output(encoder: Any) -> nn.Module | None:
-    """Where an encoder's last layer begins to read each position alone; None where that is not known."""
+    """The module from which on an encoder's last layer reads each position alone; None if it is not known."""
     if encoder.config.model_type not in LAYERS_LIKE_BERT or encoder.config.chunk_size_feed_forward:
         return None
     output: nn.Module = encoder.encoder.layer[-1].attention.output

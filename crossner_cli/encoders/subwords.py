@@ -1,4 +1,4 @@
-"""Words to subwords and sentences to batches: nothing is cut, long sentences are read in overlapping windows."""
+"""Sentences as padded batches of subwords; long sentences are read in overlapping windows, and nothing is cut."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 
 Ids = NDArray[np.int64]
-MOST_WORDS = 500_000
-UNLABELLED = -1  # tag id of a word of raw text that no dictionary names
+MOST_WORDS = 500_000  # distinct words remembered
+UNLABELLED = -1  # tag id of a word of raw text outside the dictionary
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class EncodedSentence:
         tags: Tag ids, (W,), or None.
         domain: Name of its domain.
         words: Its words, for encoders that read more than subwords.
-        frozen_states: What frozen models make of them, (W, D), where that is known; else None.
+        frozen_states: Vectors of the words by frozen models, (W, D); None if they are not known.
     """
 
     windows: tuple[Ids, ...]
@@ -56,25 +56,21 @@ class Batch:
     """B sentences, padded. Long sentences take several of the R rows that the encoder reads.
 
     Args:
-        input_ids: Subwords, (R, T); where the rows are packed into one, (1, T).
-        attention_mask: 1 where a subword is, (R, T); None where nothing is padded.
+        input_ids: Subwords, (R, T).
+        attention_mask: 1 where a subword is, (R, T); None without padding.
         word_places: Index of each word's first subword in the flattened (R*T) positions, (B, W); 0 where no word is.
         word_mask: Where a word is, (B, W).
-        tags: Tag ids, (B, W), 0 where no word is; None for words nobody labelled.
+        tags: Tag ids, (B, W), 0 where no word is; None for unlabelled words.
         domains: Domain of each sentence.
-        words: Real words in all.
-        word_ids: Numbers of the words, (B, W), 0 where unknown; None for encoders without static vectors.
+        words: Number of real words.
+        word_ids: Numbers of the words, (B, W), 0 for unknown ones; None for encoders without static vectors.
         characters: Numbers of the characters or n-grams of each word, (B, W, C); None for encoders that read none.
         character_mask: Where a character is, (B, W, C).
         strings: Numbers of the characters of whole sentences, forward and backward, (2, B, S); None if none are read.
         string_places: Where each word is read from, forward and backward, (2, B, W).
-        position_ids: Position of each subword in its window, (1, T), where rows are packed; else None.
-        window_ends: Where rows are packed, 0 and the end of each window, (R+1,); else None.
-        longest_window: Subwords of the longest one.
-        is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` where no dictionary names a word.
-        frozen_states: What frozen models make of the words, (B, W, D), where that is known of all sentences; else None.
-        most_subwords: Subwords that an encoder reads at once, where no gradient is wanted and a long sentence has more;
-            None for all of them.
+        is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` for words outside the dictionary.
+        frozen_states: Vectors of the words by frozen models, (B, W, D); None unless known for all sentences.
+        most_subwords: Subwords that an encoder reads at once without a gradient; None for all of them.
     """
 
     input_ids: Tensor
@@ -89,9 +85,6 @@ class Batch:
     character_mask: Tensor | None = None
     strings: Tensor | None = None
     string_places: Tensor | None = None
-    position_ids: Tensor | None = None
-    window_ends: Tensor | None = None
-    longest_window: int = 0
     is_raw: bool = False
     frozen_states: Tensor | None = None
     most_subwords: int | None = None
@@ -112,7 +105,7 @@ class Batch:
 
     @property
     def slices(self) -> list[tuple[int, int]]:
-        """The rows that are read at once: first row and the row behind the last. Packed rows are one."""
+        """The rows that are read at once: first row and the row behind the last."""
         rows, width = self.input_ids.shape
         if self.most_subwords is None or torch.is_grad_enabled():
             return [(0, rows)]
@@ -131,9 +124,9 @@ def read_words(batch: Batch, read: Callable[[int, int, Tensor], Tensor]) -> Tens
     """One vector a word, (B, W, H), read slice by slice.
 
     Args:
-        batch: Says which rows are read at once.
-        read: Given the first row of a slice, the row behind its last, and (N,) of its flattened positions, gives their
-            vectors, (N, H).
+        batch: Its ``slices`` are read one after another.
+        read: Returns vectors, (N, H), for the first row of a slice, the row behind its last one, and N of its flattened
+            positions, (N,).
     """
     slices, places, width = batch.slices, batch.word_places.flatten(), batch.input_ids.shape[1]
     if len(slices) == 1:
@@ -153,11 +146,9 @@ class SubwordReader:
         max_length: Positions of the encoder, special subwords included.
 
     Attributes:
-        first_position: The encoder's number of a window's first position, where batches are packed into one row; None
-            where they are padded.
-        unreadable_words: Distinct words that have no subword and are read as an unknown one.
-        shortened_words: Distinct words longer than a window, of which the beginning is read.
-        unknown_words: None: every word is read by its subwords.
+        unreadable_words: Distinct words without a subword, read as an unknown one.
+        shortened_words: Distinct words longer than a window, whose beginning is read.
+        unknown_words: Always 0: every word is read by its subwords.
 
     Raises:
         CrossNERError: The tokenizer marks no start, end or padding, or a window has no room for a word.
@@ -178,7 +169,6 @@ class SubwordReader:
                 f"The encoder reads {max_length} subwords at once: no word fits between start and end.",
                 hint="Check max_position_embeddings in config.json and model_max_length in tokenizer_config.json.",
             )
-        self.first_position: int | None = None
         self.unreadable_words = 0
         self.shortened_words = 0
         self.unknown_words = 0
@@ -197,7 +187,7 @@ class SubwordReader:
         rows = cutter.encode_batch_fast([[word] for word in words], is_pretokenized=True, add_special_tokens=False)
         for word, row in zip(words, rows, strict=True):
             ids = row.ids
-            if not ids:  # control characters and the like: the encoder still gets one position for the word
+            if not ids:  # as for control characters: the encoder still gets one position for the word
                 self.unreadable_words += 1
                 ids = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad_id]
             if len(ids) > self.room:
@@ -206,7 +196,7 @@ class SubwordReader:
             self._subwords[word] = ids
 
     def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
-        """Encode sentences; tags are numbered where both the sentence and ``tag_set`` have them."""
+        """Encode sentences, with their tags if ``tag_set`` is given."""
         if len(self._subwords) > MOST_WORDS:
             self._subwords.clear()  # a stream of any length is read in constant memory
         new = dict.fromkeys(word for sentence in sentences for word in sentence.words if word not in self._subwords)
@@ -227,43 +217,34 @@ class SubwordReader:
         return EncodedSentence(windows, places, tags, sentence.domain)
 
     def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
-        """Make one batch of sentences: padded rows, or one packed row."""
+        """Pad sentences into one batch."""
         batch = pad_words(sentences)
         lengths = np.array([len(window) + 2 for sentence in sentences for window in sentence.windows])
-        if self.first_position is None:
-            starts = np.arange(len(lengths)) * lengths.max()
-            input_ids = np.full((len(lengths), lengths.max()), self.pad_id, np.int64)
-        else:
-            ends = lengths.cumsum()
-            starts = ends - lengths
-            input_ids = np.empty((1, ends[-1]), np.int64)
-            positions = np.arange(ends[-1]) - starts.repeat(lengths) + self.first_position
-            batch.position_ids = torch.from_numpy(positions[None])
-            batch.window_ends = torch.from_numpy(np.append(0, ends).astype(np.int32))
-            batch.longest_window = int(lengths.max())
-        flat, places = input_ids.reshape(-1), np.zeros(tuple(batch.word_mask.shape), np.int64)
+        width = int(lengths.max())
+        input_ids = np.full((len(lengths), width), self.pad_id, np.int64)
+        places = np.zeros(tuple(batch.word_mask.shape), np.int64)
         row = 0
         for number, sentence in enumerate(sentences):
-            places[number, : len(sentence.places)] = starts[row + sentence.places[:, 0]] + sentence.places[:, 1]
+            places[number, : len(sentence.places)] = (row + sentence.places[:, 0]) * width + sentence.places[:, 1]
             for window in sentence.windows:
-                start, end = starts[row], starts[row] + len(window) + 1
-                flat[start], flat[start + 1 : end], flat[end] = self.first_id, window, self.last_id
+                end = len(window) + 1
+                input_ids[row, 0], input_ids[row, 1:end], input_ids[row, end] = self.first_id, window, self.last_id
                 row += 1
         batch.input_ids, batch.word_places = torch.from_numpy(input_ids), torch.from_numpy(places)
-        if self.first_position is None and (lengths != lengths[0]).any():
-            batch.attention_mask = torch.from_numpy((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64))
+        if (lengths != lengths[0]).any():
+            batch.attention_mask = torch.from_numpy((np.arange(width) < lengths[:, None]).astype(np.int64))
         return batch
 
 
 def number_tags(sentence: Sentence, tag_set: TagSet | None) -> Ids | None:
-    """Tag ids of a sentence, (W,); None where it has no tags or nobody says which tags there are."""
+    """Tag ids of a sentence, (W,); None without tags or tag set."""
     if tag_set is None or sentence.tags is None:
         return None
     return np.asarray(tag_set.to_ids(sentence.tags), np.int64)
 
 
 def pad_words(sentences: Sequence[EncodedSentence]) -> Batch:
-    """A batch of words and tags, without subwords: one padding id a sentence stands for them."""
+    """Make a batch of words and tags without subwords: one padding id a sentence stands for them."""
     shape = (len(sentences), max(len(sentence.places) for sentence in sentences))
     mask, tags = np.zeros(shape, bool), np.zeros(shape, np.int64)
     for row, sentence in enumerate(sentences):

@@ -1,10 +1,9 @@
-"""Encoders: sentences to one vector a word."""
+"""Encoders that read sentences with a transformer: one vector a word, or both halves of an encoder-decoder."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.encoders.fast_layers import keep_positions, use_fast_cpu_layers
-from crossner_cli.encoders.packed_batches import PACKED_ATTENTION
 from crossner_cli.encoders.pretrained import (
     LoadedWeights,
     check_vocabulary,
-    first_position,
     load_weights,
     position_limit,
     read_config,
@@ -31,7 +28,7 @@ from crossner_cli.errors import CrossNERError
 BART_FAMILY = ("bart", "mbart", "plbart")
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(nn.Module):
     """Turns a batch of sentences into one vector a word.
 
     Attributes:
@@ -42,51 +39,27 @@ class Encoder(nn.Module, ABC):
     output_dim: int
     reader: Any
 
-    @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
         """Return one vector a word, (B, W, H); rows outside the word mask are meaningless."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def width(self) -> int | None:
-        """Width of the transformer that is trained, by which its learning rate is chosen; None where none is."""
-
-    @abstractmethod
-    def transformer_parameters(self) -> list[nn.Parameter]:
-        """Parameters that were pre-trained and learn at the encoder's rate; all others learn at the head's."""
-
-    @abstractmethod
-    def freeze_parameters(self, *, train_embeddings: bool) -> None:
-        """Freeze what is not to be trained."""
-
-    @abstractmethod
-    def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
-        """Take what is fast on the device."""
-
-    @abstractmethod
-    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Take what is fast where the weights no longer change: bf16 products read weights that are bf16 already."""
-
-
-class FixedEncoder(Encoder):
-    """An encoder of which nothing is trained, and nothing can be made faster."""
-
-    @property
-    def width(self) -> None:
-        """None is trained."""
+        """Width of the transformer that is trained, which sets its learning rate; None without one."""
+        return None
 
     def transformer_parameters(self) -> list[nn.Parameter]:
-        """None."""
+        """Pre-trained parameters, which learn at the encoder's rate; all others learn at the head's."""
         return []
 
     def freeze_parameters(self, *, train_embeddings: bool) -> None:
-        """Nothing to choose."""
+        """Freeze the parameters that are not to be trained."""
 
     def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
-        """Nothing to prepare."""
+        """Take the layers that train fast on the device."""
 
     def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Nothing to prepare."""
+        """Take the layers that are fast without training; products in bf16 read weights already stored in bf16."""
 
 
 class TransformerEncoder(Encoder):
@@ -108,14 +81,9 @@ class TransformerEncoder(Encoder):
 
     def _read_rows(self, batch: Batch, first: int, end: int, places: Tensor) -> Tensor:
         """States of some rows of a batch, (N, H), at ``places``, (N,), among their positions."""
-        packed: dict[str, Any] = {}
-        if batch.window_ends is not None:
-            packed["position_ids"] = batch.position_ids
-            packed["token_type_ids"] = torch.zeros_like(batch.input_ids)
-            packed["window_ends"], packed["longest_window"] = batch.window_ends, batch.longest_window
         mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
         with keep_positions(self.model, places):
-            output = self.model(input_ids=batch.input_ids[first:end], attention_mask=mask, **packed)
+            output = self.model(input_ids=batch.input_ids[first:end], attention_mask=mask)
         states: Tensor = output.last_hidden_state  # (1, N, H)
         return states[0]
 
@@ -131,69 +99,25 @@ class TransformerEncoder(Encoder):
         return self.output_dim
 
     def transformer_parameters(self) -> list[nn.Parameter]:
-        """All of them."""
+        """All parameters."""
         return list(self.parameters())
 
     def freeze_parameters(self, *, train_embeddings: bool) -> None:
-        """Train the table of subword vectors only where that is asked for."""
+        """Freeze the table of subword vectors unless it is to be trained."""
         self.word_embeddings.requires_grad_(train_embeddings)
 
     def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
-        """Take what is fast on the device."""
+        """Take the fast layers on a CPU."""
         if on_cpu:
             use_fast_cpu_layers(self.model, attention_dropout=attention_dropout)
 
     def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Take what is fast where the weights no longer change."""
+        """Take the fast layers and store the weights of products in bf16 if the CPU multiplies in it."""
         if on_cpu and in_bf16:
             use_fast_cpu_layers(self.model)
             for layer in self.model.modules():
                 if isinstance(layer, nn.Linear):
                     layer.to(torch.bfloat16)
-
-
-def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, LoadedWeights]:
-    """Load an encoder without its head.
-
-    Args:
-        encoder: A Hugging Face name, a folder or ``minilm``.
-        attention: The kernel that is fast on the device; None, and where the architecture lacks the one wanted, is
-            transformers' choice.
-
-    Returns:
-        The encoder, and which tensors were loaded, new and left.
-
-    Raises:
-        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
-            encoder of text, or the tokenizer is not its own.
-    """
-    folder = resolve_encoder(encoder)
-    config = read_config(folder)
-    model, weights = load_weights(encoder, folder, config, attention)
-    _check_reads_text(encoder, model)
-    tokenizer = read_tokenizer(folder)
-    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
-    reader = SubwordReader(tokenizer, position_limit(config, tokenizer))
-    if model.config._attn_implementation == PACKED_ATTENTION:
-        reader.first_position = first_position(config)
-    return TransformerEncoder(model, reader), weights
-
-
-def _check_reads_text(encoder: str, model: Any) -> None:
-    """Refuse models that turn no subwords into vectors that see both sides."""
-    config = model.config
-    if config.is_encoder_decoder or getattr(config, "is_decoder", False):
-        problem = "it is a decoder"
-    elif "input_ids" not in inspect.signature(model.forward).parameters:
-        problem = "it does not read subwords"
-    elif not isinstance(getattr(config, "hidden_size", None), int):
-        problem = "its config.json has no hidden_size"
-    else:
-        return
-    raise CrossNERError(
-        f"{encoder!r} ({config.model_type}) is no encoder of text: {problem}.",
-        hint="Choose a bidirectional encoder such as BERT, RoBERTa, DeBERTa or ModernBERT.",
-    )
 
 
 class EncoderDecoder(TransformerEncoder):
@@ -205,7 +129,7 @@ class EncoderDecoder(TransformerEncoder):
     """
 
     def forward(self, batch: Batch) -> Tensor:
-        """What the encoder half says of the first subword of each word, (B, W, H)."""
+        """The encoder half's vector of the first subword of each word, (B, W, H)."""
         return self.read(batch).flatten(0, 1)[batch.word_places]
 
     def read(self, batch: Batch) -> Tensor:
@@ -223,8 +147,8 @@ class EncoderDecoder(TransformerEncoder):
         Args:
             inputs: Vectors of what was written before each step, (R, S, H), as the table has them.
             read: States of the encoder half, (R, T, H).
-            mask: 1 where a subword is, (R, T); None where nothing is padded.
-            cache: From ``new_cache``, where steps are written one after another: it remembers those before.
+            mask: 1 where a subword is, (R, T); None without padding.
+            cache: From ``new_cache``, to write one step after another: it remembers the earlier ones.
 
         Returns:
             One state a step, (R, S, H); none has seen a later step.
@@ -240,14 +164,14 @@ class EncoderDecoder(TransformerEncoder):
         return states
 
     def new_cache(self) -> Any:
-        """Remembers nothing yet; ``batch_select_indices`` keeps some rows."""
+        """An empty cache for ``write``; its ``batch_select_indices`` keeps some rows."""
         from transformers import DynamicCache, EncoderDecoderCache
 
         return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     @property
     def start_vector(self) -> Tensor:
-        """What is read before the first step, (H,): the vector of the start token."""
+        """The vector of the start token, which is read before the first step, (H,)."""
         return self.word_embeddings[self.reader.first_id]
 
     @property
@@ -256,13 +180,14 @@ class EncoderDecoder(TransformerEncoder):
         return self.word_embeddings[self.reader.last_id]
 
     def describe(self, types: Sequence[str]) -> Tensor:
-        """One vector a type: the mean of those of the subwords of its description, (E, H), without a gradient."""
+        """One vector a type: the mean over the subwords of its description, (E, H), without a gradient."""
         if not types:
             return self.word_embeddings.new_zeros(0, self.output_dim)
         with torch.no_grad():
-            return torch.stack([self.word_embeddings[self._subwords(name)].mean(dim=0) for name in types])
+            return torch.stack([self.word_embeddings[self._cut_type(name)].mean(dim=0) for name in types])
 
-    def _subwords(self, entity_type: str) -> list[int]:
+    def _cut_type(self, entity_type: str) -> list[int]:
+        """Subwords of a type's description, at least one."""
         tokenizer = self.reader.tokenizer
         read = tokenizer.backend_tokenizer.encode(
             describe_type(entity_type), is_pretokenized=True, add_special_tokens=False
@@ -270,16 +195,57 @@ class EncoderDecoder(TransformerEncoder):
         return read.ids or [self.reader.pad_id if tokenizer.unk_token_id is None else tokenizer.unk_token_id]
 
 
+def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[TransformerEncoder, LoadedWeights]:
+    """Load an encoder without its head.
+
+    Args:
+        encoder: A Hugging Face name, a folder or ``minilm``.
+        attention: The kernel that is fast on the device; transformers chooses if it is None or the architecture does
+            not take it.
+
+    Returns:
+        The encoder, and which tensors were loaded, new and left.
+
+    Raises:
+        CrossNERError: The folder or name cannot be read, holds no safetensors, none of its weights fit, it is no
+            encoder of text, or the tokenizer is not its own.
+    """
+    folder = resolve_encoder(encoder)
+    config = read_config(folder)
+    model, weights = load_weights(encoder, folder, config, attention)
+    _check_reads_text(encoder, model)
+    tokenizer = read_tokenizer(folder)
+    check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
+    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), weights
+
+
+def _check_reads_text(encoder: str, model: Any) -> None:
+    """Refuse models that do not turn subwords into vectors that see both sides."""
+    config = model.config
+    if config.is_encoder_decoder or getattr(config, "is_decoder", False):
+        problem = "it is a decoder"
+    elif "input_ids" not in inspect.signature(model.forward).parameters:
+        problem = "it does not read subwords"
+    elif not isinstance(getattr(config, "hidden_size", None), int):
+        problem = "its config.json has no hidden_size"
+    else:
+        return
+    raise CrossNERError(
+        f"{encoder!r} ({config.model_type}) is no encoder of text: {problem}.",
+        hint="Choose a bidirectional encoder such as BERT, RoBERTa, DeBERTa or ModernBERT.",
+    )
+
+
 def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None = None) -> None:
-    """Refuse what is no encoder-decoder of the BART family; its configuration tells.
+    """Check by its configuration that a model is an encoder-decoder of the BART family.
 
     Args:
         encoder: A Hugging Face name, a folder or ``minilm``.
         config: Its configuration, if it was read already.
-        start: The start that it is of, as the user calls it; None where it is ``--encoder``.
+        start: The start it belongs to, as the user calls it; None if it is ``--encoder``.
 
     Raises:
-        CrossNERError: It is none, or its configuration cannot be read.
+        CrossNERError: It is not, or its configuration cannot be read.
     """
     config = read_config(resolve_encoder(encoder)) if config is None else config
     if config.model_type in BART_FAMILY and config.is_encoder_decoder:
@@ -295,8 +261,8 @@ def check_encoder_decoder(encoder: str, config: Any = None, *, start: str | None
 def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple[EncoderDecoder, LoadedWeights]:
     """Load an encoder-decoder without its head.
 
-    A window takes no more than half of the decoder's positions, so that whatever its words are, their sequence fits:
-    at most two steps a word, behind the start.
+    A window takes no more than half of the decoder's positions, so that the sequence of its words always fits: at most
+    two steps a word, behind the start.
 
     Args:
         encoder: A Hugging Face name or a folder.
@@ -320,7 +286,7 @@ def load_encoder_decoder(encoder: str, *, attention: str | None = None) -> tuple
 
 
 def load_transformer(encoder: str, reads: str, *, attention: str | None = None) -> tuple[Any, LoadedWeights]:
-    """Load what a method reads: an encoder-decoder, or an encoder as every other does.
+    """Load the transformer that a method reads with: an encoder-decoder or an encoder.
 
     Args:
         encoder: A Hugging Face name or a folder; for encoders also ``minilm``.

@@ -9,10 +9,7 @@ bf16                  where AMX or AVX512-BF16 is     where the GPU has it
 attention kernel      one after the other, softmax    fused where the encoder has it
                       in fp32: the fused kernel's
                       backward pass is slow in bf16
-batches               padded                          packed into one row without padding,
-                                                      where FlashAttention runs and the
-                                                      encoder is built like BERT
-attention dropout     0, --attention-dropout the       0 in packed rows, else the encoder's
+attention dropout     0, --attention-dropout the       the encoder's
                       encoder's
 dropout layers        eight decisions a random draw   PyTorch's
 optimiser             fused AdamW                     fused AdamW
@@ -34,7 +31,6 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
-from crossner_cli.encoders.packed_batches import PACKED_ATTENTION, has_packed_kernel
 from crossner_cli.engine.processes import parse_gpus, read_slurm_variables
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS, Compute
@@ -91,9 +87,7 @@ class Engine:
     @property
     def attention(self) -> str | None:
         """The attention kernel that is fast here; None is transformers' choice for the architecture."""
-        if self.on_cpu:
-            return CPU_ATTENTION
-        return PACKED_ATTENTION if has_packed_kernel(self.device, self.precision) else None
+        return CPU_ATTENTION if self.on_cpu else None
 
     @property
     def batch_subwords(self) -> int:

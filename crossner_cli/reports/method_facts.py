@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import FixedEncoder
+from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
 from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
 
@@ -104,7 +104,7 @@ def _paragraph(text: str, heading: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-class _Width(FixedEncoder):
+class _Width(Encoder):
     """An encoder that is a width and no more."""
 
     def __init__(self, width: int) -> None:

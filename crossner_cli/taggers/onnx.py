@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import FixedEncoder, TransformerEncoder
+from crossner_cli.encoders.transformer import Encoder, TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.linear import LinearTagger
@@ -84,7 +84,7 @@ def write_onnx(tagger: LinearTagger, path: Path) -> None:
     example = torch.full((2, 4), tagger.encoder.reader.pad_id), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
     sizes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("subwords")}
     with silence_exporters():
-        # Plain products and softmax, which every runtime has; before transformers 5 most classes do not change theirs.
+        # Plain products and softmax, which every runtime has.
         scores.model.set_attn_implementation("eager")
         torch.onnx.export(
             scores,
@@ -128,7 +128,7 @@ def silence_exporters() -> Iterator[None]:
         logging.disable(before)
 
 
-class OnnxScores(FixedEncoder):
+class OnnxScores(Encoder):
     """Stands where a tagger has its encoder and gives the scores of each word instead of its vector.
 
     Args:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from torch import Tensor  # noqa: E402
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa: E402
+import torch
+import transformers
+from torch import Tensor
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from crossner_cli.data.sentences import Sentence  # noqa: E402
-from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5  # noqa: E402
-from crossner_cli.encoders.transformer import TransformerEncoder  # noqa: E402
-from crossner_cli.methods.contract import Tagger  # noqa: E402
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.transformer import TransformerEncoder
+from crossner_cli.methods.contract import Tagger
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,-'\"()"
 
@@ -80,17 +78,7 @@ def folder_for(kind: type[Tagger], folder: Path) -> Path:
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
 
-# Of transformers that the extra flair comes with most encoders take no kernel but transformers' own.
-takes_our_kernels = pytest.mark.skipif(BEFORE_TRANSFORMERS_5, reason="before transformers 5 our kernels are not taken")
-
-
-TOKENIZER_FILES = {"tokenizer.json", "tokenizer_config.json"} | (
-    {"special_tokens_map.json"} if BEFORE_TRANSFORMERS_5 else set()
-)
-
-
-NO_VOCABULARY = "No tokenizer can be read" if BEFORE_TRANSFORMERS_5 else "has no vocabulary"  # of a folder without one
-
+TOKENIZER_FILES = {"tokenizer.json", "tokenizer_config.json"}
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "Bert": SMALL,

@@ -13,8 +13,6 @@ import torch
 from builders.encoders import folder_for
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.fast_layers import CPU_ATTENTION
-from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder, load_encoder, load_encoder_decoder
 from crossner_cli.encoders.word_encoder import WordEncoder
@@ -26,10 +24,6 @@ TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "paris"]
-
-
-# Ours gives the very numbers of eager attention; before transformers 5 most encoders take another for it.
-ATTENTION = CPU_ATTENTION if BEFORE_TRANSFORMERS_5 else "eager"
 
 
 every_method = pytest.mark.parametrize("method", method_names())
@@ -61,10 +55,10 @@ def small_sizes(kind: type[Tagger]) -> list[str]:
 def make_encoder_of(kind: type[Tagger], hyper: Any, folder: Path) -> Encoder:
     """A transformer, an encoder-decoder, or an encoder of words that knows all but one of them."""
     if kind.reads == "encoder-decoder":
-        return load_encoder_decoder(str(folder_for(kind, folder)), attention=ATTENTION)[0]
+        return load_encoder_decoder(str(folder_for(kind, folder)), attention="eager")[0]
     if kind.reads == "subwords":
-        return load_encoder(str(folder), attention=ATTENTION)[0]
-    transformer = None if hyper.transformer == "none" else load_encoder(str(folder), attention=ATTENTION)[0]
+        return load_encoder(str(folder), attention="eager")[0]
+    transformer = None if hyper.transformer == "none" else load_encoder(str(folder), attention="eager")[0]
     known = [Sentence((word, word)) for word in WORDS if word != "acme"]
     # Where types are compared with words, every type has a vector of its own.
     described = [*TAG_SET.types, "Quigley", "Samokhalova"] if "descriptions" in kind.type_dimensions else []

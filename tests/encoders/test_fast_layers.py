@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders.encoders import ARCHITECTURES, encode_sentences, takes_our_kernels
+from builders.encoders import ARCHITECTURES, encode_sentences
 from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
@@ -134,7 +134,6 @@ def test_the_vector_of_a_word_is_that_of_its_first_subword(tiny_encoder_folder):
             torch.testing.assert_close(found[row, word], states[window][position], rtol=1e-4, atol=1e-5)
 
 
-@takes_our_kernels
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_attention_for_cpus_equals_transformers_own_in_value_and_gradient(architectures, name):
     found = []

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -66,23 +63,13 @@ def test_a_word_is_the_state_behind_it_and_the_backward_state_before_it(
             torch.testing.assert_close(found[row, place], expected, rtol=1e-4, atol=1e-5)
 
 
-def assert_has_the_vectors_of_flair(folder: Path) -> None:
-    reference = json.loads((folder / "vectors.json").read_text())
-    encoder = load_string_encoder(folder)
+def test_words_have_the_vectors_that_the_flair_package_gives_them() -> None:
+    reference = json.loads((FLAIR / "vectors.json").read_text())
+    encoder = load_string_encoder(FLAIR)
     found = encoder(*encoder.number(reference["sentences"]))
     for row, sentence in enumerate(reference["sentences"]):
         sides = [torch.tensor(reference[side][row]) for side in ("forward", "backward")]
         torch.testing.assert_close(found[row, : len(sentence)], torch.cat(sides, dim=1), rtol=1e-5, atol=1e-7)
-
-
-def test_words_have_the_vectors_that_the_flair_package_gives_them() -> None:
-    assert_has_the_vectors_of_flair(FLAIR)
-
-
-@pytest.mark.skipif(find_spec("flair") is None, reason="the extra flair is not installed")
-def test_the_flair_package_installed_gives_words_such_vectors_by_way_of_the_recipe(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(FLAIR / "make.py"), str(tmp_path)], check=True)
-    assert_has_the_vectors_of_flair(tmp_path)
 
 
 def test_the_language_models_never_learn_and_keep_no_gradient() -> None:

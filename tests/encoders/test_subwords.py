@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders.encoders import NO_VOCABULARY, make_tokenizer
+from builders.encoders import make_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -323,13 +323,13 @@ def test_a_broken_tokenizer_is_a_known_problem(tmp_path, name, content):
 def test_a_tokenizer_file_of_another_version_is_a_known_problem(tmp_path):
     make_tokenizer(tmp_path)
     rewrite(tmp_path, "tokenizer.json", normalizer={"type": "FromTheFuture"})
-    with pytest.raises(CrossNERError, match="No tokenizer can be read"):
+    with pytest.raises(CrossNERError, match="The tokenizer .* cannot be read"):
         read_tokenizer(tmp_path)
 
 
 def test_a_folder_without_a_vocabulary_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(CrossNERError, match=NO_VOCABULARY):
+    with pytest.raises(CrossNERError, match="has no vocabulary"):
         read_tokenizer(tmp_path)
     make_tokenizer(tmp_path)
     model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders.encoders import takes_our_kernels
 from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
@@ -17,16 +16,13 @@ from crossner_cli.data.domains import find_domain
 from crossner_cli.data.labelled_domain import read_domain
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
-from crossner_cli.encoders.pretrained import BEFORE_TRANSFORMERS_5, read_tokenizer
+from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.engine.devices import reset_accelerate, start_engine
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.taggers.carry_over import encoder_of, start_tagger
 from crossner_cli.taggers.folder import save_tagger
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-sets_its_own_precision = pytest.mark.skipif(
-    BEFORE_TRANSFORMERS_5, reason="before transformers 5 a Trainer takes the precision the process began with"
-)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,7 +90,6 @@ def test_every_ablation_trains(benchmarks: Any, task: Any) -> None:
     assert all(side(1).rate > 0 for side in sides.values())
 
 
-@takes_our_kernels
 def test_each_ablation_switches_off_what_it_says(benchmarks: Any, task: Any) -> None:
     fine_tuning = benchmarks.fine_tuning
 
@@ -136,7 +131,6 @@ def test_the_first_subword_of_a_word_carries_its_tag_and_no_other(benchmarks: An
         assert task.tag_set.from_ids(tags) == list(sentence.tags)
 
 
-@sets_its_own_precision
 def test_words_that_the_trainer_cuts_off_are_scored_as_outside(
     benchmarks: Any, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +142,6 @@ def test_words_that_the_trainer_cuts_off_are_scored_as_outside(
     assert all(set(tags[3:]) == {"O"} for tags in scored)
 
 
-@sets_its_own_precision
 @pytest.mark.parametrize("side", ["Trainer fp32", "Trainer bf16", "crossner"])
 def test_every_side_of_adaptation_reads_the_subwords_it_is_credited_with(
     benchmarks: Any, adapting: Any, monkeypatch: pytest.MonkeyPatch, side: str
@@ -205,7 +198,6 @@ def test_a_table_shows_medians_and_the_ratio_of_each_round(benchmarks: Any, caps
     assert ["fast", "100", "100-400", "4.00 (2.00-4.00)", "53.0 ± 2.0"] in rows
 
 
-@sets_its_own_precision
 def test_one_command_prints_a_table_of_every_comparison(
     benchmarks: Any, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

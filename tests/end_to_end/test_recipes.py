@@ -167,7 +167,10 @@ def test_what_no_encoder_decoder_can_be_made_of_is_told(kind: str, layers: str, 
 
 @pytest.mark.parametrize(
     ("wrong", "told"),
-    [({"ENCODER": "./nowhere"}, "There is no encoder folder"), ({"LAYERS": "0"}, "LAYERS=0 is no number of layers")],
+    [
+        ({"ENCODER": "./nowhere"}, "The encoder folder nowhere was not found"),
+        ({"LAYERS": "0"}, "LAYERS=0 is no number of layers"),
+    ],
 )
 def test_settings_that_no_encoder_decoder_comes_of_end_in_a_sentence(
     wrong: dict[str, str], told: str, tmp_path: Path
@@ -178,7 +181,7 @@ def test_settings_that_no_encoder_decoder_comes_of_end_in_a_sentence(
     assert not list(tmp_path.iterdir())
 
 
-# Stands in for the package, which an environment with transformers 5 lacks: its models as in encoders/flair_reference.
+# Stands in for the package, which needs transformers 4: its models as in encoders/flair_reference.
 FLAIR_PACKAGE = """
 import json, pathlib
 from types import SimpleNamespace

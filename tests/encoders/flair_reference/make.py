@@ -1,6 +1,6 @@
 """Writes the other files of this folder: what the flair package itself makes of sentences, by random language models.
 
-Run where the extra flair is installed (0.15.1 made what is here):
+Run in an environment that has the package flair (0.15.1 made what is here):
 
     python tests/encoders/flair_reference/make.py [FOLDER]
 
@@ -39,8 +39,7 @@ def main() -> None:
             LanguageModel(dictionary, side == "forward", hidden_size=size, nlayers=1, embedding_size=4).save(
                 f"random-{side}.pt"
             )
-        here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        given = {"PATH": here, "PYTHON": "", "FORWARD": "random-forward.pt", "BACKWARD": "random-backward.pt"}
+        given = {"PYTHON": sys.executable, "FORWARD": "random-forward.pt", "BACKWARD": "random-backward.pt"}
         subprocess.run(["bash", str(RECIPE)], env=os.environ | given, check=True)
         vectors = {}
         for side in ("forward", "backward"):
