@@ -13,15 +13,9 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.data.text import segment
 from crossner_cli.data.text_files import check_file, open_lines
 from crossner_cli.encoders.string_embeddings import CHARACTERS, TENSORS
+from crossner_cli.encoders.vector_files import read_vector_width, read_vectors
 from crossner_cli.encoders.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
-from crossner_cli.encoders.word_vectors import (
-    WordVectors,
-    character_ngrams,
-    import_gensim,
-    read_vector_width,
-    read_vectors,
-    train_vectors,
-)
+from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, import_gensim, train_vectors
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.options import Optimisation

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
+from crossner_cli.encoders.vector_files import read_vector_width
 from crossner_cli.encoders.word_encoder import TENSORS, VOCABULARY
 from crossner_cli.encoders.word_reader import WordInputs
-from crossner_cli.encoders.word_vectors import read_vector_width
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.options import Optimisation

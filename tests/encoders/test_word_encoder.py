@@ -15,6 +15,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.vector_files import read_vectors
 from crossner_cli.encoders.word_encoder import (
     CHARACTER_WIDTH,
     CharacterCNN,
@@ -25,7 +26,7 @@ from crossner_cli.encoders.word_encoder import (
     save_word_encoder,
 )
 from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, collect_vocabulary
-from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, read_vectors
+from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names, read_settings

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders.string_embeddings import load_string_encoder
 from crossner_cli.encoders.transformer import load_encoder, load_encoder_decoder
-from crossner_cli.encoders.word_vectors import read_vectors
+from crossner_cli.encoders.vector_files import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.sh"))
