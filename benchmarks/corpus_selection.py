@@ -154,9 +154,7 @@ def select(corpus: Path, names: Path, one_a_line: bool) -> Cost:
     read_name_index([names])
     list_seconds = time.process_time() - began
     began = time.process_time()
-    selection = Selection(
-        specialised_types=frozenset({"book"}), one_a_line=one_a_line, execution=Execution(workers=1)
-    )  # fmt: skip
+    selection = Selection(specialised_types=frozenset({"book"}), one_a_line=one_a_line, execution=Execution(workers=1))
     with tempfile.TemporaryDirectory(dir=corpus.parent) as folder:
         found = exhaust(write_levels([corpus], [names], Path(folder), selection))
     seconds = time.process_time() - began - list_seconds

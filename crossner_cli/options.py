@@ -80,10 +80,7 @@ class PrepareData(Command):
     )  # fmt: skip
     min_entities: int = option(2, "Distinct names that make an entity-level sentence.", minimum=1)
     task_upsample: int = option(2, "Times the task level counts in the integrated level.", minimum=1)
-    names_case: Literal["exact", "smart", "ignore"] = option(
-        "exact", "Find names as written, in any case, or (smart) only those without a capital letter in any case.",
-        panel=RAW_TEXT,
-    )  # fmt: skip
+    names_case: Literal["exact", "ignore"] = option("exact", "Find names as written, or in any case.", panel=RAW_TEXT)
     sentences_per_line: bool = option(
         False, "A line of the corpus is one sentence: look for no others in it.", "--sentences-per-line", panel=RAW_TEXT
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crossner_cli.corpus.reading import Sentences
 from crossner_cli.data.leaks import leak_keys
-from crossner_cli.data.word_scan import ALONE, DIGIT, WORD, Flags, Hashes, Places, hash_lines, mix, scan_words
+from crossner_cli.data.word_scan import ALONE, DIGIT, WORD, Flags, Hashes, Places, hash_lines, mix_hashes, scan_words
 
 SKETCH = 16  # hashes of a sentence
 ROWS_OF_BAND, LEAST_SHARED = 4, 12
@@ -79,12 +79,12 @@ def fingerprints(sentences: Sentences, *, near: bool) -> NDArray[np.uint32]:
 def _sketch(texts: Sequence[str]) -> list[Hashes]:
     """The smallest hashes of the pairs of neighbouring words of each sentence, a column for each hash function."""
     scan = scan_words("\n".join(texts))
-    words = scan.hashes(folded=True)
+    words = scan.hash_words(ignore_case=True)
     # The last word of a sentence is paired with nothing: so a sentence of one word has a pair too.
     following = np.append(words[1:], np.uint64(0))
     following[scan.first_words[1:] - 1] = 0
-    pairs = mix(words * np.uint64(3) + following)
-    return [np.minimum.reduceat(mix(pairs ^ seed), scan.first_words[:-1]) for seed in SEEDS]
+    pairs = mix_hashes(words * np.uint64(3) + following)
+    return [np.minimum.reduceat(mix_hashes(pairs ^ seed), scan.first_words[:-1]) for seed in SEEDS]
 
 
 def find_duplicates(path: Path, *, near: bool) -> tuple[Flags, Flags]:
@@ -140,7 +140,7 @@ def _keys_of_piece(stored: NDArray[np.uint32], first: int, last: int, piece: int
         some = stored[begin : begin + ROWS_AT_ONCE]
         key = np.zeros(len(some), np.uint64)
         for column in range(first, last):
-            key = mix(key ^ some[:, column])
+            key = mix_hashes(key ^ some[:, column])
         chosen = np.flatnonzero(key % np.uint64(pieces) == piece)
         keys.append(key[chosen])
         rows.append(chosen + begin)

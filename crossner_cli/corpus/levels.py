@@ -114,7 +114,7 @@ def write_levels(
     type_sets = names.type_sets if names else ()
     return {
         **_told_counts(found, names),
-        "names": {**names.counts, "types": names.names_of_type()} if names else None,
+        "names": {**names.counts, "types": names.count_types()} if names else None,
         "levels": {level: found.levels[level].tell(type_sets) for level in levels},
         **({"weak_labels": weak} if weak else {}),
     }
@@ -151,7 +151,7 @@ def _levels_to_write(level: Level | None, names: NameIndex | None, specialised: 
     levels: list[Level] = [level] if level else list(LEVELS if specialised else LEVELS[:2])
     if "task" not in levels and "integrated" not in levels:
         return levels
-    if specialised and specialised.isdisjoint(names.names_of_type()):
+    if specialised and specialised.isdisjoint(names.count_types()):
         raise CrossNERError(
             f"The entity lists have no name of the specialised types {', '.join(sorted(specialised))}.",
             hint="Choose other --specialised-types, or leave these levels out: --corpus-level entity."
@@ -165,7 +165,7 @@ def _tell_what_is_left_out(names: NameIndex | None, levels: list[Level], selecti
         return
     if selection.level is None and len(levels) < len(LEVELS):
         yield Notice("No specialised types are known, so the task and integrated levels were left out.")
-    absent = sorted((selection.specialised_types or frozenset()) - set(names.names_of_type()))
+    absent = sorted((selection.specialised_types or frozenset()) - set(names.count_types()))
     if absent and not {"task", "integrated"}.isdisjoint(levels):
         yield Notice(f"The entity lists have no name of the specialised types {', '.join(absent)}.")
 

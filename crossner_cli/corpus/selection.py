@@ -101,7 +101,7 @@ class Selector:
     @cached_property
     def _type_sets(self) -> NDArray[np.uint32]:
         """The number of each name's types, (N,)."""
-        return self.names.sets_of_names() if self.names else np.zeros(0, np.uint32)
+        return self.names.type_numbers if self.names else np.zeros(0, np.uint32)
 
     @cached_property
     def _is_special(self) -> Flags:

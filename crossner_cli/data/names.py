@@ -1,4 +1,4 @@
-"""Lists of names with their entity types, and where the names are in a sentence."""
+"""Lists of names with their entity types, and the names in a sentence of words."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from crossner_cli.data.text_files import open_lines
 from crossner_cli.errors import CrossNERError
 
 Name = tuple[str, ...]
+Entry = tuple[str, str]
+FORM = "name<TAB>type"
 
 
 @dataclass(frozen=True)
 class Names:
-    """Listed names as words, made to be found in sentences.
+    """Listed names as words.
 
     Args:
         types: The entity types of each name, in the order listed.
-        lengths: By first word, how many words its names have, longest first.
+        lengths: By first word, the numbers of words of its names, longest first.
         counts: Lines, blank lines, distinct names, repeated lines, names listed with several types.
     """
 
@@ -29,7 +31,7 @@ class Names:
     counts: dict[str, int]
 
     def find(self, words: Name) -> list[tuple[int, int]]:
-        """Spans of the names in a sentence, in words, end exclusive: from the left, the longest first."""
+        """Return the spans of names in a sentence, in words, end exclusive: from the left, the longest first."""
         found, free = [], 0
         for start in [position for position, word in enumerate(words) if word in self.lengths]:
             if start < free:
@@ -44,40 +46,36 @@ class Names:
 
 
 def read_names(paths: Sequence[Path]) -> Names:
-    """Read lists of names, a line each: ``name<TAB>type``. Blank lines are passed over.
+    """Read lists of names, a line each: ``name<TAB>type``. Blank lines are skipped.
 
     Raises:
-        CrossNERError: A line is not of that form, or there is no name at all.
+        CrossNERError: A line is malformed, or there is no name at all.
     """
     types: dict[Name, tuple[str, ...]] = {}
-    counts = Counter({"lines": 0, "blank_lines": 0, "names": 0, "repeated": 0, "names_with_several_types": 0})
+    lengths: dict[str, set[int]] = {}
+    counts = Counter[str]()
     for text, entity_type in read_entries(paths, counts):
         name = tuple(word.text for word in find_words(text))
         known = types.setdefault(name, ())
+        lengths.setdefault(name[0], set()).add(len(name))
         counts["repeated"] += entity_type in known
         if entity_type not in known:
             types[name] = (*known, entity_type)
-    if not types:
-        raise CrossNERError(
-            f"The lists of names hold no name: {', '.join(map(str, paths))}.", hint="Write a line each: name<TAB>type."
-        )
     counts.update(names=len(types), names_with_several_types=sum(len(of_name) > 1 for of_name in types.values()))
-    lengths: dict[str, set[int]] = {}
-    for name in types:
-        lengths.setdefault(name[0], set()).add(len(name))
     return Names(types, {word: tuple(sorted(found, reverse=True)) for word, found in lengths.items()}, dict(counts))
 
 
-def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Read lists of names, a line each: ``name<TAB>type``; return names as written, and types.
+def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[Entry]:
+    """Read lists of names, a line each: ``name<TAB>type``; yield names as written, and types.
 
     Args:
         paths: The lists.
-        counts: Where ``lines`` and ``blank_lines`` are counted.
+        counts: Where ``lines`` and ``blank_lines`` are counted; the counts of names start at 0.
 
     Raises:
-        CrossNERError: A line is not of that form.
+        CrossNERError: A line is malformed, or there is no name at all.
     """
+    counts.update(dict.fromkeys(("lines", "blank_lines", "names", "repeated", "names_with_several_types"), 0))
     for path in paths:
         for number, line in open_lines(path):
             counts["lines"] += 1
@@ -85,15 +83,16 @@ def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[tuple[
                 yield _parse_entry(path, number, line)
             else:
                 counts["blank_lines"] += 1
+    if counts["lines"] == counts["blank_lines"]:
+        raise CrossNERError(f"{', '.join(map(str, paths))}: no name was found.", hint=f"Write a line each: {FORM}.")
 
 
-def _parse_entry(path: Path, number: int, line: str) -> tuple[str, str]:
-    """Read a line of an entity list."""
+def _parse_entry(path: Path, number: int, line: str) -> Entry:
     fields = line.split("\t")
     if len(fields) != 2 or not all(field.strip() for field in fields):
         raise CrossNERError(
-            f"{path}:{number}: expected 'name<TAB>type', got {line[:200]!r}.",
-            hint="Put one tab between the name and its type, and none elsewhere. A list of one type becomes such a file"
-            " with: sed 's/$/\\tperson/' names.txt > names.tsv",
+            f"{path}:{number}: expected '{FORM}', got {line[:200]!r}.",
+            hint="Put exactly one tab between the name and its type. For a list of one type: "
+            "sed 's/$/\\tperson/' names.txt > names.tsv",
         )
     return fields[0], fields[1].strip()

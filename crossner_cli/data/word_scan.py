@@ -1,14 +1,13 @@
-"""Where the words of much text are, found for all of it at once with NumPy instead of a word at a time.
+"""The words of many lines at once, found and hashed with NumPy instead of a word at a time.
 
-The words are those of ``text.find_words`` in the ordinary cases: punctuation alone, hyphenated words whole, clitics
-off, initials and acronyms with their dot. They differ in what needs a list or a longer look: other abbreviations lose
+The words are those of ``text.find_words`` in ordinary text: punctuation alone, hyphenated words whole, clitics off,
+initials and acronyms with their dot. They differ where a list or a longer look is needed: other abbreviations lose
 their dot (``Inc .``), addresses, smileys and ``?!`` come apart, and ``1,2`` stays whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -36,24 +35,26 @@ class WordScan:
     """The words of some lines.
 
     Args:
-        codes: Code points of the lines, each with its line feed, after one line feed, (C,).
-        starts: Where each word begins in ``codes``, (W,).
-        ends: Where each word ends, exclusive, (W,).
-        first_words: For each line the number of words before it, then the number of all, (lines + 1,).
-        line_starts: Where each line begins in ``codes``, (lines,).
+        text: The lines, each with its line feed, after one line feed, C characters.
+        codes: Code points of the text, (C,).
         kinds: Flags of each character: ``WORD``, ``DIGIT``, ``ALONE`` and others, (C,).
+        starts: First character of each word in ``text``, (W,).
+        ends: Character behind each word, (W,).
+        first_words: The number of words before each line, then the number of all, (lines + 1,).
+        line_starts: First character of each line in ``text``, (lines,).
     """
 
+    text: str
     codes: Codes
+    kinds: NDArray[np.uint8]
     starts: Places
     ends: Places
     first_words: Places
     line_starts: Places
-    kinds: NDArray[np.uint8]
 
     @cached_property
     def words_of_lines(self) -> Places:
-        """How many words each line has, (lines,)."""
+        """The number of words of each line, (lines,)."""
         return np.diff(self.first_words)
 
     @cached_property
@@ -61,10 +62,11 @@ class WordScan:
         """The line of each word, (W,)."""
         return np.repeat(np.arange(len(self.line_starts), dtype=np.int32), self.words_of_lines)
 
-    def hashes(self, *, folded: bool) -> Hashes:
-        """A hash of each word, without regard to case if ``folded``, (W,)."""
-        codes = _lowered(self.codes) if folded else self.codes
-        return _hashes(codes, self.starts, self.ends)
+    def hash_words(self, *, ignore_case: bool) -> Hashes:
+        """Return a hash of each word, (W,)."""
+        # Lower-cased, this letter alone becomes two.
+        codes = _read_codes(self.text.replace("\u0130", "i").lower()) if ignore_case else self.codes
+        return _hash_stretches(codes, self.starts, self.ends)
 
 
 def scan_words(text: str) -> WordScan:
@@ -73,55 +75,71 @@ def scan_words(text: str) -> WordScan:
     Args:
         text: Lines with single spaces between their words, and a line feed between lines.
     """
-    codes, ascii_codes, kinds = _read(f"\n{text}\n")
+    text = f"\n{text}\n"
+    codes = _read_codes(text)
+    ascii_codes, kinds = _classify(codes)
     continues = _continues(ascii_codes, kinds)
     visible = (kinds & SPACE) == 0
     starts = np.flatnonzero(visible & ~continues)
     ends = np.flatnonzero(visible[:-1] & ~continues[1:]) + 1
     line_ends = np.flatnonzero(codes == 10)
-    return WordScan(codes, starts, ends, np.searchsorted(starts, line_ends), line_ends[:-1] + 1, kinds)
+    return WordScan(text, codes, kinds, starts, ends, np.searchsorted(starts, line_ends), line_ends[:-1] + 1)
 
 
 def hash_lines(text: str) -> Hashes:
-    """A hash of each line of a text that is not empty, (lines,)."""
-    codes = np.frombuffer(f"{text}\n".encode("utf-32-le"), np.uint32)
+    """Return a hash of each line of a text that is not empty, (lines,)."""
+    codes = _read_codes(f"{text}\n")
     ends = np.flatnonzero(codes == 10)
-    return _hashes(codes, np.append(0, ends[:-1] + 1), ends)
+    return _hash_stretches(codes, np.append(0, ends[:-1] + 1), ends)
 
 
-def _hashes(codes: Codes, starts: Places, ends: Places) -> Hashes:
-    """A hash of each of some stretches of characters."""
-    powers, inverses = _powers(len(codes) + 1)
-    sums = np.empty(len(codes) + 1, np.uint64)
-    sums[0] = 0
-    np.multiply(codes, powers[: len(codes)], out=sums[1:], dtype=np.uint64, casting="unsafe")
-    np.cumsum(sums, out=sums)
-    return mix((sums[ends] - sums[starts]) * inverses[starts])
-
-
-def mix(values: Hashes) -> Hashes:
-    """Spread the bits of hashes, so that each of the result depends on each of theirs."""
+def mix_hashes(values: Hashes) -> Hashes:
+    """Spread the bits of hashes, so that each bit of the result depends on each of theirs."""
     values = (values ^ (values >> np.uint64(30))) * MIX[0]
     values = (values ^ (values >> np.uint64(27))) * MIX[1]
     return values ^ (values >> np.uint64(31))
 
 
-def _read(text: str) -> tuple[Codes, NDArray[np.uint8], NDArray[np.uint8]]:
-    """The code points of a text, the same with 128 for all beyond ASCII, and the flags of each, all (C,)."""
+def _hash_stretches(codes: Codes, starts: Places, ends: Places) -> Hashes:
+    """Return a hash of each of some stretches of characters: a polynomial, as a difference of running sums."""
+    powers, inverses = _powers((len(codes) + 1).bit_length())
+    sums = np.empty(len(codes) + 1, np.uint64)
+    sums[0] = 0
+    np.multiply(codes, powers[: len(codes)], out=sums[1:], dtype=np.uint64, casting="unsafe")
+    np.cumsum(sums, out=sums)
+    return mix_hashes((sums[ends] - sums[starts]) * inverses[starts])
+
+
+@lru_cache(maxsize=2)
+def _powers(bits: int) -> tuple[Hashes, Hashes]:
+    """The first powers of the multiplier and of its inverse, (2**bits,) each."""
+    tables = []
+    for base in (MULTIPLIER, INVERSE):
+        powers = np.full(1 << bits, base, np.uint64)
+        powers[0] = 1
+        tables.append(np.cumprod(powers, dtype=np.uint64))
+    return tables[0], tables[1]
+
+
+def _read_codes(text: str) -> Codes:
     if text.isascii():
-        raw = text.encode("ascii")
-        codes = np.frombuffer(raw, np.uint8)
-        return codes, codes, np.frombuffer(raw.translate(_ascii_kinds()), np.uint8)
-    wide = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    narrow = np.minimum(wide, 128).astype(np.uint8)
+        return np.frombuffer(text.encode("ascii"), np.uint8)
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
+
+
+def _classify(codes: Codes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the codes with 128 for all beyond ASCII, and the flags of each character, (C,) both."""
+    if codes.dtype == np.uint8:
+        return codes, np.frombuffer(codes.tobytes().translate(_ascii_kinds()), np.uint8)
+    narrow = np.minimum(codes, 128).astype(np.uint8)
     kinds = np.frombuffer(bytearray(narrow.tobytes().translate(_ascii_kinds())), np.uint8)
     beyond = np.flatnonzero(narrow == 128)
-    kinds[beyond] = _kinds()[wide[beyond]]
-    return wide, narrow, kinds
+    kinds[beyond] = _kinds()[codes[beyond]]
+    return narrow, kinds
 
 
 def _continues(codes: Codes, kinds: NDArray[np.uint8]) -> Flags:
-    """Tell which characters belong to the word of the character before them, (C,)."""
+    """Return True for characters that belong to the word of the character before them, (C,)."""
     word = (kinds & WORD) != 0
     after_word, before_word = _shifted(word, 1), _shifted(word, -1)
     digit = (kinds & DIGIT) != 0
@@ -139,7 +157,7 @@ def _continues(codes: Codes, kinds: NDArray[np.uint8]) -> Flags:
 
 
 def _before_dot(codes: Codes, kinds: NDArray[np.uint8], inner: Flags, inner_dot: Flags) -> Flags:
-    """Tell which characters follow an initial within a line, or the last letter of an acronym: their dots."""
+    """Return True for characters after an initial within a line, or after the last letter of an acronym."""
     is_initial = (codes >= ord("A")) & (codes <= ord("Z")) & ~_shifted(inner, 1)
     within_line = _shifted(codes, -1) != 10
     is_acronym = _shifted(inner_dot, 1) & ((kinds & DIGIT) == 0)
@@ -147,7 +165,7 @@ def _before_dot(codes: Codes, kinds: NDArray[np.uint8], inner: Flags, inner_dot:
 
 
 def _mark_clitics(codes: Codes, inner: Flags, continues: Flags, apostrophes: Places) -> None:
-    """Let clitics be words, whether they were cut off before or not: ``company 's``, ``do n't``."""
+    """Start a word at each clitic, whether it was cut off before or not: ``company 's``, ``do n't``."""
     if not len(apostrophes):
         return
     last = len(codes) - 1
@@ -165,19 +183,13 @@ def _mark_clitics(codes: Codes, inner: Flags, continues: Flags, apostrophes: Pla
 
 
 def _shifted(values: NDArray[Kind], places: int) -> NDArray[Kind]:
-    """Values of the characters before (1) or after (-1); nothing at the edge, where there is a line feed."""
+    """The values of the characters before (1) or after (-1); 0 at the edge, where there is a line feed."""
     shifted = np.zeros_like(values)
     if places > 0:
         shifted[1:] = values[:-1]
     else:
         shifted[:-1] = values[1:]
     return shifted
-
-
-def _lowered(codes: Codes) -> Codes:
-    if codes.dtype == np.uint8:
-        return np.frombuffer(codes.tobytes().lower(), np.uint8)
-    return _small_letters()[codes]
 
 
 @lru_cache(maxsize=1)
@@ -203,31 +215,3 @@ def _kinds() -> NDArray[np.uint8]:
 def _ascii_kinds() -> bytes:
     """Flags of the code points of one byte, as ``bytes.translate`` takes them."""
     return _kinds()[:256].tobytes()
-
-
-@lru_cache(maxsize=1)
-def _small_letters() -> NDArray[np.uint32]:
-    """The small letter of every code point that has one of its own, (0x110000,)."""
-    letters = np.arange(CODE_POINTS, dtype=np.uint32)
-    lower: Callable[[str], str] = str.lower
-    for code in range(0x1F000):  # beyond them only symbols and Han
-        small = lower(chr(code))
-        if len(small) == 1:
-            letters[code] = ord(small)
-    return letters
-
-
-_power_tables: list[tuple[Hashes, Hashes]] = []
-
-
-def _powers(length: int) -> tuple[Hashes, Hashes]:
-    """The first powers of the multiplier, and those of its inverse, (at least ``length``,)."""
-    if not _power_tables or len(_power_tables[0][0]) < length:
-        size = 1 << (length - 1).bit_length()
-        tables = []
-        for base in (MULTIPLIER, INVERSE):
-            powers = np.full(size, base, np.uint64)
-            powers[0] = 1
-            tables.append(np.cumprod(powers, dtype=np.uint64))
-        _power_tables[:] = [(tables[0], tables[1])]
-    return _power_tables[0]
