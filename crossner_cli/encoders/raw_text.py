@@ -1,4 +1,4 @@
-"""Raw text that taggers read beside labelled sentences: a sentence a line, found by its place, never held whole."""
+"""Raw text beside labelled sentences: a sentence a line, read from its place in the file when it is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crossner_cli.data.text import find_words
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.errors import CrossNERError
 
-LONGEST = 200  # words of a raw sentence that are read: a language model learns nothing of a list of thousands
+LONGEST = 200  # words read of a raw sentence: a language model learns nothing from a list of thousands
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class RawFile:
 
     Args:
         path: The file.
-        starts: Where each line that is not blank begins, in bytes, (N,).
-        counts: How often each word occurs.
-        shortened: Lines that hold more words than are read.
+        starts: Byte at which each line with a word begins, (N,).
+        counts: Occurrences of each word.
+        shortened: Number of lines longer than ``LONGEST`` words.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class RawFile:
 
     @classmethod
     def read(cls, path: Path) -> RawFile:
-        """Pass once over a corpus of the run.
+        """Find and count the sentences of a file.
 
         Raises:
             CrossNERError: It holds no word.
@@ -65,11 +65,12 @@ class RawFile:
     def sentences(self, numbers: Sequence[int]) -> list[tuple[str, ...]]:
         """The words of some lines."""
         with self.path.open("rb") as stream:
-            return [self._sentence(stream, int(self.starts[number])) for number in numbers]
+            return [_read_sentence(stream, int(self.starts[number])) for number in numbers]
 
-    def _sentence(self, stream: BinaryIO, start: int) -> tuple[str, ...]:
-        stream.seek(start)
-        return _words(stream.readline().decode("utf-8"))[:LONGEST]
+
+def _read_sentence(stream: BinaryIO, start: int) -> tuple[str, ...]:
+    stream.seek(start)
+    return _words(stream.readline().decode("utf-8"))[:LONGEST]
 
 
 def _words(line: str) -> tuple[str, ...]:
@@ -78,14 +79,14 @@ def _words(line: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RawSentences:
-    """The words of labelled sentences as raw text, where a domain has none beside them."""
+    """The words of labelled sentences as raw text, for a domain without any."""
 
     words: Sequence[tuple[str, ...]]
     shortened = 0
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """How often each word occurs."""
+        """Occurrences of each word."""
         return Counter(word for sentence in self.words for word in sentence)
 
     def __len__(self) -> int:
@@ -101,16 +102,16 @@ RawText = RawFile | RawSentences
 
 @dataclass(frozen=True)
 class RawStream:
-    """Raw text in batches, shuffled anew each epoch; what an epoch leaves unread stands elsewhere in the next one.
+    """Raw text in batches, in another order each epoch.
 
     Args:
-        text: Where the sentences are.
+        text: The sentences.
         domain: Name of their domain.
-        reader: Makes batches of them.
+        reader: Turns sentences into batches.
         batch_size: Sentences of an update.
-        seed: Of the order.
+        seed: Seed of the order.
         tag_set: The tags of the tagger.
-        names: Names that label words, if any; no word is taken for O.
+        names: Dictionary that labels words, if any; other words are unlabelled, not O.
         phrases: Whether names of several words count too.
     """
 
@@ -142,7 +143,7 @@ class RawStream:
 
 
 def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *, phrases: bool) -> dict[int, int]:
-    """Tag ids of the words that a dictionary names, by place; all others have no label, which is not O.
+    """Tag ids of the words in a dictionary, by place; all others are unlabelled, which is not O.
 
     Jia and Zhang (2020), section 4: a word that is an entry of the dictionary, in the same case, has its type. An entry
     of several words counts with ``phrases`` only, an entry of several types or of a type the domain lacks never.
@@ -151,13 +152,14 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
         words: A sentence.
         names: The dictionary.
         tag_set: The tags of the tagger.
-        domain: Whose types may be given.
+        domain: The domain whose types may be given.
         phrases: Look for entries of several words, the longest first.
     """
     known = tag_set.domains.get(domain, tag_set.types)
-    spans = names.find(words) if phrases else [
-        (place, place + 1) for place, word in enumerate(words) if (word,) in names.types
-    ]  # fmt: skip
+    if phrases:
+        spans = names.find(words)
+    else:
+        spans = [(place, place + 1) for place, word in enumerate(words) if (word,) in names.types]
     found: dict[int, int] = {}
     for first, last in spans:
         types = names.types[words[first:last]]
@@ -168,12 +170,12 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
 
 
 def frequent_words(texts: Mapping[str, RawText], fewest: int, normalise: Callable[[str], str] = str) -> list[str]:
-    """Words that occur often enough in all raw text together, the most frequent first.
+    """Words that occur at least ``fewest`` times in all raw text together, the most frequent first.
 
     Args:
         texts: Raw text by role.
-        fewest: Occurrences, of all words that are spelled alike.
-        normalise: How a word's vector is looked up.
+        fewest: Occurrences, counted after ``normalise``.
+        normalise: Turns a word into the spelling that has a vector.
     """
     counts = Counter[str]()
     for text in texts.values():

@@ -1,10 +1,10 @@
-"""Contextual string embeddings: a word as two character language models see it in its sentence.
+"""Contextual string embeddings: the states of two character language models at each word of a sentence.
 
 Paper: Akbik, Blythe and Vollgraf (2018), Contextual String Embeddings for Sequence Labeling, section 2; the inputs of
 "Flair" in Hu et al. (2022), LANER. Tensors are named as in the language models of the flair package, whose own files
 are pickles and are not read: recipes/flair_strings.sh writes them as safetensors.
-Differs: of a word no more than 50 characters are read, so that one broken word does not slow a batch down. As there,
-padding stands behind the sentence, and a character without a number is the first of the list, which flair calls <unk>.
+Differs: no more than 50 characters of a word are read, so that one broken word does not slow a batch down. As in flair,
+padding stands behind the sentence, and a character without a number is the first of the list, <unk>.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ BEFORE, BETWEEN = "\n", " "  # stands before a sentence; between its words and b
 
 
 class CharacterLM(nn.Module):
-    """The part of a character language model that reads: no scores of the next character.
+    """A character language model without the scores of the next character.
 
     Args:
         characters: Distinct ones, the unknown one included.
         size: Values of a character.
         hidden: Units of a layer, H.
-        layers: One above the other.
+        layers: Number of layers.
         output: Width behind a last linear map; None without one.
     """
 
@@ -56,7 +56,7 @@ class StringEncoder(nn.Module):
 
     Args:
         models: Forward and backward.
-        characters: What is numbered, in order; the first stands for all others.
+        characters: The numbered characters, in order; the first stands for all others.
     """
 
     def __init__(self, models: Sequence[CharacterLM], characters: Sequence[str]) -> None:
@@ -68,7 +68,7 @@ class StringEncoder(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, strings: Tensor, places: Tensor) -> Tensor:
-        """One vector a word, (B, W, D), from what ``number`` made of the sentences."""
+        """One vector a word, (B, W, D), from the tensors that ``number`` returns."""
         sides = []
         with torch.no_grad(), torch.autocast(strings.device.type, enabled=False):
             for model, read, ends in zip(self.models, strings, places, strict=True):
@@ -77,7 +77,7 @@ class StringEncoder(nn.Module):
         return torch.cat(sides, dim=2)
 
     def number(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        """Characters of the sentences read forward and backward, and where each word is read from.
+        """Number the characters of sentences, forward and backward, and find the place to read each word from.
 
         Args:
             sentences: Their words, joined by spaces.
@@ -102,11 +102,12 @@ class StringEncoder(nn.Module):
 
 
 def save_string_encoder(encoder: StringEncoder, folder: Path) -> None:
-    """Write what ``load_string_encoder`` reads."""
+    """Write the files that ``load_string_encoder`` reads."""
     tensors = {
         f"{side}.{name}": value.contiguous().cpu()
-        for side, model in zip(SIDES, encoder.models, strict=True) for name, value in model.state_dict().items()
-    }  # fmt: skip
+        for side, model in zip(SIDES, encoder.models, strict=True)
+        for name, value in model.state_dict().items()
+    }
     save_file(tensors, folder / TENSORS)
     (folder / CHARACTERS).write_text(json.dumps(encoder.characters, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -147,7 +148,7 @@ def _read_characters(path: Path) -> list[str]:
 
 
 def _make_model(tensors: Mapping[str, Tensor], path: Path, side: str) -> CharacterLM:
-    """A model of the size of its tensors, and with their values; what scores the next character is left out."""
+    """Make a model of the size and values of the tensors, without the scores of the next character."""
     tensors = {name: value.float() for name, value in tensors.items() if not name.startswith("decoder.")}
     try:
         table, recurrent = tensors["encoder.weight"], tensors["rnn.weight_hh_l0"]

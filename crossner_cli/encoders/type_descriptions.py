@@ -1,4 +1,4 @@
-"""Entity types in words: what methods that compare words with types read of a type."""
+"""Descriptions of entity types in words, for methods that compare words with types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from crossner_cli.errors import CrossNERError
 
-# Names of types that are no words, or several in one, in the data sets of the field; lower-cased without hyphens.
+# Type names of known data sets that are no words or several in one; lower-cased without hyphens.
 WORDS: dict[str, str] = {
     "academicjournal": "academic journal",
     "astronomicalobject": "astronomical object",
@@ -27,7 +27,7 @@ WORDS: dict[str, str] = {
 
 
 def describe_type(entity_type: str, given: Mapping[str, Iterable[str]] | None = None) -> list[str]:
-    """Words of an entity type: those given; else, lower-cased, those of the table or the parts of its name.
+    """The words of an entity type: the given ones, else those of the table, else the parts of its name, lower-cased.
 
     ``politicalparty`` is political party, ``Gene_or_gene_product`` gene or gene product, ``Multi-tissue_structure``
     multi tissue structure, ``chemicalFormula`` chemical formula. Never empty.
@@ -49,13 +49,13 @@ def description_words(types: Iterable[str], given: Mapping[str, Iterable[str]] |
 def parse_type_words(
     text: str, setting: str, example: str, split: Callable[[str], list[str]]
 ) -> dict[str, tuple[str, ...]]:
-    """Read the words that a setting gives of each type, ``type=...;type=...``.
+    """Parse a setting that gives words of types, ``type=...;type=...``.
 
     Args:
         text: The setting's value.
-        setting: Its name, and
-        example: a value, for messages.
-        split: From what stands behind ``=`` to words.
+        setting: Its name.
+        example: A valid value, for messages.
+        split: Splits the text behind ``=`` into words.
 
     Raises:
         CrossNERError: The text is not of this form, or names a type twice.

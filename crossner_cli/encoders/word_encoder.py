@@ -1,10 +1,9 @@
-"""Words to vectors without a transformer, or beside one: static vectors, characters and a transformer's output.
+"""Vectors of words from several parts: static vectors, characters, language models of characters, a transformer.
 
 Paper: Lample et al. (2016), section 4, and Ma and Hovy (2016) for the characters; the inputs of Liu et al. (2021)'s
 BiLSTM-CRF and Coach. Character n-grams as in Hashimoto et al. (2017), section 2.1.
-Differs: a word that the vocabulary lacks is read as its lower-cased form if there is one, else as the form with its
-digits as zeros, else as unknown; n-gram vectors are learnt with the tagger; padding takes no part in the largest value
-over characters.
+Differs: a word outside the vocabulary is read as its lower-cased form if that is known, else with its digits as zeros,
+else as unknown; n-gram vectors are learnt with the tagger; padding takes no part in the largest value over characters.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from crossner_cli.layers.randomness import Dropout, isolate_draws
 
 VOCABULARY, TENSORS = "words.json", "words.safetensors"
 TABLES = ("words.weight", "characters.table.weight")  # one row a word, character or n-gram
-CONVOLUTION = "characters.convolution.weight"  # tells vectors of characters from those of n-grams, which have one name
+CONVOLUTION = "characters.convolution.weight"  # only in an encoder of characters, not of n-grams
 CHARACTER_WIDTH, KERNEL = 30, 3
 
 
@@ -54,8 +53,8 @@ class CharacterCNN(nn.Module):
         self.convolution = nn.Conv1d(CHARACTER_WIDTH, size, KERNEL, padding=KERNEL // 2)
 
     def forward(self, characters: Tensor, mask: Tensor) -> Tensor:
-        """Read characters (N, C), where ``mask`` (N, C) says they are; return (N, size)."""
-        # (N, C, 30); padding is zero, as behind a word's end
+        """Read characters, (N, C), with a mask, (N, C); return (N, size)."""
+        # (N, C, 30); padding is zero
         vectors = self.dropout(self.table(characters)) * mask[..., None]
         found = self.convolution(vectors.transpose(1, 2))  # (N, size, C)
         filters: Tensor = found.masked_fill(~mask[:, None], -torch.inf).amax(dim=2)
@@ -72,7 +71,7 @@ class NgramMean(nn.Module):
             nn.init.normal_(self.table.weight, std=0.1)
 
     def forward(self, ngrams: Tensor, mask: Tensor) -> Tensor:
-        """Average n-grams (N, C), where ``mask`` (N, C) says they are; return (N, size)."""
+        """Average n-grams, (N, C), under a mask, (N, C); return (N, size)."""
         kept = mask[..., None]
         mean: Tensor = (self.table(ngrams) * kept).sum(dim=1) / kept.sum(dim=1)
         return mean
@@ -82,24 +81,29 @@ class WordEncoder(Encoder):
     """One vector a word, its parts side by side.
 
     Args:
-        vocabulary: What has a vector.
-        inputs: Which parts.
-        transformer: The encoder that reads along; None without one.
+        vocabulary: The words and characters that have a vector.
+        inputs: The parts that are read.
+        transformer: The encoder that reads along, if any.
         vectors: Static vectors to begin with; their width wins over ``word_size``.
         word_size: Width of the vectors of words, if not that of ``inputs``.
         ngram_vectors: Vectors of character n-grams to begin with; their width wins over ``character_size``.
         character_size: Width of the vectors of characters, if not that of ``inputs``.
-        strings: The language models of characters that read along; None without them.
+        strings: The language models of characters that read along, if any.
     """
 
     rare: Tensor
 
     def __init__(
-        self, vocabulary: Vocabulary, inputs: WordInputs, transformer: TransformerEncoder | None = None,
-        vectors: WordVectors | None = None, word_size: int | None = None,
-        ngram_vectors: WordVectors | None = None, character_size: int | None = None,
+        self,
+        vocabulary: Vocabulary,
+        inputs: WordInputs,
+        transformer: TransformerEncoder | None = None,
+        vectors: WordVectors | None = None,
+        word_size: int | None = None,
+        ngram_vectors: WordVectors | None = None,
+        character_size: int | None = None,
         strings: StringEncoder | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.vocabulary, self.inputs = vocabulary, inputs
         self.transformer, self.strings = transformer, strings
@@ -108,30 +112,35 @@ class WordEncoder(Encoder):
         self.output_dim = (transformer.output_dim if transformer else 0) + (strings.output_dim if strings else 0)
         self.words: nn.Embedding | None = None
         if inputs.words != "none":
-            size = word_size or (inputs.word_size if vectors is None else vectors.size)
-            bound = (3 / size) ** 0.5
-            with isolate_draws():
-                self.words = nn.Embedding(len(vocabulary.words), size)
-                nn.init.uniform_(self.words.weight, -bound, bound)
-            self.unknown = nn.Parameter(torch.empty(size).uniform_(-bound, bound))
-            if vectors is not None:
-                copy_vectors(vectors, self.words.weight, self.vocabulary.words)
-            self.output_dim += size
-            rare = [False, *(word in vocabulary.rare for word in vocabulary.words)]
-            self.register_buffer("rare", torch.tensor(rare), persistent=False)
+            self._make_words(word_size or (inputs.word_size if vectors is None else vectors.size), vectors)
         self.characters: CharacterCNN | NgramMean | None = None
         self.character_size = character_size or (inputs.character_size if ngram_vectors is None else ngram_vectors.size)
         if inputs.characters != "none":
-            if inputs.characters == "cnn":
-                self.characters = CharacterCNN(
-                    len(vocabulary.characters), self.character_size, inputs.character_dropout
-                )
-            else:
-                self.characters = NgramMean(len(vocabulary.ngrams), self.character_size)
-                if ngram_vectors is not None:  # what has no known n-gram is zero, as in CharNGram
-                    nn.init.zeros_(self.characters.table.weight[0])
-                    copy_vectors(ngram_vectors, self.characters.table.weight[1:], self.vocabulary.ngrams)
+            self.characters = self._make_characters(ngram_vectors)
             self.output_dim += self.character_size
+
+    def _make_words(self, size: int, vectors: WordVectors | None) -> None:
+        """Make the table of word vectors and the unknown vector, (size,)."""
+        bound = (3 / size) ** 0.5
+        with isolate_draws():
+            self.words = nn.Embedding(len(self.vocabulary.words), size)
+            nn.init.uniform_(self.words.weight, -bound, bound)
+        self.unknown = nn.Parameter(torch.empty(size).uniform_(-bound, bound))
+        if vectors is not None:
+            copy_vectors(vectors, self.words.weight, self.vocabulary.words)
+        self.output_dim += size
+        rare = [False, *(word in self.vocabulary.rare for word in self.vocabulary.words)]
+        self.register_buffer("rare", torch.tensor(rare), persistent=False)
+
+    def _make_characters(self, ngram_vectors: WordVectors | None) -> CharacterCNN | NgramMean:
+        if self.inputs.characters == "cnn":
+            letters = len(self.vocabulary.characters)
+            return CharacterCNN(letters, self.character_size, self.inputs.character_dropout)
+        mean = NgramMean(len(self.vocabulary.ngrams), self.character_size)
+        if ngram_vectors is not None:  # a word without a known n-gram is zero, as in CharNGram
+            nn.init.zeros_(mean.table.weight[0])
+            copy_vectors(ngram_vectors, mean.table.weight[1:], self.vocabulary.ngrams)
+        return mean
 
     def forward(self, batch: Batch) -> Tensor:
         """Put the parts side by side, (B, W, D)."""
@@ -150,7 +159,7 @@ class WordEncoder(Encoder):
 
     @property
     def frozen_size(self) -> int:
-        """Width of what frozen models read: the language models of characters, and a transformer that is frozen."""
+        """Width of the vectors of frozen models: the language models of characters, and a frozen transformer."""
         return sum(model.output_dim for model in (self.strings, self._frozen_transformer) if model is not None)
 
     @property
@@ -158,7 +167,7 @@ class WordEncoder(Encoder):
         return self.transformer if self.inputs.transformer == "frozen" else None
 
     def read_frozen(self, batch: Batch) -> Tensor:
-        """What frozen models make of the words, (B, W, D), without a gradient."""
+        """Vectors of the words by frozen models, (B, W, D), without a gradient."""
         parts: list[Tensor] = []
         with torch.no_grad():
             if self.strings is not None:
@@ -178,7 +187,7 @@ class WordEncoder(Encoder):
         return self._look_up(numbers)
 
     def _look_up(self, numbers: Tensor) -> Tensor:
-        """Vectors of numbered words, (..., D); of what has no number the unknown one."""
+        """Vectors of numbered words, (..., D); number 0 has the unknown one."""
         assert self.words is not None
         known = self.words((numbers - 1).clamp(min=0)) if len(self.vocabulary.words) else self.unknown
         return torch.where((numbers != UNKNOWN)[..., None], known, self.unknown)
@@ -201,11 +210,14 @@ class WordEncoder(Encoder):
     def describe(self, types: Sequence[str], given: Mapping[str, Sequence[str]] | None = None) -> Tensor:
         """One vector a type: the sum of the vectors of its description's words, (E, D), without a gradient.
 
-        Static vectors, or where none are read the transformer's table of subword vectors. Types whose words are given
-        are described by those, the others by their names.
+        Words have their static vectors, or without those the vectors of their subwords in the transformer's table.
+
+        Args:
+            types: Entity types.
+            given: Words of some of them; the others are described by their names.
 
         Raises:
-            CrossNERError: Neither is read.
+            CrossNERError: The encoder has neither.
         """
         if self.words is None and self.transformer is None:
             raise CrossNERError(
@@ -216,7 +228,7 @@ class WordEncoder(Encoder):
             return torch.stack([self.embed_words(describe_type(name, given)).sum(dim=0) for name in types])
 
     def embed_words(self, words: Sequence[str]) -> Tensor:
-        """Vectors of words that are no part of a sentence, (N, D)."""
+        """Vectors of words outside a sentence, (N, D)."""
         if self.words is None:
             assert self.transformer is not None
             (encoded,) = self.transformer.reader.encode([Sentence(tuple(words))])
@@ -226,15 +238,15 @@ class WordEncoder(Encoder):
 
     @property
     def width(self) -> int | None:
-        """Width of the transformer that is trained; None where none is."""
+        """Width of the transformer if it is trained, else None."""
         return self.transformer.width if self.transformer and self.inputs.transformer == "trained" else None
 
     def transformer_parameters(self) -> list[nn.Parameter]:
-        """Of the transformer, trained or not."""
+        """Parameters of the transformer, trained or not."""
         return list(self.transformer.parameters()) if self.transformer else []
 
     def freeze_parameters(self, *, train_embeddings: bool) -> None:
-        """Freeze what the settings say is frozen."""
+        """Freeze the parts that the settings freeze."""
         if self.words is not None:
             self.words.weight.requires_grad_(self.inputs.words == "trained")
         if self.transformer is not None:
@@ -243,17 +255,17 @@ class WordEncoder(Encoder):
                 self.transformer.freeze_parameters(train_embeddings=train_embeddings)
 
     def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
-        """Take what is fast on the device."""
+        """Take the transformer's fast layers."""
         if self.transformer is not None:
             self.transformer.prepare_for_training(on_cpu=on_cpu, attention_dropout=attention_dropout)
 
     def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Take what is fast where the weights no longer change."""
+        """Take the transformer's fast layers."""
         if self.transformer is not None:
             self.transformer.prepare_for_inference(on_cpu=on_cpu, in_bf16=in_bf16)
 
     def own_tensors(self) -> dict[str, Tensor]:
-        """What is stored besides the transformer and the language models of characters."""
+        """Tensors of this encoder without those of the transformer and the language models of characters."""
         others = ("transformer.", "strings.")
         return {name: value for name, value in self.state_dict().items() if not name.startswith(others)}
 
@@ -267,7 +279,7 @@ def copy_vectors(vectors: WordVectors, table: Tensor, names: Sequence[str]) -> N
 
 
 def save_word_encoder(encoder: WordEncoder, folder: Path) -> None:
-    """Write vocabulary and vectors; the transformer, if any, is written by who writes the tagger."""
+    """Write everything but the transformer, which is written with the tagger."""
     vocabulary = encoder.vocabulary
     record = {"words": vocabulary.words, "characters": vocabulary.characters, "ngrams": vocabulary.ngrams}
     (folder / VOCABULARY).write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -277,7 +289,7 @@ def save_word_encoder(encoder: WordEncoder, folder: Path) -> None:
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
-    """Read what ``save_word_encoder`` wrote.
+    """Read the vocabulary that ``save_word_encoder`` wrote.
 
     Raises:
         CrossNERError: It is missing or broken.
@@ -299,10 +311,13 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
     stored = read_word_tensors(folder)
     sizes = read_vector_sizes(stored, inputs)
     encoder = WordEncoder(
-        read_vocabulary(folder), inputs, transformer,
-        word_size=sizes.get("word_size"), character_size=sizes.get("character_size"),
+        read_vocabulary(folder),
+        inputs,
+        transformer,
+        word_size=sizes.get("word_size"),
+        character_size=sizes.get("character_size"),
         strings=None if inputs.strings == "none" else load_string_encoder(folder),
-    )  # fmt: skip
+    )
     shapes = {name: tuple(value.shape) for name, value in encoder.own_tensors().items()}
     if shapes != {name: tuple(value.shape) for name, value in stored.items()}:
         raise CrossNERError(f"{folder / TENSORS} does not fit {VOCABULARY} beside it.", hint="Train the tagger again.")
@@ -311,7 +326,7 @@ def load_word_encoder(folder: Path, inputs: WordInputs, transformer: Transformer
 
 
 def read_word_tensors(folder: Path) -> dict[str, Tensor]:
-    """Read the vectors that ``save_word_encoder`` wrote.
+    """Read the tensors that ``save_word_encoder`` wrote.
 
     Raises:
         CrossNERError: They are missing or broken.
@@ -320,7 +335,7 @@ def read_word_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def read_vector_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[str, int]:
-    """Widths of the stored vectors of words and of n-grams, as ``WordEncoder`` is told them."""
+    """Widths of the stored vectors, by the names of ``WordEncoder``'s arguments."""
     names = {"word_size": "words.weight"}
     if inputs.characters == "ngrams" and CONVOLUTION not in stored:
         names["character_size"] = "characters.table.weight"
@@ -328,10 +343,10 @@ def read_vector_sizes(stored: Mapping[str, Tensor], inputs: WordInputs) -> dict[
 
 
 def carry_over_words(encoder: WordEncoder, stored: Mapping[str, Tensor]) -> list[str]:
-    """Copy the vectors of a start whose vocabulary the encoder's begins with; return the names of those that fitted.
+    """Copy the vectors of a start with whose vocabulary the encoder's begins; return the names of those that fitted.
 
-    A table of vectors may have more rows than before, other tensors must have the same shape. Vectors of characters are
-    none of n-grams, whatever their shape.
+    A table of vectors may have more rows than before, other tensors must have the same shape. Vectors of characters
+    are never copied to n-grams.
     """
     taken: list[str] = []
     own = encoder.own_tensors()

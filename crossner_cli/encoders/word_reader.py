@@ -1,8 +1,7 @@
-"""Sentences to numbers of words, characters and n-grams: what an encoder of words reads."""
+"""Sentences as numbers of words, characters and n-grams, which an encoder of words reads."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -79,13 +78,13 @@ class WordInputs:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a word encoder has vectors for. Number 0 is what is unknown.
+    """The words, characters and n-grams that a word encoder has vectors for. Number 0 is unknown.
 
     Args:
         words: The first has number 1.
         characters: Likewise.
         ngrams: Likewise.
-        rare: Words met once in training: reading them as unknown now and then trains the unknown vector.
+        rare: Words met once in training; they are sometimes read as unknown, which trains the unknown vector.
     """
 
     words: tuple[str, ...] = ()
@@ -98,7 +97,7 @@ class Vocabulary:
         return replace(self, words=() if words else self.words, ngrams=() if ngrams else self.ngrams)
 
     def extended(self, other: Vocabulary) -> Vocabulary:
-        """This vocabulary, numbers unchanged, followed by what only the other one has; what it knows is not rare."""
+        """Append the entries that only the other vocabulary has; numbers stay, and known words are not rare."""
         return Vocabulary(
             tuple(dict.fromkeys((*self.words, *other.words))),
             "".join(dict.fromkeys((*self.characters, *other.characters))),
@@ -108,18 +107,23 @@ class Vocabulary:
 
 
 def collect_vocabulary(
-    sentences: Iterable[Sentence], inputs: WordInputs, vectors: WordVectors | None = None,
-    described: Iterable[str] = (), ngram_vectors: WordVectors | None = None, *, has_vectors: bool | None = None,
-) -> Vocabulary:  # fmt: skip
-    """The vocabulary of sentences to train on, and of the vectors there are.
+    sentences: Iterable[Sentence],
+    inputs: WordInputs,
+    vectors: WordVectors | None = None,
+    described: Iterable[str] = (),
+    ngram_vectors: WordVectors | None = None,
+    *,
+    has_vectors: bool | None = None,
+) -> Vocabulary:
+    """Collect the vocabulary of the training sentences and of the given vectors.
 
     Args:
-        sentences: Those to train on.
-        inputs: What is read.
-        vectors: Their words are all known; where vectors are frozen, no others of the sentences are.
+        sentences: Training sentences.
+        inputs: The parts of a word that are read.
+        vectors: Their words are all known; if vectors are frozen, no other words of the sentences are.
         described: Words of type descriptions, all known, so that no two types look alike for want of a vector.
         ngram_vectors: Their character n-grams are the known ones; without them, those met more than once.
-        has_vectors: Whether there are any, those of a start included; None goes by ``vectors``.
+        has_vectors: Whether there are any vectors, those of a start included; None goes by ``vectors``.
     """
     counts = Counter(word for sentence in sentences for word in sentence.words)
     spelled, lettered = Counter[str](), Counter[str]()
@@ -145,23 +149,26 @@ def collect_vocabulary(
 
 
 class WordReader:
-    """Numbers words, their characters or n-grams, and lets a transformer's reader read along.
+    """Numbers words, their characters or n-grams, beside the subwords of a transformer's reader.
 
     Args:
-        vocabulary: What has a number.
-        inputs: What is read.
-        subwords: The transformer's reader, if one reads along.
-        strings: The language models of characters, if they read along.
+        vocabulary: Everything that has a number.
+        inputs: The parts of a word that are read.
+        subwords: The transformer's reader, if there is a transformer.
+        strings: The language models of characters, if there are any.
 
     Attributes:
-        frozen_states: What frozen models make of sentences that are read again and again, (W, D), by their words.
+        frozen_states: Vectors by frozen models, (W, D), of sentences that are read again and again, by their words.
         unknown_words: Distinct words without a vector of their own; in a stream of very many, some count again.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, inputs: WordInputs, subwords: SubwordReader | None,
+        self,
+        vocabulary: Vocabulary,
+        inputs: WordInputs,
+        subwords: SubwordReader | None,
         strings: StringEncoder | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.vocabulary, self.inputs, self.subwords, self.strings = vocabulary, inputs, subwords, strings
         self._words = {word: number for number, word in enumerate(vocabulary.words, 1)}
         self._characters = {letter: number for number, letter in enumerate(vocabulary.characters, 1)}
@@ -173,12 +180,12 @@ class WordReader:
 
     @property
     def pad_id(self) -> int:
-        """What stands where no subword is."""
+        """Id of padding between subwords."""
         return self.subwords.pad_id if self.subwords else 0
 
     @property
     def unreadable_words(self) -> int:
-        """Distinct words that the transformer's tokenizer makes nothing of."""
+        """Distinct words without a subword in the transformer's tokenizer."""
         return self.subwords.unreadable_words if self.subwords else 0
 
     @property
@@ -188,20 +195,21 @@ class WordReader:
 
     @property
     def unknown_words(self) -> int:
-        """Distinct words read so far that have no vector, in no form of theirs."""
+        """Distinct words read so far that have no vector in any of their forms."""
         return self._forgotten + len(self._unknown)
 
     def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
-        """Encode sentences; tags are numbered where both the sentence and ``tag_set`` have them."""
+        """Encode sentences, with their tags if ``tag_set`` is given."""
         if len(self._pieces) + len(self._unknown) > MOST_WORDS:  # a stream of any length is read in constant memory
             self._forgotten += len(self._unknown)
             self._pieces.clear()
             self._unknown.clear()
-        encoded = self.subwords.encode(sentences, tag_set) if self.subwords else [
-            _without_subwords(sentence, tag_set) for sentence in sentences
-        ]  # fmt: skip
+        if self.subwords:
+            encoded = self.subwords.encode(sentences, tag_set)
+        else:
+            encoded = [_without_subwords(sentence, tag_set) for sentence in sentences]
         return [
-            dataclasses.replace(row, words=sentence.words, frozen_states=self.frozen_states.get(sentence.words))
+            replace(row, words=sentence.words, frozen_states=self.frozen_states.get(sentence.words))
             for row, sentence in zip(encoded, sentences, strict=True)
         ]
 
@@ -211,33 +219,39 @@ class WordReader:
         are_known = len(states) == len(sentences)
         subwords = None if are_known and self.inputs.transformer == "frozen" else self.subwords
         batch = subwords.collate(sentences) if subwords else pad_words(sentences)
-        shape = (len(sentences), max(len(sentence.words) for sentence in sentences))
         if are_known:
             batch.frozen_states = pad_sequence(states, batch_first=True)
         if self.inputs.words != "none":
-            numbers = np.zeros(shape, np.int64)
-            for row, sentence in enumerate(sentences):
-                numbers[row, : len(sentence.words)] = [self.number(word) for word in sentence.words]
-            batch.word_ids = torch.from_numpy(numbers)
+            batch.word_ids = self._number_words(sentences)
         if self.inputs.characters != "none":
-            pieces = [[self._pieces_of(word) for word in sentence.words] for sentence in sentences]
-            longest = max(len(piece) for of_sentence in pieces for piece in of_sentence)
-            padded = np.zeros((*shape, longest), np.int64)
-            lengths = np.zeros(shape, np.int64)
-            for number, of_sentence in enumerate(pieces):
-                for place, piece in enumerate(of_sentence):
-                    padded[number, place, : len(piece)] = piece
-                    lengths[number, place] = len(piece)
-            batch.characters = torch.from_numpy(padded)
-            batch.character_mask = torch.from_numpy(np.arange(longest) < lengths[..., None])
+            batch.characters, batch.character_mask = self._number_pieces(sentences)
         if self.strings is not None and not are_known:
             batch.strings, batch.string_places = self.strings.number(
                 [[word[:LONGEST_WORD] for word in sentence.words] for sentence in sentences]
             )
         return batch
 
+    def _number_words(self, sentences: Sequence[EncodedSentence]) -> Tensor:
+        """Numbers of the words, (B, W)."""
+        numbers = np.zeros(_shape(sentences), np.int64)
+        for row, sentence in enumerate(sentences):
+            numbers[row, : len(sentence.words)] = [self.number(word) for word in sentence.words]
+        return torch.from_numpy(numbers)
+
+    def _number_pieces(self, sentences: Sequence[EncodedSentence]) -> tuple[Tensor, Tensor]:
+        """Numbers of the characters or n-grams of each word, and a mask, both (B, W, C)."""
+        pieces = [[self._pieces_of(word) for word in sentence.words] for sentence in sentences]
+        longest = max(len(piece) for of_sentence in pieces for piece in of_sentence)
+        shape = _shape(sentences)
+        padded, lengths = np.zeros((*shape, longest), np.int64), np.zeros(shape, np.int64)
+        for row, of_sentence in enumerate(pieces):
+            for place, piece in enumerate(of_sentence):
+                padded[row, place, : len(piece)] = piece
+                lengths[row, place] = len(piece)
+        return torch.from_numpy(padded), torch.from_numpy(np.arange(longest) < lengths[..., None])
+
     def number(self, word: str) -> int:
-        """Number of a word, else of the first of the forms under which files of vectors are searched; 0 without one."""
+        """Number of a word, else of the first of its fallback forms that has one, else 0."""
         word = self.inputs.normalise_word(word)
         if number := self._words.get(word):
             return number
@@ -250,12 +264,16 @@ class WordReader:
         """Numbers of a word's characters or n-grams, at least one."""
         if word not in self._pieces:
             read = self.inputs.normalise_letters(word[:LONGEST_WORD])
-            table, parts = (
-                (self._characters, list(read)) if self.inputs.characters == "cnn"
-                else (self._ngrams, [key for key in character_ngrams(read) if key in self._ngrams])
-            )  # fmt: skip
-            self._pieces[word] = np.asarray([table.get(part, UNKNOWN) for part in parts] or [UNKNOWN], np.int64)
+            if self.inputs.characters == "cnn":
+                numbers = [self._characters.get(letter, UNKNOWN) for letter in read]
+            else:
+                numbers = [self._ngrams[key] for key in character_ngrams(read) if key in self._ngrams]
+            self._pieces[word] = np.asarray(numbers or [UNKNOWN], np.int64)
         return self._pieces[word]
+
+
+def _shape(sentences: Sequence[EncodedSentence]) -> tuple[int, int]:
+    return len(sentences), max(len(sentence.words) for sentence in sentences)
 
 
 def _without_subwords(sentence: Sentence, tag_set: TagSet | None) -> EncodedSentence:
