@@ -33,7 +33,8 @@ from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.layers.multi_cell import DIRECTIONS, MultiCellLSTM, MultiCellStates
+from crossner_cli.layers.multi_cell import MultiCellLSTM, MultiCellStates
+from crossner_cli.layers.multi_cell_recurrence import DIRECTIONS
 from crossner_cli.layers.randomness import Dropout, repeat_first_row
 from crossner_cli.layers.settings import check_range
 from crossner_cli.methods.contract import Weights

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_cli.layers.multi_cell import Kept, MultiCellLSTM, Order, Recurrence
+from crossner_cli.layers.multi_cell import MultiCellLSTM, Order
+from crossner_cli.layers.multi_cell_recurrence import Recurrence, StepRecord
 
 WIDTH, HIDDEN = 3, 4
 EVERY = [0, 1, 2, 3]
@@ -199,8 +200,8 @@ def memories_of(layer: MultiCellLSTM) -> tuple[Tensor, Tensor, Tensor]:
     """The c before and after each step but the last, (2, W - 1, B, H), and c_k, (2, W - 1, B, l, H)."""
     words, mask = some_words()
     weights = layer._weight(torch.tensor(EVERY), torch.double), layer.query[0], layer.key[0], layer.score[0]
-    hidden, _, cells = Recurrence.apply(words, *weights, Order.of(mask).words, len(EVERY))
-    last = Kept(*hidden.grad_fn.saved_tensors[: len(Kept._fields)]).last
+    hidden, _, cells = Recurrence.apply(words, *weights, Order.from_mask(mask).words, len(EVERY))
+    last = StepRecord(*hidden.grad_fn.saved_tensors[: len(StepRecord._fields)]).memory_before
     return last[:, :-1], last[:, 1:], cells[:, :-1].detach()
 
 

@@ -22,8 +22,8 @@ from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.engine.devices import start_engine
-from crossner_cli.layers import multi_cell
-from crossner_cli.layers.multi_cell import take
+from crossner_cli.layers import multi_cell_recurrence
+from crossner_cli.layers.multi_cell_recurrence import take_rows
 from crossner_cli.methods.laner import LANER, Prefix
 from crossner_cli.methods.moee import MoEETagger
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
@@ -84,15 +84,17 @@ def test_the_cells_shown_are_those_that_memory_was_made_of(
     tagger = make_tagger(tiny_encoder_folder, "multi-cell-lstm")
     assert isinstance(tagger, MultiCellTagger)
     batch = batch_of(tagger, some_sentences(6), with_tags=False)
-    kept: list[multi_cell.Kept] = []
-    empty = multi_cell.Kept.empty
-    monkeypatch.setattr(multi_cell.Kept, "empty", lambda *given: kept.append(empty(*given)) or kept[-1])
+    kept: list[multi_cell_recurrence.StepRecord] = []
+    empty = multi_cell_recurrence.StepRecord.empty
+    monkeypatch.setattr(
+        multi_cell_recurrence.StepRecord, "empty", lambda *given: kept.append(empty(*given)) or kept[-1]
+    )
     with torch.no_grad():
         shown = tagger.explain(batch)
         for domain, rows in tagger.rows_by_domain(batch):
             used = kept[domain].alpha  # (2, W, B, l), in the order of the steps
             states = tagger.states(tagger.encoder(batch)[rows], batch.word_mask[rows], domain)
-            used = take(used.flatten(0, 2), states.steps)  # (B, W, 2, l)
+            used = take_rows(used.flatten(0, 2), states.steps)  # (B, W, 2, l)
             mask, cells = batch.word_mask[rows], tagger.cells_of(domain)
             for number, weights in enumerate(shown.values()):
                 of_domain = weights.values[rows]
