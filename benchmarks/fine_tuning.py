@@ -23,13 +23,14 @@ from crossner_cli.encoders.pretrained import (
     read_tokenizer,
     resolve_encoder,
 )
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.evaluation.scores import score
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.methods.contract import Tagger
+from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
-from crossner_cli.taggers.carry_over import encoder_of, start_tagger
+from crossner_cli.taggers.carry_over import TaggerDesign, start_tagger
 from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import SentenceStream, fit
@@ -168,6 +169,12 @@ def train_with_product(
     return measured
 
 
+def design_tagger(options: Finetune) -> TaggerDesign:
+    """The tagger that the options ask for, with the method's default settings."""
+    settings = find_method(options.method).Hyperparameters()
+    return TaggerDesign(options.method, settings, options.encoder, attention_dropout=options.attention_dropout)
+
+
 def train_tagger(
     task: FineTuning, seed: int, *, alter: Callable[[nn.Module], None] | None = None,
     stream_type: type[SentenceStream] = SentenceStream, **changes: Any,
@@ -175,8 +182,9 @@ def train_tagger(
     """As ``train_with_product``, with the tagger."""
     options = task.options(seed, **changes)
     engine = start_engine(options)
-    tagger, _ = start_tagger(BASE, options, task.tag_set, seed, engine)
-    encoder = encoder_of(tagger)
+    tagger, _ = start_tagger(BASE, design_tagger(options), task.tag_set, seed, engine)
+    encoder = tagger.encoder
+    assert isinstance(encoder, TransformerEncoder)
     if alter:
         alter(encoder.model)
     stream = stream_type(encoder.reader.encode(task.train, task.tag_set), encoder.reader, options.batch_size, seed)

@@ -26,7 +26,7 @@ from crossner_cli.encoders.word_reader import collect_vocabulary
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
-from crossner_cli.taggers.carry_over import KnownWords, start_tagger
+from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, start_tagger
 from crossner_cli.taggers.sources import Start
 from crossner_cli.training.plan import parameter_groups
 
@@ -76,7 +76,8 @@ class Task:
         sentences, tag_set = self.batch(), TagSet({"any": TYPES})
         kind = find_method(method)
         known = KnownWords(collect_vocabulary(sentences, kind.Hyperparameters())) if kind.reads == "words" else None
-        tagger, _ = start_tagger(Start("base", None, ""), options, tag_set, 1, engine, known)
+        design = TaggerDesign(method, kind.Hyperparameters(), self.encoder)
+        tagger, _ = start_tagger(Start("base", None, ""), design, tag_set, 1, engine, known)
         reader = tagger.encoder.reader
         return tagger, reader.collate(reader.encode(sentences, tag_set)), engine, options
 

@@ -37,11 +37,6 @@ READ_OPTIONS = {
     "prediction/place.py",
     "prediction/processes.py",
     "reports/inspection_record.py",
-    "taggers/carry_over.py",
-    "taggers/folder.py",
-    "taggers/known_words.py",
-    "taggers/sources.py",
-    "taggers/vector_spaces.py",
     "training/plan.py",
     "training/streams.py",
 }

@@ -24,11 +24,10 @@ from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.stage import Stage
-from crossner_cli.run.storage import write_atomically
 from crossner_cli.stages.dapt_strings import run_strings
-from crossner_cli.taggers.card import CARD, Provenance, encoder_card
-from crossner_cli.taggers.carry_over import Carried
-from crossner_cli.taggers.sources import Start, check_transformer, find_start
+from crossner_cli.taggers.card import Provenance, write_encoder_card
+from crossner_cli.taggers.carry_over import CarryOver
+from crossner_cli.taggers.sources import Start, check_transformer, find_start, notes_on_start
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, fit
 
@@ -127,7 +126,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
     prepared = PreparedData.load(run, wanted_by="dapt")
     corpus = prepared.corpus(options.corpus_level)
     mentions = prepared.mentions(options.corpus_level) if options.masking == "entity" else None
-    start = find_start(run, options, wanted_by="dapt")
+    start = find_start(run, options.start_from, options.encoder, wanted_by="dapt")
     check_transformer(start, "dapt trains")
     inputs = {"prepare-data": prepared.digest, "start": start.digest}
     stage = engine.open_stage(run, options.stage_request("dapt", inputs))
@@ -136,8 +135,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
-        for note in start.notes:
-            yield Notice(note)
+        yield from (Notice(f"{stage.name}: {note}") for note in notes_on_start(start, run, options.encoder))
+        yield Notice(f"{stage.name}: loading the encoder")
         model = load_masked_lm(start, options, engine)
         carried = count_carried(start, model)
         yield Notice(_describe(stage, carried, model))
@@ -150,9 +149,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         else:
             result = yield from _make(stage, corpus, mentions, model, carried, options, engine)
             data = read_manifest(prepared.folder)
-            provenance = Provenance(
-                stage.command, stage.name, options.record(), options.defaults(), start.lineage, data
-            )
+            provenance = Provenance(stage.request, stage.name, start.lineage, data)
             engine.on_main(lambda: _save(stage, model, provenance, result))
 
         def finish() -> Manifest:
@@ -165,12 +162,12 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
 def _save(stage: Stage, model: MaskedLanguageModel, provenance: Provenance, result: dict[str, Any]) -> None:
     """Write the encoder, then that it is there."""
     model.save(stage.draft / ENCODER)
-    write_atomically(stage.draft / ENCODER / CARD, encoder_card(provenance, result))
+    write_encoder_card(stage.draft / ENCODER, provenance, result)
     TrainedDraft(stage.draft, ENCODER).write(result)
 
 
 def _make(
-    stage: Stage, corpus: Path, mentions: Path | None, model: MaskedLanguageModel, carried: Carried, options: Dapt,
+    stage: Stage, corpus: Path, mentions: Path | None, model: MaskedLanguageModel, carried: CarryOver, options: Dapt,
     engine: Engine,
 ) -> Work[dict[str, Any]]:  # fmt: skip
     """Cut the corpus into blocks and adapt the model to them."""
@@ -183,7 +180,7 @@ def _make(
         raise
     size = {"blocks": len(train), "block_size": train.block_size}
     result["corpus"] = {"level": options.corpus_level, "share": options.corpus_share, **counts, **size}
-    result["start"] = carried.to_json()
+    result["start"] = dataclasses.asdict(carried.to_counts())
     for blocks in (train, held_out):
         blocks.close()
     engine.wait()  # no process maps the blocks any more when they are deleted
@@ -233,15 +230,15 @@ def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguag
     return model
 
 
-def count_carried(start: Start, model: MaskedLanguageModel) -> Carried:
+def count_carried(start: Start, model: MaskedLanguageModel) -> CarryOver:
     """Which tensors a start gave; one that the head shares with the encoder counts once, as the encoder's."""
-    own, carried = [name for name, _ in model.model.named_parameters()], Carried(start.name)
+    own, carried = [name for name, _ in model.model.named_parameters()], CarryOver(start.name)
     new = [name for name in model.new if name in own]
     carried.add(len(own) - len(new), new, model.left)
     return carried
 
 
-def _describe(stage: Stage, carried: Carried, model: MaskedLanguageModel) -> str:
+def _describe(stage: Stage, carried: CarryOver, model: MaskedLanguageModel) -> str:
     text = f"{stage.name}: {carried.describe()}"
     if model.has_new_head:
         text += "; the encoder has no masked-LM head, one tied to its embeddings is made"

@@ -24,8 +24,7 @@ from crossner_cli.options import Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.stage import Stage
-from crossner_cli.run.storage import write_atomically
-from crossner_cli.taggers.card import CARD, Provenance, strings_card
+from crossner_cli.taggers.card import Provenance, write_strings_card
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, fit
 
@@ -58,8 +57,8 @@ def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manife
         if result is None:
             result = yield from _make(stage, texts, options, engine)
             manifest = read_manifest(prepared.folder)
-            provenance = Provenance(stage.command, stage.name, options.record(), options.defaults(), [], manifest)
-            write_atomically(stage.draft / CARD, strings_card(provenance, result))
+            provenance = Provenance(stage.request, stage.name, [], manifest)
+            write_strings_card(stage.draft, provenance, result)
             trained.write(result)
         else:
             yield Notice(f"{stage.name}: trained before the interruption.")

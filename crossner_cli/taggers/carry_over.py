@@ -1,4 +1,4 @@
-"""A tagger to be trained: made from what a stage starts from, with what of that carries over told by name."""
+"""A tagger to be trained, made from a start, and the record of what carried over."""
 
 from __future__ import annotations
 
@@ -29,86 +29,187 @@ from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
 from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger, find_method, read_settings
-from crossner_cli.options import Optimisation
+from crossner_cli.methods.contract import Tagger, find_method
+from crossner_cli.run.results import StartCounts
 from crossner_cli.taggers.folder import TENSORS, is_tagger_folder, read_description, read_tag_set
-from crossner_cli.taggers.sources import Start
+from crossner_cli.taggers.sources import Start, check_transformer
+
+# Settings that differ between the stages of a chain as a rule.
+SETTINGS_OF_A_STAGE = ("tasks", "descriptions", "examples")
 
 
-@dataclass
-class Carried:
-    """What a start gave: tensors, and names of tags where the tag sets differ.
+@dataclass(frozen=True)
+class TaggerDesign:
+    """The tagger that a stage makes.
 
     Args:
-        loaded: Tensors taken over, in part or whole.
-        new: Tensors that start afresh.
-        left: Tensors of the start that the new tagger has no place for.
-        carried_types: Entity types whose rows were taken over.
-        fresh_types: Entity types whose rows start afresh.
-        new_tensors: Names of those that start afresh.
-        left_tensors: Names of those of the start that have no place.
+        name: The method's name.
+        settings: The method's settings.
+        encoder: The transformer that ``base`` stands for.
+        embeddings: File of word vectors, or ``corpus``.
+        ngram_embeddings: File of vectors of character n-grams.
+        strings: Folder of the language models of characters.
+        attention_dropout: True if attention weights are dropped on CPUs too.
     """
 
-    start: str
-    loaded: int = 0
-    new: int = 0
-    left: int = 0
-    carried_types: list[str] = field(default_factory=list)
-    fresh_types: list[str] = field(default_factory=list)
-    new_tensors: list[str] = field(default_factory=list, compare=False)
-    left_tensors: list[str] = field(default_factory=list, compare=False)
+    name: str
+    settings: Any
+    encoder: str
+    embeddings: str | None = None
+    ngram_embeddings: str | None = None
+    strings: Path | None = None
+    attention_dropout: bool = False
 
-    def add(self, loaded: int, new: Iterable[str], left: Iterable[str] = (), *, prefix: str = "") -> None:
-        """Note tensors of a part of the tagger, whose names begin with ``prefix``."""
-        new, left = [prefix + name for name in new], [prefix + name for name in left]
-        self.loaded, self.new, self.left = self.loaded + loaded, self.new + len(new), self.left + len(left)
-        self.new_tensors += new
-        self.left_tensors += left
+    @property
+    def method(self) -> type[Tagger]:
+        """The method's class."""
+        return find_method(self.name)
 
-    def to_json(self) -> dict[str, Any]:
-        """For the manifest."""
-        return asdict(self)
+    @property
+    def word_inputs(self) -> WordInputs | None:
+        """The settings of a method that reads words; None for other methods."""
+        return self.settings if isinstance(self.settings, WordInputs) else None
 
-    def describe(self) -> str:
-        """One line for the log."""
-        text = f"start from {self.start}: {figures.tensors(self.to_json())}"
-        if self.carried_types:
-            text += f"; types carried over: {', '.join(self.carried_types)}"
-        return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
+    @property
+    def reads_transformer(self) -> bool:
+        """True if a transformer is read; else the encoder need not exist."""
+        return self.word_inputs is None or self.word_inputs.transformer != "none"
 
 
 @dataclass(frozen=True)
 class KnownWords:
-    """What an encoder of words is made of.
+    """The parts of an encoder of words.
 
     Args:
         vocabulary: Of the sentences to train on, and of the vectors.
         vectors: Static vectors to begin with, if any.
         ngram_vectors: Vectors of character n-grams to begin with, if any.
-        strings: Folder of the language models of characters; None for those of the start.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     vectors: WordVectors | None = None
     ngram_vectors: WordVectors | None = None
-    strings: Path | None = None
+
+
+@dataclass
+class CarryOver:
+    """What a start gave to a new tagger.
+
+    Args:
+        start: The start's name.
+        loaded: Tensors taken over, in part or whole.
+        new_tensors: Names of the tensors that start afresh.
+        left_tensors: Names of the start's tensors that the new tagger has no place for.
+        carried_types: Entity types whose rows were taken over.
+        fresh_types: Entity types whose rows start afresh.
+    """
+
+    start: str
+    loaded: int = 0
+    new_tensors: list[str] = field(default_factory=list)
+    left_tensors: list[str] = field(default_factory=list)
+    carried_types: list[str] = field(default_factory=list)
+    fresh_types: list[str] = field(default_factory=list)
+
+    def add(self, loaded: int, new: Iterable[str], left: Iterable[str] = (), *, prefix: str = "") -> None:
+        """Count tensors of a part of the tagger, whose names begin with ``prefix``."""
+        self.loaded += loaded
+        self.new_tensors += [prefix + name for name in new]
+        self.left_tensors += [prefix + name for name in left]
+
+    def to_counts(self) -> StartCounts:
+        """The record for the manifest."""
+        return StartCounts(**vars(self), new=len(self.new_tensors), left=len(self.left_tensors))
+
+    def describe(self) -> str:
+        """One line for the log."""
+        text = f"start from {self.start}: {figures.tensors(asdict(self.to_counts()))}"
+        if self.carried_types:
+            text += f"; types carried over: {', '.join(self.carried_types)}"
+        return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")
+
+
+def check_start(design: TaggerDesign, start: Start) -> None:
+    """Refuse a start that lacks what the tagger reads, or that has nothing of it.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    if design.reads_transformer:
+        check_transformer(start, f"the method {design.name!r} reads as set")
+        _check_kind_of_encoder(design, start)
+    inputs = design.word_inputs
+    if inputs is None:
+        return
+    if inputs.words == "frozen" and design.embeddings is None and not start.read_words():
+        raise CrossNERError(
+            f"words=frozen: there are no vectors to keep, in the start {start.name!r} or elsewhere.",
+            hint="Give --embeddings FILE, or --embeddings corpus to train them on the raw text of the run; or learn "
+            "them: --set words=trained.",
+        )
+    if inputs.strings != "none" and design.strings is None and not start.has_strings:
+        raise CrossNERError(
+            f"strings=frozen: there are no language models of characters, in the start {start.name!r} or elsewhere.",
+            hint="Train some (crossner dapt --encoder strings --name strings) and give --string-embeddings strings, "
+            "or give --string-embeddings FOLDER.",
+        )
+    if start.folder is not None and not start.has_words and not design.reads_transformer:
+        raise CrossNERError(
+            f"The start {start.name!r} holds a transformer, and this tagger reads none: nothing would carry over.",
+            hint="Let it read along, as --set transformer=frozen, or start from base.",
+        )
+
+
+def _check_kind_of_encoder(design: TaggerDesign, start: Start) -> None:
+    """Refuse an encoder where the method reads an encoder-decoder, and the other way round."""
+    folder = next(iter(start.seeds.values()), start.folder)
+    if design.method.reads == "encoder-decoder":
+        if folder is None:
+            check_encoder_decoder(design.encoder)
+        else:
+            check_encoder_decoder(str(folder), start=start.name)
+    elif folder is not None and (config := read_config(str(folder))).is_encoder_decoder:
+        raise CrossNERError(
+            f"The start {start.name!r} holds an encoder-decoder ({config.model_type}), and the method "
+            f"{design.name!r} reads an encoder.",
+            hint="Start from base, from a dapt stage, or from a tagger that has one.",
+        )
+
+
+def note_on_settings(design: TaggerDesign, start: Start) -> str | None:
+    """Return a warning about settings of a start of the same method that are others here; None without any."""
+    folder = start.folder_for(min(start.seeds, default=0))
+    if folder is None or not is_tagger_folder(folder):
+        return None
+    before = read_description(folder)
+    if before["method"] != design.name:
+        return None
+    now = asdict(design.settings)
+    changed = [
+        f"{key}={figures.setting(value)} (here {figures.setting(now[key])})"
+        for key, value in before["hyperparameters"].items()
+        if key in now and key not in SETTINGS_OF_A_STAGE and value != now[key]
+    ]
+    if not changed:
+        return None
+    return f"The start {start.name!r} was trained with {', '.join(changed)}; settings are not inherited (--set)."
 
 
 def start_tagger(
     start: Start,
-    options: Optimisation,
+    design: TaggerDesign,
     tag_set: TagSet,
     seed: int,
     engine: Engine,
     known: KnownWords | None = None,
-) -> tuple[Tagger, Carried]:
+) -> tuple[Tagger, CarryOver]:
     """Make the tagger that a stage trains.
 
     Rows of the types that start and new tagger share carry over, others start fresh.
 
     Args:
         start: Where the weights come from.
-        options: Method, its settings, encoder.
+        design: Method, settings, encoder.
         tag_set: The tags of the new tagger.
         seed: Of what starts fresh.
         engine: Decides kernels.
@@ -118,60 +219,34 @@ def start_tagger(
         CrossNERError: The start gives no weight at all.
     """
     torch.manual_seed(seed)
-    method = find_method(options.method)
-    hyper = read_settings(method, options.settings)
     folder = start.folder_for(seed)
-    carried = Carried(start.name)
-    name = options.encoder if folder is None else str(folder.absolute())
+    carried = CarryOver(start.name)
+    name = design.encoder if folder is None else str(folder.absolute())
     encoder: Encoder
-    if method.reads == "words":
-        encoder = _start_words(hyper, name, folder, engine, known or KnownWords(), carried)
+    if design.word_inputs is not None:
+        encoder = _start_words(design, name, folder, engine, known or KnownWords(), carried)
     else:
-        encoder = _start_transformer(name, method.reads, engine, carried)
+        encoder = _start_transformer(name, design.method.reads, engine, carried)
     if folder is not None:
-        _note_unread(folder, encoder, carried)
-    encoder.prepare_for_training(on_cpu=engine.on_cpu, attention_dropout=options.attention_dropout)
-    tagger = method(encoder, tag_set, hyper)
+        _add_unread_parts(folder, encoder, carried)
+    encoder.prepare_for_training(on_cpu=engine.on_cpu, attention_dropout=design.attention_dropout)
+    tagger = design.method(encoder, tag_set, design.settings)
     if folder is not None and is_tagger_folder(folder):
-        carry_over(tagger, folder, carried)  # what the encoder's file has besides is a copy of the classifier
+        carry_over(tagger, folder, carried)
     else:
         carried.add(0, tagger.above_encoder())
         carried.fresh_types = list(tag_set.types)
     if folder is not None and not carried.loaded:
         raise CrossNERError(
             f"The start {start.name!r} gives no weight: no tensor of {folder} has the name and size of one of this "
-            f"{options.method} tagger.",
+            f"{design.name} tagger.",
             hint="Give it the method and the sizes (--set) of the start, or start from base.",
         )
     return tagger, carried
 
 
-def check_encoder(options: Optimisation, start: Start | None = None) -> None:
-    """Refuse an encoder, or that of a start, of another kind than the method reads, where its configuration tells.
-
-    Raises:
-        CrossNERError: As above.
-    """
-    reads_both = find_method(options.method).reads == "encoder-decoder"
-    if start is None:
-        if reads_both and options.start_from == "base":
-            check_encoder_decoder(options.encoder)
-        return
-    folder = next(iter(start.seeds.values()), start.folder)
-    if folder is None or not start.has_transformer:
-        return
-    if reads_both:
-        check_encoder_decoder(str(folder), start=start.name)
-    elif (config := read_config(str(folder))).is_encoder_decoder:
-        raise CrossNERError(
-            f"The start {start.name!r} holds an encoder-decoder ({config.model_type}), and the method "
-            f"{options.method!r} reads an encoder.",
-            hint="Start from base, from a dapt stage, or from a tagger that has one.",
-        )
-
-
-def _start_transformer(name: str, reads: str, engine: Engine, carried: Carried) -> TransformerEncoder:
-    """Load an encoder and note its tensors; what a tagger's file has besides is a copy of its classifier."""
+def _start_transformer(name: str, reads: str, engine: Engine, carried: CarryOver) -> TransformerEncoder:
+    """Load an encoder and count its tensors; what a tagger's file has besides is a copy of its classifier."""
     encoder: TransformerEncoder
     encoder, weights = load_transformer(name, reads, attention=engine.attention)
     left = () if is_tagger_folder(Path(name)) else weights.left
@@ -179,8 +254,8 @@ def _start_transformer(name: str, reads: str, engine: Engine, carried: Carried) 
     return encoder
 
 
-def _note_unread(folder: Path, encoder: Encoder, carried: Carried) -> None:
-    """Note the parts of a start, each a file of tensors, that the new encoder does not read."""
+def _add_unread_parts(folder: Path, encoder: Encoder, carried: CarryOver) -> None:
+    """Count the parts of a start, each a file of tensors, that the new encoder does not read."""
     words = encoder if isinstance(encoder, WordEncoder) else None
     parts = {
         "model.safetensors": words is None or words.transformer is not None,
@@ -194,9 +269,10 @@ def _note_unread(folder: Path, encoder: Encoder, carried: Carried) -> None:
 
 
 def _start_words(
-    inputs: WordInputs, name: str, folder: Path | None, engine: Engine, known: KnownWords, carried: Carried
+    design: TaggerDesign, name: str, folder: Path | None, engine: Engine, known: KnownWords, carried: CarryOver
 ) -> WordEncoder:
     """Make an encoder of words, with the vectors of the start where it has any."""
+    inputs = design.settings
     start = folder if folder is not None and (folder / VOCABULARY).is_file() else None
     transformer = None if inputs.transformer == "none" else _start_transformer(name, "subwords", engine, carried)
     # Without new vectors those of the start go on, in their width.
@@ -209,7 +285,7 @@ def _start_words(
             and old.get("character_size", known.ngram_vectors.size) != known.ngram_vectors.size,
         }
         vocabulary = read_vocabulary(start).without(**is_other).extended(vocabulary)
-    strings = known.strings or folder
+    strings = design.strings or folder
     encoder = WordEncoder(
         vocabulary,
         inputs,
@@ -227,7 +303,7 @@ def _start_words(
     return encoder
 
 
-def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
+def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
     """Copy the tensors above the encoder: whole where no tags are in them, row by row where they are.
 
     Of those with a row a word the rows of the start's words, where these are the first ones of the new tagger's.
@@ -272,7 +348,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: Carried) -> None:
 def _shared_rows(
     new: tuple[str, ...], old: tuple[str, ...], is_kept: Callable[[str], bool]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where the names that both have, and that are kept, stand in the new ones and in the old."""
+    """Positions of the names that both have, and that are kept, in the new ones and in the old."""
     shared = [name for name in new if name in old and is_kept(name)]
     return torch.tensor([new.index(name) for name in shared]), torch.tensor([old.index(name) for name in shared])
 
@@ -291,25 +367,19 @@ def _copy_rows(
 
 
 def _begins_with(new: torch.Tensor, old: torch.Tensor) -> bool:
-    """Whether rows of the old tensor can stand first in the new one."""
+    """Return whether rows of the old tensor can stand first in the new one."""
     return new.shape[1:] == old.shape[1:] and len(new) >= len(old)
 
 
 def _keeps_words(tagger: Tagger, folder: Path) -> bool:
-    """Whether the words of a start have the numbers in the new tagger that they have there."""
+    """Return whether the words of a start keep their numbers in the new tagger."""
     assert isinstance(tagger.encoder, WordEncoder)
     words = read_vocabulary(folder).words
     return tagger.encoder.vocabulary.words[: len(words)] == words
 
 
 def _fits(new: torch.Tensor, old: torch.Tensor, tag_dimensions: tuple[int, ...]) -> bool:
-    """Whether two tensors agree in every dimension that does not count tags."""
+    """Return whether two tensors agree in every dimension that does not count tags."""
     if new.dim() != old.dim():
         return False
     return all(new.shape[place] == old.shape[place] for place in range(new.dim()) if place not in tag_dimensions)
-
-
-def encoder_of(tagger: Tagger) -> TransformerEncoder:
-    """The tagger's transformer."""
-    assert isinstance(tagger.encoder, TransformerEncoder)
-    return tagger.encoder

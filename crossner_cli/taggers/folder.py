@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import save_file
@@ -24,16 +24,16 @@ from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method
-from crossner_cli.options import Decoding
 from crossner_cli.run.storage import write_json
 
+Decoding = Literal["trained", "legal", "any"]
 DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
 # What may stand in a transformer's file and is no part of it: linear's classifier, and a pooler, which gives no word.
 STORED_BESIDE = ("classifier", "pooler")
 
 
 def is_tagger_folder(folder: Path) -> bool:
-    """Whether a folder holds a tagger."""
+    """Return whether a folder holds a tagger."""
     return (folder / DESCRIPTION).is_file()
 
 
@@ -120,14 +120,18 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
             to_hugging_face(tagger, transformer).save_pretrained(folder)
             transformer.reader.tokenizer.save_pretrained(folder)
     save_file({name: value.contiguous().cpu() for name, value in tagger.above_encoder().items()}, folder / TENSORS)
-    method = type(tagger).__module__.rpartition(".")[2].replace("_", "-")
     description = {
-        "method": method,
+        "method": get_method_name(tagger),
         "hyperparameters": dataclasses.asdict(tagger.hyper),
         "tag_set": tagger.tag_set.to_json(),
         **more,
     }
     write_json(folder / DESCRIPTION, description)
+
+
+def get_method_name(tagger: Tagger) -> str:
+    """Return the name of a tagger's method: that of its module."""
+    return type(tagger).__module__.rpartition(".")[2].replace("_", "-")
 
 
 def to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:

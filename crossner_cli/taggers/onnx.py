@@ -21,8 +21,10 @@ from crossner_cli.encoders.transformer import Encoder, TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.taggers.folder import get_method_name
 
 MODEL, QUANTISED = "model.onnx", "model_quantized.onnx"
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 LARGEST_FILE = 1_900_000_000  # bytes: what one file in ONNX's format can hold, with some room
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "logits"
 
@@ -53,9 +55,8 @@ def require_linear(tagger: Tagger, folder: Path) -> LinearTagger:
     """
     if isinstance(tagger, LinearTagger):
         return tagger
-    method = type(tagger).__module__.rpartition(".")[2].replace("_", "-")
     raise CrossNERError(
-        f"{folder} is a tagger of the method {method}; only linear taggers are exported.",
+        f"{folder} is a tagger of the method {get_method_name(tagger)}; only linear taggers are exported.",
         hint="Train one: crossner finetune --method linear.",
     )
 
@@ -68,7 +69,7 @@ def require_onnx() -> None:
     """
     from importlib.util import find_spec
 
-    missing = [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]
+    missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise CrossNERError(f"Not installed: {', '.join(missing)}.", hint='pip install "crossner[onnx]"')
 

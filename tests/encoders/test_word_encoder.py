@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders.starts import design_tagger
 from builders.taggers import small_sizes, some_sentences
 from torch import Tensor
 
@@ -29,13 +30,12 @@ from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, collect_vo
 from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import find_method, method_names, read_settings
+from crossner_cli.methods.contract import find_method, method_names
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
 from crossner_cli.taggers.carry_over import KnownWords, start_tagger
 from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.known_words import check_word_inputs
-from crossner_cli.taggers.sources import Start, check_start
+from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import tag
 from crossner_cli.training.loop import SentenceStream, fit
 from crossner_cli.training.plan import parameter_groups, plan_of
@@ -123,12 +123,12 @@ def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(tm
     kind = find_method(method)
     (tmp_path / "even.txt").write_text("paris 1 2 3 4\nmet 4 5 6 7\nlondon 7 8 9 10\n", encoding="utf-8")
     vectors = read_vectors(tmp_path / "even.txt", ["the", "London", "of", "met", "visited"])
-    options = Finetune(method=method, settings=[f"words={words}", *small_sizes(kind)], epochs=2, device="cpu")
+    options = Finetune(epochs=2, device="cpu")
     sentences = some_sentences(6)
     described = TAG_SET.types if "descriptions" in kind.type_dimensions else ()
-    inputs = read_settings(kind, options.settings)
-    known = KnownWords(collect_vocabulary(sentences, inputs, vectors, described=described), vectors)
-    tagger, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    design = design_tagger(tmp_path, method, [f"words={words}", *small_sizes(kind)])
+    known = KnownWords(collect_vocabulary(sentences, design.settings, vectors, described=described), vectors)
+    tagger, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
     assert isinstance(tagger.encoder, WordEncoder) and tagger.encoder.words is not None
     before = tagger.encoder.words.weight.detach().clone()
     stream = SentenceStream(tagger.encoder.reader.encode(sentences, TAG_SET), tagger.encoder.reader, 3, 1)
@@ -205,40 +205,26 @@ def test_a_transformer_reads_along_frozen_or_trained(tiny_encoder_folder, engine
 )
 def test_a_saved_tagger_of_words_predicts_the_same(tiny_encoder_folder, tmp_path, engine, settings):
     sentences = some_sentences(5)
-    options = Finetune(method="bilstm-crf", encoder=str(tiny_encoder_folder), settings=["lstm_size=8", *settings])
+    design = design_tagger(tiny_encoder_folder, "bilstm-crf", ["lstm_size=8", *settings])
     known = KnownWords(Vocabulary(("the", "London"), "abcdeL", ("2gram-th",)))
-    tagger, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    tagger, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
     save_tagger(tagger.eval(), tmp_path / "tagger")
     again = load_tagger(tmp_path / "tagger", engine)
     assert tag(again, sentences, engine) == tag(tagger, sentences, engine)
 
 
 def test_a_start_keeps_its_vectors_and_learns_new_words(tmp_path, engine):
-    options = Finetune(method="bilstm-crf", settings=["lstm_size=8", "word_size=6"])
+    design = design_tagger(tmp_path, "bilstm-crf", ["lstm_size=8", "word_size=6"])
     known = KnownWords(Vocabulary(("the", "London"), "ab"))
-    old, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    old, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
     save_tagger(old, tmp_path)
     start = Start("old", tmp_path, "")
-    new, carried = start_tagger(start, options, TAG_SET, 2, engine, KnownWords(Vocabulary(("berlin", "the"), "bc")))
+    new, carried = start_tagger(start, design, TAG_SET, 2, engine, KnownWords(Vocabulary(("berlin", "the"), "bc")))
     assert isinstance(old.encoder, WordEncoder) and isinstance(new.encoder, WordEncoder)
     assert new.encoder.vocabulary.words == ("the", "London", "berlin") and new.encoder.vocabulary.characters == "abc"
     assert new.encoder.words is not None and old.encoder.words is not None
     assert torch.equal(new.encoder.words.weight[:2], old.encoder.words.weight)
-    assert carried.new == carried.left == 0
-
-
-def test_a_start_that_has_not_what_the_tagger_reads_is_refused(tiny_encoder_folder, tmp_path):
-    transformer, words = Start("dapt", tiny_encoder_folder, ""), Start("words", tmp_path, "")
-    (tmp_path / "words.json").write_text("{}")
-    for start, settings, said in (
-        (transformer, [], "nothing would carry over"),
-        (words, ["transformer=frozen"], "holds no transformer"),
-        (words, ["strings=frozen"], "holds no language models of characters"),
-    ):
-        with pytest.raises(CrossNERError, match=said):
-            check_start(start, Finetune(method="bilstm-crf", settings=settings))
-    check_start(transformer, Finetune(method="bilstm-crf", settings=["transformer=frozen"]))
-    check_start(words, Finetune(method="bilstm-crf", settings=["strings=frozen"], string_embeddings="x"))
+    assert carried.new_tensors == carried.left_tensors == []
 
 
 def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
@@ -251,9 +237,9 @@ def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
     save_word_encoder(encoder, tmp_path)
     start = Start("source", tmp_path, "")
     assert start.has_words and not start.has_transformer
-    options = Finetune(method="bilstm-crf", settings=["words=frozen", "characters=ngrams"])
+    design = design_tagger(tmp_path, "bilstm-crf", ["words=frozen", "characters=ngrams"])
     known = KnownWords(collect_vocabulary([Sentence(("new", "anna"))], inputs, has_vectors=start.has_words))
-    tagger, carried = start_tagger(start, options, TAG_SET, 1, engine, known)
+    tagger, carried = start_tagger(start, design, TAG_SET, 1, engine, known)
     assert tagger.encoder.words.weight.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert tagger.encoder.vocabulary.words == ("anna", "paris")
     assert torch.equal(tagger.encoder.characters.table.weight[:3], encoder.characters.table.weight[:3])
@@ -306,15 +292,15 @@ def test_words_are_looked_up_lower_cased_where_told_so():
 
 @pytest.mark.parametrize("words", ["frozen", "trained"])
 def test_words_that_the_start_knows_are_not_hidden_though_they_are_met_once(vector_file, engine, words, tmp_path):
-    options = Finetune(method="bilstm-crf", settings=[f"words={words}", "lstm_size=8"], device="cpu")
+    design = design_tagger(tmp_path, "bilstm-crf", [f"words={words}", "lstm_size=8"])
     inputs, sentences = WordInputs(words=words), [Sentence(("met", "Paris", "anna"), ("O",) * 3, "news")]
     vectors = read_vectors(vector_file, ["met", "Paris"])
     known = KnownWords(collect_vocabulary(sentences, inputs, vectors), vectors)
-    tagger, _ = start_tagger(Start("base", None, ""), options, TAG_SET, 1, engine, known)
+    tagger, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
     save_tagger(tagger, tmp_path)
     start = Start("source", tmp_path, "", seeds={1: tmp_path})
     again = KnownWords(collect_vocabulary([*sentences, Sentence(("Bob",))], inputs, has_vectors=True))
-    onward, _ = start_tagger(start, options, TAG_SET, 1, engine, again)
+    onward, _ = start_tagger(start, design, TAG_SET, 1, engine, again)
     assert isinstance(onward.encoder, WordEncoder)
     vocabulary = onward.encoder.vocabulary
     hidden = {word for word, is_rare in zip(vocabulary.words, onward.encoder.rare[1:].tolist(), strict=True) if is_rare}
@@ -391,23 +377,3 @@ def test_padding_of_words_and_characters_changes_nothing():
     (short, *_), _ = read(encoder, ("anna", "met"), ("the",) * 9, ("x" * 200,))
     (alone,), _ = read(encoder, ("anna", "met"))
     np.testing.assert_allclose(short[:2], alone, rtol=1e-5, atol=1e-6)
-
-
-def test_word_vectors_that_nobody_reads_are_refused_before_any_work(tmp_path, vector_file):
-    for method, settings, embeddings, said in (
-        ("linear", [], str(vector_file), "reads no static word vectors"),
-        ("bilstm-crf", [], str(tmp_path / "none.txt"), "there is no such file"),
-        ("bilstm-crf", [], str(tmp_path), "that is a folder"),
-        ("bilstm-crf", ["words=none"], "corpus", "reads no static word vectors"),
-    ):
-        with pytest.raises(CrossNERError, match=said):
-            check_word_inputs(Finetune(method=method, settings=settings, embeddings=embeddings))
-    check_word_inputs(Finetune(method="bilstm-crf", embeddings=str(vector_file)))
-    for settings, file, said in (
-        ([], str(vector_file), "reads no character n-grams"),
-        (["characters=ngrams"], str(tmp_path / "none.txt"), "there is no such file"),
-        (["characters=ngrams"], str(tmp_path), "that is a folder"),
-    ):
-        with pytest.raises(CrossNERError, match=said):
-            check_word_inputs(Finetune(method="bilstm-crf", settings=settings, ngram_embeddings=file))
-    check_word_inputs(Finetune(method="bilstm-crf", settings=["characters=ngrams"], ngram_embeddings=str(vector_file)))

@@ -19,7 +19,7 @@ from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.engine.devices import reset_accelerate, start_engine
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.taggers.carry_over import encoder_of, start_tagger
+from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.folder import save_tagger
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -95,9 +95,11 @@ def test_each_ablation_switches_off_what_it_says(benchmarks: Any, task: Any) -> 
 
     def altered(alter: Any) -> Any:
         options = task.options(1)
-        tagger, _ = start_tagger(fine_tuning.BASE, options, task.tag_set, 1, start_engine(options))
-        alter(encoder_of(tagger).model)
-        return encoder_of(tagger).model
+        tagger, _ = start_tagger(
+            fine_tuning.BASE, fine_tuning.design_tagger(options), task.tag_set, 1, start_engine(options)
+        )
+        alter(tagger.encoder.model)
+        return tagger.encoder.model
 
     as_it_is = altered(lambda _: None)
     assert as_it_is.config._attn_implementation == CPU_ATTENTION

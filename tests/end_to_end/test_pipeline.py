@@ -7,6 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from builders.commands import QUICK, crossner
 from builders.encoders import TOKENIZER_FILES
 from builders.runs import rewrite_prepared
+from builders.starts import design_tagger
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from typer.testing import CliRunner
@@ -24,18 +26,18 @@ from crossner_cli.corpus.levels import LEVELS
 from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.data.text import find_words, segment
-from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
-from crossner_cli.options import Finetune, JointTrain, Predict, PretrainSource
+from crossner_cli.options import Finetune, Predict, PretrainSource
 from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import exhaust
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages import dapt
 from crossner_cli.stages import train as tagger_training
 from crossner_cli.taggers.calibration import fit_calibration, read_calibration, score_entities
 from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.known_words import CorpusSentences, known_words
+from crossner_cli.taggers.known_words import collect_known_words
 from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import Tagged, tag
 from crossner_cli.training.loop import Plan
@@ -279,7 +281,7 @@ def test_a_start_of_older_data_or_another_encoder_is_told(
     quick = ("--run", str(run), *QUICK, "--max-steps", "1", "--start-from", "dapt")
     plain = CliRunner().invoke(app, ["pretrain-source", *quick, "--encoder", str(tiny_encoder_folder)])
     assert plain.exit_code == 0
-    assert "prepared anew" not in plain.stderr
+    assert "prepared again" not in plain.stderr
     crossner("prepare-data", "--run", run, "--source", "sample-source", "--target", "sample-target", "--force")
     told = CliRunner().invoke(app, ["finetune", *quick, "--encoder", "other-encoder"])
     assert told.exit_code == 0
@@ -369,12 +371,6 @@ def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_t
     first = CliRunner().invoke(app, [*given])
     assert first.exit_code == 0 and "4 of" in first.stderr and "2 lower-cased" in first.stderr
     assert "already done" in CliRunner().invoke(app, [*given]).stderr
-    other = tmp_path / "other.txt"
-    other.write_text("telescope 0.5 1 3\nmoon 1 0 -1\n")
-    onward = ("finetune", "--run", str(run), *quick, "--start-from", "finetune", "--name", "onward", "--force")
-    for file, is_told in ((vectors, False), (other, True)):
-        said = CliRunner().invoke(app, [*onward, "--embeddings", str(file)]).stderr
-        assert ("the two are no common space" in said) == is_told and (f"those of {vectors}" in said) == is_told
     vectors.write_text("telescope 0.5 1 3\nthe 1 0 -1\n")
     changed = CliRunner().invoke(app, [*given])
     assert changed.exit_code == 1 and "embeddings" in changed.stderr and "--force" in changed.stderr
@@ -546,12 +542,15 @@ def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_te
 def test_a_word_that_raw_text_has_often_is_not_hidden_though_labelled_sentences_have_it_once(chain: Path) -> None:
     prepared = PreparedData.load(RunDirectory(chain), wanted_by="joint-train")
     sentences = [Sentence(("Zorblax", "met", "Snark"), ("O", "O", "O"), "sample-target")]
-    options, tag_set = JointTrain(method="multi-cell-lstm"), TagSet({"sample-target": ("person",)})
-    known, _ = known_words(prepared, options, sentences, tag_set, Start("base", None, ""), ["Zorblax", "often"])
-    assert known is not None and known.vocabulary.rare == {"met", "Snark"}
-    lower = JointTrain(method="multi-cell-lstm", settings=["lower_case=true"])
-    known, _ = known_words(prepared, lower, sentences, tag_set, Start("base", None, ""), ["Zorblax"])
-    assert known is not None and known.vocabulary.rare == {"met", "snark"}
+    tag_set = TagSet({"sample-target": ("person",)})
+    for settings, raw_words, rare in (
+        ([], ["Zorblax", "often"], {"met", "Snark"}),
+        (["lower_case=true"], ["Zorblax"], {"met", "snark"}),
+    ):
+        design = design_tagger(chain, "multi-cell-lstm", settings)
+        base = Start("base", None, "")
+        known = exhaust(collect_known_words(design, prepared, sentences, tag_set, base, raw_words))
+        assert known is not None and known.vocabulary.rare == rare
 
 
 def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_are_unknown(
@@ -575,13 +574,6 @@ def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_
             assert rows[vocabulary.index("zorblax")].tolist() == [1, 2]
 
 
-def test_raw_text_that_vectors_are_trained_on_is_read_as_words_are_spelled(tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("In 1999 Paris won .\n")
-    inputs = WordInputs(lower_case=True, digits="zeros")
-    assert list(CorpusSentences(corpus, inputs)) == [["in", "0000", "paris", "won", "."]]
-
-
 def test_published_n_grams_are_looked_up_with_capitals_though_words_are_lower_cased(
     chain: Path, tmp_path: Path
 ) -> None:
@@ -589,14 +581,15 @@ def test_published_n_grams_are_looked_up_with_capitals_though_words_are_lower_ca
     capital = next(word for word in prepared.domain("target", wanted_by="finetune").words() if word[0].isupper())
     path = tmp_path / "charNgram.txt"
     path.write_text(f"2gram-#BEGIN#{capital[0]} 1 2\n")
-    options = Finetune(
-        method="bilstm-crf", settings=["characters=ngrams", "lower_case=true"], ngram_embeddings=str(path)
+    design = replace(
+        design_tagger(chain, "bilstm-crf", ["characters=ngrams", "lower_case=true"]), ngram_embeddings=str(path)
     )
-    known, _ = known_words(prepared, options, [], TagSet({"sample-target": ("person",)}), Start("base", None, ""))
+    tag_set, base = TagSet({"sample-target": ("person",)}), Start("base", None, "")
+    known = exhaust(collect_known_words(design, prepared, [], tag_set, base))
     assert known is not None and known.vocabulary.ngrams == (f"2gram-#BEGIN#{capital[0]}",)
     path.write_text(f"2gram-#begin#{capital[0].lower()} 1 2\n0gram-#BEGIN#{capital[0]} 1 2\n")
     with pytest.raises(CrossNERError, match="none of .* character n-grams of the data"):
-        known_words(prepared, options, [], TagSet({"sample-target": ("person",)}), Start("base", None, ""))
+        exhaust(collect_known_words(design, prepared, [], tag_set, base))
 
 
 def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(chain: Path, tmp_path: Path) -> None:
@@ -655,8 +648,10 @@ def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(
 
 @pytest.mark.parametrize("role", ["target", "source"])
 def test_the_dev_sentences_that_choose_are_those_of_the_domain_that_is_asked_for(chain: Path, role: Any) -> None:
-    prepared = PreparedData.load(RunDirectory(chain), wanted_by="pretrain-source")
-    data = tagger_training.read_data(prepared, PretrainSource(select_on=role), "pretrain-source", ["source"], (), None)
+    run, options = RunDirectory(chain), PretrainSource(select_on=role, method="bilstm-crf", device="cpu", threads=1)
+    recipe = tagger_training.resolve_recipe(run, options, start_engine(options), "pretrain-source", ["source"])
+    data = exhaust(tagger_training.read_data(recipe, "pretrain-source"))
+    prepared = recipe.prepared
     assert data.dev == prepared.domain(role, wanted_by="pretrain-source").sentences("dev")
 
 

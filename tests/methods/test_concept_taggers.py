@@ -26,7 +26,7 @@ from crossner_cli.methods.concept_tagger import ConceptTagger
 from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.methods.robust_tagger import RobustTagger, example_words, read_examples
 from crossner_cli.options import Finetune
-from crossner_cli.taggers.carry_over import Carried, carry_over
+from crossner_cli.taggers.carry_over import CarryOver, carry_over
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
@@ -455,9 +455,9 @@ def test_vectors_of_types_stay_as_they_were_read_when_words_learn_and_taggers_ar
     assert decode(again, sentences) == decode(old, sentences)
     new = over_words(method, TagSet({"music": ("song", "person")}), known, 2)
     own = {name: value.clone() for name, value in new.above_encoder().items()}
-    carried = Carried("old")
+    carried = CarryOver("old")
     carry_over(new, tmp_path, carried)
-    assert (carried.new, carried.left, carried.carried_types) == (0, 0, ["person"])
+    assert carried.new_tensors == carried.left_tensors == [] and carried.carried_types == ["person"]
     for name in new.type_dimensions:
         rows = getattr(new, name)
         assert torch.equal(rows[1], own[name][1]) and torch.equal(rows[2], getattr(old, name)[1])
@@ -491,7 +491,7 @@ def test_descriptions_given_beside_a_start_are_read_and_those_of_other_types_sta
     ):  # fmt: skip
         new = over_words(method, tag_set, known, 2, f"descriptions={given}")
         own = new.descriptions.clone()
-        carry_over(new, tmp_path, Carried("old"))
+        carry_over(new, tmp_path, CarryOver("old"))
         assert torch.equal(new.descriptions[1], own[1])
         for row, there, of in ((2, 2, taken[0]), (3, 1, taken[1])):
             assert torch.equal(new.descriptions[row], old.descriptions[there] if of == "old" else own[row])
@@ -503,7 +503,7 @@ def test_a_type_without_examples_has_its_new_description_for_its_only_one(tmp_pa
     save_tagger(old, tmp_path)
     new = over_words("robust-tagger", old.tag_set, known, 2, "descriptions=song=name;place=name", "examples=place=anna")
     own = new.descriptions.clone()
-    carry_over(new, tmp_path, Carried("old"))
+    carry_over(new, tmp_path, CarryOver("old"))
     assert torch.equal(new.examples[1, 0], own[1]) and torch.equal(new.examples[2], old.examples[2])
 
 
@@ -513,7 +513,7 @@ def test_a_type_that_is_described_anew_keeps_the_examples_that_only_its_start_wa
     save_tagger(old, tmp_path)
     new = over_words("robust-tagger", old.tag_set, known, 2, "descriptions=song=name")
     own = new.descriptions.clone()
-    carry_over(new, tmp_path, Carried("old"))
+    carry_over(new, tmp_path, CarryOver("old"))
     assert torch.equal(new.descriptions[1], own[1]) and not torch.equal(own[1], old.descriptions[1])
     places = min(new.examples.shape[1], old.examples.shape[1])
     assert torch.equal(new.examples[1, :places], old.examples[1, :places])
@@ -525,13 +525,13 @@ def test_words_that_came_with_a_start_are_those_of_the_next_stage_which_may_give
     given_first = ("descriptions=song=anna bach", r"examples=place=C\+\++anna")
     save_tagger(over_words("robust-tagger", tag_set, known, 1, *given_first), tmp_path / "first")
     middle = over_words("robust-tagger", tag_set, known, 2, "examples=song=bach")
-    carry_over(middle, tmp_path / "first", Carried("first"))
+    carry_over(middle, tmp_path / "first", CarryOver("first"))
     assert middle.hyper.descriptions == "song=anna bach"
     assert read_examples(middle.hyper.examples) == {"song": ("bach",), "place": ("C++", "anna")}
     save_tagger(middle, tmp_path / "middle")
     last = over_words("robust-tagger", tag_set, known, 3, "descriptions=song=song", "examples=place=place")
     own = {name: value.clone() for name, value in last.above_encoder().items()}
-    carry_over(last, tmp_path / "middle", Carried("middle"))
+    carry_over(last, tmp_path / "middle", CarryOver("middle"))
     assert torch.equal(last.descriptions[1], own["descriptions"][1]), "its own name, and still other words"
     assert torch.equal(last.examples[2, 0], own["examples"][2, 0]) and last.is_example[2].sum() == 1
     assert torch.equal(last.descriptions[2], middle.descriptions[2])
@@ -561,7 +561,7 @@ def started_with_examples(folder: Path, before: str, now: str) -> tuple[Any, Any
     save_tagger(old, folder)
     new = over_words("robust-tagger", TagSet({"music": ("song", "town", "human")}), known, 2, f"examples={now}")
     own = {name: value.clone() for name, value in new.above_encoder().items()}
-    carry_over(new, folder, Carried("old"))
+    carry_over(new, folder, CarryOver("old"))
     return old, new, own
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import re
 from pathlib import Path
@@ -17,29 +18,32 @@ from markdown_it import MarkdownIt
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Dapt, Finetune
+from crossner_cli.run.results import ExportResult, SeedResult, StartCounts
 from crossner_cli.taggers.calibration import ENTRY, Calibration
 from crossner_cli.taggers.card import (
+    CARD,
     Provenance,
     TrainingFacts,
     base_model,
-    encoder_card,
     plain,
     settings,
-    strings_card,
-    tagger_card,
+    write_encoder_card,
+    write_onnx_card,
+    write_strings_card,
+    write_tagger_card,
 )
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"
 KINDS = ("person", HOSTILE, "\n---\nlicense: mit\n- x: {y")
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-START = {"start": "base", "loaded": 3, "new": 2, "left": 1, "carried_types": [], "fresh_types": []}
-RECORD = {"dev_f1": 61.234, "epoch": 2, "epochs": 5, "start": START}
+START = StartCounts("base", 3, 2, 1, ["a", "b"], ["c"], [], [])
+RESULT = SeedResult("tagger", 1e-4, 1e-3, 61.234, 2, 5, 50, 1000.0, START, 0, 0, [])
 
 
 def shown(text: str) -> str:
     """What a reader of Markdown sees."""
-    return html.unescape(re.sub(r"<[^>]*>", "", RENDERER.render(text)))
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", RENDERER.render(text))).split())
 
 
 def prepared(*names: str, **more: Any) -> dict[str, Any]:
@@ -55,25 +59,20 @@ def provenance(*names: str, **options: Any) -> Provenance:
         {"encoder": "bert-base-cased", "digest": "name:bert-base-cased"},
         {"stage": "dapt", "name": HOSTILE, "digest": "0123456789abcdef0123"},
     ]
-    record = Finetune(**options).record()
-    return Provenance("finetune", "of | all", record, Finetune.defaults(), lineage, prepared(*names))
+    request = Finetune(**options).stage_request("finetune", {})
+    return Provenance(request, "of | all", lineage, prepared(*names))
 
 
 def training(name: str, **more: Any) -> TrainingFacts:
     tags = ("B-person", "I-person", f"B-{HOSTILE}", "B-person")
     sentences = [Sentence(("a", "b", "c", "d"), tags, name)] * 12
-    return TrainingFacts(
-        **{
-            "labelled": {"target": sentences},
-            "raw": [],
-            "dev": name,
-            "dev_sentences": 7,
-            "seed": 3,
-            "seeds": [2, 3],
-            "record": RECORD,
-            **more,
-        }
-    )
+    facts = TrainingFacts({"target": sentences}, [], name, dev_sentences=7, seed=3, seeds=[2, 3], result=RESULT)
+    return dataclasses.replace(facts, **more)
+
+
+def tagger_card(folder: Path, tagger: Any, provenance: Provenance, facts: TrainingFacts) -> str:
+    write_tagger_card(folder, tagger, provenance, facts)
+    return (folder / CARD).read_text()
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def linear(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def test_names_that_are_markdown_yaml_or_html_are_shown_as_they_are(linear: Any) -> None:
     folder, tagger = linear
-    text = tagger_card(folder, "linear", tagger, provenance(HOSTILE, settings=[HOSTILE]), training(HOSTILE))
+    text = tagger_card(folder, tagger, provenance(HOSTILE, settings=[HOSTILE]), training(HOSTILE))
     card = ModelCard(text)
     (score,) = card.data.eval_results or []
     assert (score.dataset_name, score.dataset_split, score.metric_value) == (HOSTILE, "dev", 61.23)
@@ -123,26 +122,26 @@ def test_of_a_path_only_the_last_name_is_told() -> None:
 
 def test_limits_are_told_by_what_was_read(linear: Any) -> None:
     folder, tagger = linear
-    few = shown(tagger_card(folder, "linear", tagger, provenance(HOSTILE), training(HOSTILE)))
+    few = shown(tagger_card(folder, tagger, provenance(HOSTILE), training(HOSTILE)))
     assert f"It learnt from 12 labelled sentences of {HOSTILE}: another sample" in few
     assert "Types without an example in this stage's training sentences: --- license: mit - x: {y." in few
     assert "looks better than on new text" in few and "licence of the data is not recorded" in few
     assert "language of its training sentences is not recorded" in few
     zero = training("conll2003", labelled={"source": training("conll2003").labelled["target"]}, raw=["raw | text"])
-    text = tagger_card(folder, "linear", tagger, provenance(HOSTILE, "conll2003"), zero)
+    text = tagger_card(folder, tagger, provenance(HOSTILE, "conll2003"), zero)
     assert ModelCard(text).data.language == "en"
     assert f"This stage read no labelled sentence of {HOSTILE}." in shown(text)
     assert "Read besides, unlabelled: raw | text." in shown(text)
     assert "conll2003: labels as released with CrossNER: MIT; text: Reuters, research use." in shown(text)
     assert "The epoch was chosen by F1 on dev sentences of" in few
-    last = shown(tagger_card(folder, "linear", tagger, provenance(HOSTILE, keep="last"), training(HOSTILE)))
+    last = shown(tagger_card(folder, tagger, provenance(HOSTILE, keep="last"), training(HOSTILE)))
     assert f"The last epoch was kept; F1 on dev sentences of {HOSTILE} did not choose it." in last
     assert "was chosen" not in last and "looks better" not in last
-    untrained = training(HOSTILE, record={**RECORD, "epoch": 0, "epochs": 0})
-    assert "there were no epochs to choose from" in shown(
-        tagger_card(folder, "linear", tagger, provenance("x"), untrained)
+    untrained = training(HOSTILE, result=dataclasses.replace(RESULT, epoch=0, epochs=0))
+    assert "there were no epochs to choose from" in shown(tagger_card(folder, tagger, provenance("x"), untrained))
+    unscored = tagger_card(
+        folder, tagger, provenance("x"), training("x", result=dataclasses.replace(RESULT, dev_f1=None))
     )
-    unscored = tagger_card(folder, "linear", tagger, provenance("x"), training("x", record={**RECORD, "dev_f1": None}))
     assert ModelCard(unscored).data.eval_results is None and "It was scored on nothing." in unscored
 
 
@@ -151,7 +150,7 @@ def test_how_scores_of_entities_were_calibrated_is_told(tiny_encoder_folder: Pat
     told = {}
     for name, found in (("with", {ENTRY: Calibration(0.5, -0.1, 1200, 300).to_json()}), ("without", {})):
         save_tagger(tagger, tmp_path / name, **found)
-        told[name] = shown(tagger_card(tmp_path / name, "linear", tagger, provenance("x"), training("x")))
+        told[name] = shown(tagger_card(tmp_path / name, tagger, provenance("x"), training("x")))
     assert "fitted on dev, on 1,200 entities predicted there, 25.0 % of them right" in told["with"]
     assert "not calibrated: no entity was predicted on dev" in told["without"]
 
@@ -160,7 +159,7 @@ def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder
     for method in ("crf", "bilstm-crf"):
         tagger = make_tagger(tiny_encoder_folder, method, TagSet({"news": ("person",)}))
         save_tagger(tagger, tmp_path / method)
-        card = ModelCard(tagger_card(tmp_path / method, method, tagger, provenance("news"), training("news")))
+        card = ModelCard(tagger_card(tmp_path / method, tagger, provenance("news"), training("news")))
         assert card.data.library_name == "crossner" and "pipeline(" not in card.text
         assert (card.data.base_model is None) == (method == "bilstm-crf")
 
@@ -172,36 +171,42 @@ def test_the_decoding_that_is_told_is_the_one_the_tagger_was_trained_for(
     for legal in ("true", "false"):
         tagger = make_tagger(tiny_encoder_folder, "linear", TagSet({"x": ["person"]}), f"legal={legal}")
         save_tagger(tagger, tmp_path / legal)
-        told[legal] = shown(tagger_card(tmp_path / legal, "linear", tagger, provenance("x"), training("x")))
+        told[legal] = shown(tagger_card(tmp_path / legal, tagger, provenance("x"), training("x")))
     assert "crossner predict gives the likeliest sequence that the tag scheme allows" in told["true"]
     assert "and so does crossner predict, of the types above; with --decoding legal" in told["false"]
 
 
-def test_language_models_of_characters_have_a_card_too() -> None:
-    result = {
-        "perplexity_before": 9.5,
-        "perplexity_after": None,
-        "epochs": 3,
-        "updates": 4321,
-        "strings": {"text": "both", "characters": 1234},
-    }
+def test_language_models_of_characters_have_a_card_too(tmp_path: Path) -> None:
+    strings = {"text": "both", "characters": 1234}
+    result = {"perplexity_before": 9.5, "perplexity_after": None, "epochs": 3, "updates": 4321, "strings": strings}
     run = prepared("ai")
     run["result"]["domains"]["source"] = {"name": HOSTILE, "origins": {}}
-    made = Provenance("dapt", HOSTILE, Dapt(epochs=3, encoder="strings").record(), Dapt.defaults(), [], run)
-    card = ModelCard(strings_card(made, result))
+    request = Dapt(epochs=3, encoder="strings").stage_request("dapt", {})
+    write_strings_card(tmp_path, Provenance(request, HOSTILE, [], run), result)
+    card = ModelCard.load(tmp_path / CARD)
     assert card.data.library_name == "crossner" and card.data.base_model is None
-    assert "9.50 before, – after, 3 epochs, 4,321 updates" in card.text and "1,234 characters" in card.text
-    assert f"language models of characters of ai, {HOSTILE}" in shown(card.text)
+    text = shown(card.text)
+    assert "9.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 characters" in text
+    assert f"language models of characters of ai, {HOSTILE}" in text
 
 
-def test_an_adapted_encoder_has_a_card_too() -> None:
+def test_an_adapted_encoder_has_a_card_too(tmp_path: Path) -> None:
     corpus = {"level": "entity", "blocks": 1234, "block_size": 64, "unknown_subwords": 5}
     result = {"perplexity_before": 31.5, "perplexity_after": None, "epochs": 3, "updates": 4321, "corpus": corpus}
-    made = Provenance(
-        "dapt", HOSTILE, Dapt(epochs=3).record(), Dapt.defaults(), provenance("x").lineage, prepared("ai")
-    )
-    card = ModelCard(encoder_card(made, result))
+    request = Dapt(epochs=3).stage_request("dapt", {})
+    write_encoder_card(tmp_path, Provenance(request, HOSTILE, provenance("x").lineage, prepared("ai")), result)
+    card = ModelCard.load(tmp_path / CARD)
     assert card.data.pipeline_tag == "fill-mask" and card.data.library_name == "transformers"
-    assert "31.50 before, – after, 3 epochs, 4,321 updates" in card.text and "1,234 blocks of 64" in card.text
-    assert f"{HOSTILE}: an encoder adapted to raw text of ai" in shown(card.text)
-    assert "epochs = 3" in shown(card.text)
+    text = shown(card.text)
+    assert "31.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 blocks of 64" in text
+    assert f"{HOSTILE}: an encoder adapted to raw text of ai" in text and "epochs = 3" in text
+
+
+def test_the_card_of_a_graph_has_no_use_with_transformers(tmp_path: Path) -> None:
+    text = "---\nlibrary_name: transformers\n---\n# x\n\n## Use\n\n```python\npipeline()\n```\n\n## Data\n\nSongs.\n"
+    (tmp_path / "tagger").mkdir()
+    (tmp_path / "tagger" / CARD).write_text(text)
+    result = ExportResult("x", 1, "out", "conll", "seqeval", "", 0, 0, 0, None, "none", 3, 1, None, [])
+    write_onnx_card(tmp_path, tmp_path / "tagger", "x", result)
+    card = (tmp_path / CARD).read_text()
+    assert card.startswith("---\nlibrary_name: onnx\n---\n# x\n\n## Data\n\nSongs.\n\n## ONNX")

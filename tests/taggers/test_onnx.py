@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Decoding, Export
-from crossner_cli.stages.export import _card
 from crossner_cli.taggers.calibration import Calibration
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.onnx import count_differences, read_onnx
@@ -116,13 +114,6 @@ def test_the_folder_holds_what_other_runtimes_read(place: Path, engine: Engine) 
         assert given == tag(tagger, [Sentence(sentence.words)], engine)[0].tags
     kinds = {value.data_type for value in onnx.load(folder / "model_quantized.onnx").graph.initializer}
     assert onnx.TensorProto.INT8 in kinds, "weights are in int8"
-
-
-def test_the_card_of_a_graph_tells_nobody_to_read_it_with_transformers(tmp_path: Path) -> None:
-    text = "---\nlibrary_name: transformers\n---\n# x\n\n## Use\n\n```python\npipeline()\n```\n\n## Data\n\nSongs.\n"
-    (tmp_path / "README.md").write_text(text)
-    card = _card(SimpleNamespace(folder=tmp_path, label="x"), {"sentences": 0})  # type: ignore[arg-type]
-    assert card.startswith("---\nlibrary_name: onnx\n---\n# x\n\n## Data\n\nSongs.\n\n## ONNX")
 
 
 def test_the_calibration_goes_with_the_graph(place: Path) -> None:

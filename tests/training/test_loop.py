@@ -388,7 +388,7 @@ def test_joint_training_repeats_the_sentences_of_the_target_and_never_those_of_t
     tagger = make_tagger(tiny_encoder_folder, "linear")
     labelled = {"target": some_sentences(3), "source": some_sentences(7, seed=2)}
     for options, expected in ((JointTrain(upsample=4), [4] * 3 + [1] * 7), (Finetune(), [1] * 10)):
-        (stream,) = streams_of(tagger, TaggerData(tagger.tag_set, labelled, [], {}), options, 1)
+        (stream,) = streams_of(tagger, TaggerData(tagger.tag_set, labelled, []), options, 1)
         assert isinstance(stream, SentenceStream)
         assert np.bincount([item for batch in stream.epoch(0) for item in batch]).tolist() == expected
 
@@ -629,6 +629,6 @@ def test_each_epoch_is_read_in_its_own_order(engine) -> None:
 
 def test_each_seed_reads_the_sentences_in_an_order_of_its_own(tiny_encoder_folder) -> None:
     tagger = make_tagger(tiny_encoder_folder, "linear")
-    data = TaggerData(tagger.tag_set, {"target": some_sentences(40)}, [], {})
+    data = TaggerData(tagger.tag_set, {"target": some_sentences(40)}, [])
     orders = [streams_of(tagger, data, Finetune(seed=7), seed)[0].epoch(0) for seed in (1, 2, 1)]
     assert orders[0] == orders[2] != orders[1]

@@ -1,0 +1,58 @@
+"""Finished training stages, and taggers that begin from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from builders.encoders import folder_for
+from builders.taggers import small_sizes
+from crossner_cli.data.tags import TagSet
+from crossner_cli.engine.devices import Engine
+from crossner_cli.methods.contract import Tagger, find_method, read_settings
+from crossner_cli.options import Finetune
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import open_stage
+from crossner_cli.taggers.carry_over import CarryOver, KnownWords, TaggerDesign, start_tagger
+from crossner_cli.taggers.folder import save_tagger
+from crossner_cli.taggers.sources import Start, find_start
+
+
+def design_tagger(folder: Path, method: str = "linear", settings: Iterable[str] | None = None) -> TaggerDesign:
+    """The design of a small tagger above a tiny encoder."""
+    kind = find_method(method)
+    given = small_sizes(kind) if settings is None else settings
+    return TaggerDesign(method, read_settings(kind, given), str(folder_for(kind, folder)))
+
+
+def find(run: RunDirectory, name: str, design: TaggerDesign) -> Start:
+    return find_start(run, name, design.encoder if design.reads_transformer else None, wanted_by="finetune")
+
+
+def begin(
+    run: RunDirectory,
+    engine: Engine,
+    design: TaggerDesign,
+    tag_set: TagSet,
+    *,
+    start: str | Path = "base",
+    seed: int = 1,
+    known: KnownWords | None = None,
+) -> tuple[Any, CarryOver]:
+    """A tagger that starts from what a name stands for."""
+    return start_tagger(find(run, str(start), design), design, tag_set, seed, engine, known)
+
+
+def save_stage(
+    run: RunDirectory, name: str, taggers: dict[int, Tagger], scores: list[float | None], lineage: Any = ()
+) -> Path:
+    """A finished training stage with one tagger a seed."""
+    with open_stage(run, Finetune(name=name).stage_request("pretrain-source", {})) as stage:
+        records = {}
+        for (seed, tagger), dev_f1 in zip(taggers.items(), scores, strict=True):
+            folder = "tagger" if len(taggers) == 1 else f"tagger-seed-{seed}"
+            save_tagger(tagger, stage.draft / folder)
+            records[str(seed)] = {"folder": folder, "dev_f1": dev_f1}
+        stage.finish({"seeds": records}, lineage=list(lineage))
+    return run.folder(name)
