@@ -169,7 +169,7 @@ def test_what_cannot_be_exported_is_a_known_problem_and_leaves_nothing(
         (("--model", place / "linear", "--split", "test"), "has no test sentences"),
         (("--model", place / "linear", "--run", tmp_path / "none"), "prepare-data"),
         (("--model", place / "nowhere"), "neither a finished stage"),
-        (("--model", place / "linear", "--output", place), "none that this command made"),
+        (("--model", place / "linear", "--output", place), "was not made by this command"),
     ):
         done = export(*arguments)
         assert done.exit_code == 1 and problem in " ".join(done.stderr.split()), done.stderr
