@@ -26,8 +26,7 @@ from fine_tuning import FineTuning
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 from text_tagging import TextTagging
 
-from crossner_cli.data.domains import find_domain
-from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.domains import find_domain, read_domain
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 from crossner_cli.taggers.folder import save_tagger

@@ -17,7 +17,7 @@ from pathlib import Path
 from crossner_cli.corpus.mediawiki_dump import ARTICLE, DumpReader, Site
 from crossner_cli.corpus.wikipedia import write_articles
 from crossner_cli.corpus.wikitext import find_categories, find_paragraphs
-from crossner_cli.data.decompression import open_decompressed
+from crossner_cli.data.files import open_decompressed
 from crossner_cli.run.environment import import_optional
 from crossner_cli.run.progress import exhaust
 

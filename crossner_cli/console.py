@@ -298,9 +298,9 @@ def show_manifest(
 
 def show_known_domains(*, json: bool = False) -> None:
     """Show the data sets known by name."""
-    from crossner_cli.data.domains import bundled_domains, list_domains
+    from crossner_cli.data.known_domains import bundled_domains, known_domains
 
-    known = list_domains()
+    known = known_domains()
     if json:
         record = {name: dataclasses.asdict(domain) for name, domain in known.items()}
         print_json({"known": record, "bundled": list(bundled_domains())}, sys.stdout)

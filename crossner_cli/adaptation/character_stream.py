@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossner_cli.data.files import open_lines
 from crossner_cli.data.text import find_words
-from crossner_cli.data.text_files import open_lines
 from crossner_cli.encoders.string_embeddings import BEFORE, BETWEEN, SIDES
 from crossner_cli.encoders.word_reader import LONGEST_WORD
 from crossner_cli.errors import CrossNERError

@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from crossner_cli.corpus.mentioned_lines import Line, MentionedLines, join_bit
-from crossner_cli.data.text_files import open_lines
+from crossner_cli.data.files import open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Progress, Work
 from crossner_cli.run.storage import flush_folder, write_json

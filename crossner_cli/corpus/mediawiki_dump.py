@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from crossner_cli.data.decompression import BrokenFileError, OpenFile, open_decompressed
+from crossner_cli.data.files import BrokenFileError, OpenFile, open_decompressed
 from crossner_cli.errors import CrossNERError
 
 ARTICLE, FILE, CATEGORY = 0, 6, 14  # namespace numbers, the same in every wiki

@@ -11,7 +11,7 @@ from crossner_cli.corpus.executors import Execution
 from crossner_cli.corpus.inputs import choose_types, extract_dumps, make_lists
 from crossner_cli.corpus.levels import TEXTS, Selection, check_selection, work_folder, write_levels
 from crossner_cli.corpus.mediawiki_dump import is_dump
-from crossner_cli.data.labelled_domain import LabelledDomain
+from crossner_cli.data.domains import LabelledDomain
 from crossner_cli.options import PrepareData
 from crossner_cli.run.progress import Work
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from crossner_cli.corpus.mediawiki_dump import is_dump
-from crossner_cli.data.decompression import COMPRESSED_ENDINGS, open_decompressed
-from crossner_cli.data.documents import HEAD, WAYS_OUT, format_of
-from crossner_cli.data.jsonl_files import is_writable
-from crossner_cli.data.text_files import open_lines
+from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
+from crossner_cli.data.files import COMPRESSED_ENDINGS, open_decompressed, open_lines
+from crossner_cli.data.jsonl import is_writable
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
 from crossner_cli.run.environment import import_optional
@@ -168,7 +167,7 @@ def refuse_labelled(path: Path) -> None:
     if raw_format(path) != "text":
         return
     if _plain_ending(path.name) == ".csv":
-        raise CrossNERError(f"{path} is CSV, which is not read.", hint=f"{WAYS_OUT['CSV']} It is read as it is then.")
+        raise CrossNERError(f"{path} is CSV, which is not read.", hint=FORMATS_HINT)
     head = [line for _, line in islice(open_lines(path), HEAD)]
     if any("\0" in line for line in head):
         raise CrossNERError(

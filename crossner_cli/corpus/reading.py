@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossner_cli.corpus.raw_files import raw_format, read_texts, refuse_labelled, status_of
-from crossner_cli.data.decompression import is_compressed
+from crossner_cli.data.files import is_compressed, read_pieces
 from crossner_cli.data.leaks import FINAL_STOPS, PARAGRAPH, not_excluded
 from crossner_cli.data.text import STOPS, segment
-from crossner_cli.data.text_files import read_pieces
 
 BYTES_OF_PART, BYTES_OF_PIECE, TEXTS_OF_PIECE = 1 << 25, 1 << 18, 1000
 CHARACTERS_AT_ONCE = 1 << 20  # each takes some sixty bytes where names are looked for

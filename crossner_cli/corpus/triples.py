@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
-from crossner_cli.data.decompression import COMPRESSED_ENDINGS, BrokenFileError, OpenFile, open_decompressed
+from crossner_cli.data.files import COMPRESSED_ENDINGS, BrokenFileError, OpenFile, open_decompressed
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.environment import import_optional
 

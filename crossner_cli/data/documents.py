@@ -1,47 +1,47 @@
-"""What people give to be tagged: plain text, JSONL, columns or Parquet, read piece by piece in constant memory."""
+"""Documents to be tagged: plain text, JSONL, columns or Parquet, read piece by piece in constant memory."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from crossner_cli.data.jsonl_files import LIST_HINT, is_writable, parse_records
-from crossner_cli.data.parquet_files import TEXT, WORDS, read_rows
-from crossner_cli.data.readers import BAD_LINE, Repairs, numbered_lines, parse_columns
-from crossner_cli.data.sentence_borders import sentence_borders
-from crossner_cli.data.tags import OUTSIDE, split_tag
+from crossner_cli.data.columns import parse_columns
+from crossner_cli.data.files import BAD_LINE, Repairs, number_lines
+from crossner_cli.data.jsonl import TEXT, WORDS, check_strings, parse_records, sentence_borders
+from crossner_cli.data.parquet import read_rows
+from crossner_cli.data.tags import OUTSIDE, is_tag
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError
 
 Format = Literal["text", "conll", "jsonl", "parquet"]
 Cut = Callable[[str], Sequence[Sequence[Word]]]
 ENDINGS: dict[str, Format] = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".conll": "conll", ".tsv": "conll", ".bio": "conll", ".iob": "conll",
-    ".iob2": "conll", ".bioes": "conll", ".parquet": "parquet", ".pq": "parquet",
-}  # fmt: skip
-JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met", "Peter", "."]}.'
-# What has text in it and is not read, by its ending, and what makes something of it that is.
-NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U", ".csv": "CSV"}
-WAYS_OUT = {
-    "JSON": f"{JSONL_HINT} {LIST_HINT}; objects over several"
-    " lines: jq -c . FILE > LINES.jsonl; to rename a key: jq -c '.text = .sentence' FILE > LINES.jsonl.",
-    "CSV": "Make JSONL of it, of the column that holds the text: python -c \"import pandas; pandas.read_csv('FILE')"
-    ".rename(columns={'COLUMN': 'text'}).to_json('LINES.jsonl', orient='records', lines=True)\".",
-    "CoNLL-U": "Keep the words: grep -vE '^(#|[0-9]+[-.])' FILE | cut -f 2 > WORDS.conll.",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".conll": "conll",
+    ".tsv": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
+    ".bioes": "conll",
+    ".parquet": "parquet",
+    ".pq": "parquet",
 }
-JSON_START = re.compile(r'\s*\[?\s*\{\s*"')
-# Lines that are looked at to tell whether what is called text is text.
+JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met", "Peter", "."]}.'
+# Files that hold text and are not read, by their endings.
+NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U", ".csv": "CSV"}
+FORMATS_HINT = f"Text, columns (CoNLL), Parquet and JSONL are read. In JSONL, {JSONL_HINT[0].lower()}{JSONL_HINT[1:]}"
+# Lines that tell whether a file that is called text is text.
 HEAD, FEWEST_ROWS = 20, 3
 
 
 @dataclass(frozen=True)
 class Document:
-    """What becomes one object of the output.
+    """One object of the output.
 
     Args:
         text: As given; of words alone, the words joined by single spaces.
@@ -65,17 +65,17 @@ def read_documents(
     """Read documents one at a time.
 
     A line of text is a document, and so is an object of JSONL; blank lines are documents without words, so that lines
-    of input and output correspond. In columns a sentence is a document; tags there are not read.
+    of input and output correspond. In columns a sentence is a document; tags there are ignored.
 
     Args:
         stream: Lines as bytes.
-        name: File name for messages; its ending tells the format.
-        repairs: Where repairs are counted.
-        input_format: The format, where the ending is not to be asked.
-        cut: What finds the sentences and words of a text.
+        name: The file's name, for messages; its ending tells the format.
+        repairs: Counts repairs.
+        input_format: The format, if the ending does not tell it.
+        cut: Finds the sentences and words of a text.
 
     Raises:
-        CrossNERError: A line is malformed or not UTF-8, or what is taken for text looks like another format.
+        CrossNERError: A line is malformed or not UTF-8, or a file that is read as text looks like another format.
     """
     found = input_format or format_of_file(name)
     if found == "parquet":
@@ -89,28 +89,27 @@ def read_documents(
         head = list(islice(stream, HEAD))
         _check_text(name, [line.decode("utf-8-sig", errors="replace") for line in head])
         stream = chain(head, stream)
-    return (Document(line, cut(line)) for _, line in numbered_lines(stream, name, repairs))
+    return (Document(line, cut(line)) for _, line in number_lines(stream, name, repairs))
 
 
 def _check_text(name: str, head: Sequence[str]) -> None:
-    """Refuse what would be tagged as if it were text, given the first lines of a file."""
-    looks_like = format_of(head)
+    """Refuse a file that would be tagged as if it were text, given its first lines."""
     start = repr(next(iter(head), "").strip()[:60])
+    looks_like = format_of(head)
     if looks_like != "text":
         raise CrossNERError(
             f"{name} is read as plain text, but its first lines look like {looks_like}: {start}.",
-            hint=f"Say what it is: --input-format {looks_like}, or --input-format text.",
+            hint=f"Name its format: --input-format {looks_like}, or --input-format text.",
         )
-    other = NEVER_READ.get(Path(name).suffix.lower()) or _unread_format_of(head)
+    other = NEVER_READ.get(Path(name).suffix.lower())
     if other is not None:
         raise CrossNERError(
-            f"{name} is {other}, which is not read: {start}.",
-            hint=f"{WAYS_OUT[other]} Or, of text: --input-format text.",
+            f"{name} is {other}, which is not read: {start}.", hint=f"{FORMATS_HINT} For text: --input-format text."
         )
 
 
 def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None) -> Document:
-    """A document of words joined by single spaces: of one sentence, unless ``given`` tells where each ends."""
+    """A document of words joined by single spaces: of one sentence, unless ``given`` holds the ends of sentences."""
     found, start = [], 0
     for word in words:
         found.append(Word(word, start, start + len(word)))
@@ -128,7 +127,7 @@ def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) 
     Raises:
         CrossNERError: It is no Parquet file, has neither a text nor a words column, or a row has no text.
     """
-    return _parsed(((f"{path}, row {number}", row) for number, row in read_rows(path, repairs)), repairs, cut)
+    return _parse_all(((f"{path}, row {number}", row) for number, row in read_rows(path, repairs)), repairs, cut)
 
 
 def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) -> Iterator[Document]:
@@ -141,20 +140,20 @@ def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) 
             yield line
 
     def blank_before(number: int) -> Iterator[Document]:
-        # What is between two objects are blank lines, or bad ones that were skipped.
+        # Between two objects are blank lines, or bad ones that were skipped.
         for _ in range(number - previous - 1 - (repairs.counts[BAD_LINE] - skipped)):
             yield Document("", [])
 
     for number, record in parse_records(counted(), name, repairs, hint=JSONL_HINT):
         yield from blank_before(number)
         previous = number
-        yield from _parsed([(f"{name}:{number}", record)], repairs, cut)
+        yield from _parse_all([(f"{name}:{number}", record)], repairs, cut)
         skipped = repairs.counts[BAD_LINE]
     yield from blank_before(lines + 1)
 
 
-def _parsed(records: Iterable[tuple[str, dict[str, Any]]], repairs: Repairs, cut: Cut) -> Iterator[Document]:
-    """The documents of records that hold one, each with its place."""
+def _parse_all(records: Iterable[tuple[str, dict[str, Any]]], repairs: Repairs, cut: Cut) -> Iterator[Document]:
+    """The documents of records, each given with its place; those without text or words are refused or counted."""
     for place, record in records:
         try:
             document = _document_of_record(record, place, cut)
@@ -165,40 +164,29 @@ def _parsed(records: Iterable[tuple[str, dict[str, Any]]], repairs: Repairs, cut
 
 
 def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Document:
-    """Words as given, found in the text where there is one; else the text, cut into words.
+    """Words as given, with their places in the text if there is one; else the text, cut into words.
 
-    Beside a text a list of objects, as Prodigy's tokens are, holds no words.
+    A list of objects beside a text, as Prodigy's tokens are, holds no words.
     """
     text = record.get(TEXT)
     if text is not None:
-        _check_strings([text], f"{place}: text", "a string")
+        check_strings([text], f"{place}: text")
     lists = {key: record[key] for key in WORDS if record.get(key) is not None}
     key = next((key for key, words in lists.items() if text is None or not _holds_objects(words)), None)
     if key is None:
         if text is None:
-            raise BadLine(
-                f"{place}: found neither text nor words, only {', '.join(map(repr, record)) or 'an empty object'}.",
-                hint=JSONL_HINT,
-            )
+            keys = ", ".join(map(repr, record)) or "an empty object"
+            raise BadLine(f"{place}: found neither text nor words, only {keys}.", hint=JSONL_HINT)
         return Document(text, cut(text), record)
     words = record[key]
     if not isinstance(words, list):
         raise BadLine(f"{place}: {key} is no list.", hint=JSONL_HINT)
-    _check_strings(words, f"{place}: {key}", "strings")
+    check_strings(words, f"{place}: {key}")
     return document_of_words(words, record) if text is None else _find_words(text, words, record, place)
 
 
 def _holds_objects(words: Any) -> bool:
     return isinstance(words, list) and bool(words) and isinstance(words[0], dict)
-
-
-def _check_strings(values: list[Any], what: str, expected: str) -> None:
-    wrong = next((value for value in values if not isinstance(value, str)), None)
-    if wrong is not None or None in values:
-        raise BadLine(f"{what} holds a value of type {type(wrong).__name__}, expected {expected}.", hint=JSONL_HINT)
-    if not is_writable("".join(values)):
-        raise BadLine(f"{what} holds half a surrogate pair, which is no character.",
-                      hint="Write whole characters, as \\ud83d\\ude00 or the character itself.")  # fmt: skip
 
 
 def _find_words(text: str, words: list[str], record: dict[str, Any], place: str) -> Document:
@@ -216,22 +204,13 @@ def _find_words(text: str, words: list[str], record: dict[str, Any], place: str)
 
 
 def format_of(head: Sequence[str]) -> Format:
-    """What the first lines of a file look like: JSONL of words or text, rows of a word and a tag, or text."""
+    """The format that the first lines of a file look like: JSONL, rows of a word and a tag, or text."""
     lines = [stripped for line in head if (stripped := line.strip())]
     if lines and all(_is_record(line) for line in lines):
         return "jsonl"
     if len(lines) >= FEWEST_ROWS and all(_is_row(line) for line in lines):
         return "conll"
     return "text"
-
-
-def _unread_format_of(head: Sequence[str]) -> str | None:
-    """What the first lines look like, where it is no text and not read either."""
-    if JSON_START.match("".join(head)):
-        return "JSON"
-    lines = [line for line in head if line.strip() and not line.startswith("#")]
-    columns = [line.split("\t") for line in lines]
-    return "CoNLL-U" if lines and all(len(each) == 10 and each[0][:1].isdecimal() for each in columns) else None
 
 
 def _is_record(line: str) -> bool:
@@ -241,18 +220,12 @@ def _is_record(line: str) -> bool:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(record, dict) and bool({"text", "words", "tokens"} & record.keys())
+    return isinstance(record, dict) and bool({TEXT, *WORDS} & record.keys())
 
 
 def _is_row(line: str) -> bool:
-    """Whether a line is a word and a tag, perhaps with columns between."""
+    """Return whether a line is a word and a tag, perhaps with columns between."""
     fields = line.split("\t") if "\t" in line else line.split(" ")
     if len(fields) < 2 or (len(fields) > 4 and "\t" not in line):
         return False
-    if fields[-1] == OUTSIDE:
-        return True
-    try:
-        split_tag(fields[-1])
-    except ValueError:
-        return False
-    return True
+    return fields[-1] == OUTSIDE or is_tag(fields[-1])

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from crossner_cli.data.files import open_lines
 from crossner_cli.data.text import find_words
-from crossner_cli.data.text_files import open_lines
 from crossner_cli.errors import CrossNERError
 
 Name = tuple[str, ...]

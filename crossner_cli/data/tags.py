@@ -6,6 +6,7 @@ The rule is conlleval's (Tjong Kim Sang 2000), which reads IOB1, IOB2 and BIOES 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,6 +20,10 @@ AnyScheme = Literal["iob1", "bio", "bioes"]
 OUTSIDE = "O"
 # BILOU and BMES name the same four positions differently.
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"}
+
+# Unicode categories of control characters, line and paragraph separators, and halves of a character.
+STEERING = ("Cc", "Zl", "Zp", "Cs")
+TYPE_HINT = "The name of an entity type is not empty, begins and ends in no space and has no control characters."
 
 
 class Span(NamedTuple):
@@ -44,6 +49,17 @@ def split_tag(tag: str) -> tuple[str, str]:
     if not hyphen or not entity_type or prefix not in PREFIXES:
         raise ValueError(tag)
     return PREFIXES[prefix], entity_type
+
+
+def is_tag(text: str) -> bool:
+    """Return whether a text is a tag whose type has no control characters and begins and ends in no space."""
+    try:
+        _, entity_type = split_tag(text)
+    except ValueError:
+        return False
+    if entity_type.strip() != entity_type:
+        return False
+    return entity_type.isprintable() or not any(unicodedata.category(each) in STEERING for each in entity_type)
 
 
 def to_spans(tags: Sequence[str]) -> list[Span]:

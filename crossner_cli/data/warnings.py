@@ -1,147 +1,62 @@
-"""What a person should know of labelled data before training on them."""
+"""Warnings about labelled data, to be read before training on them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from crossner_cli.data.domains import FOLDER_HINT, Domain
-from crossner_cli.data.labelled_domain import LabelledDomain
-from crossner_cli.data.tags import OUTSIDE
+from crossner_cli.data.domains import Domain, LabelledDomain
 from crossner_cli.data.text import find_words
-from crossner_cli.options import PrepareData
 
-# Share of words above which it is no matter of single abbreviations: data sets of the field have up to 0.6 %.
+# Share of words; data sets of the field have up to 0.6 % that plain text cuts otherwise.
 CUT_OTHERWISE = 0.02
 LISTED_TYPES = 8  # in a warning
 LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
+FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
 WITHOUT_ENTITIES = {
     "train": "nothing can be learnt from it",
     "dev": "no epoch can be chosen on it",
     "test": "no score of it means anything",
 }
-FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
+
+Labelled = Mapping[str, LabelledDomain]
 
 
-def data_warnings(
-    domains: Mapping[str, Domain], labelled: Mapping[str, LabelledDomain], statistics: dict[str, Any],
-    options: PrepareData,
-) -> list[str]:  # fmt: skip
-    """Say what is wrong or odd about the data of a run.
+def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics: Mapping[str, Any]) -> list[str]:
+    """Warn of what is wrong or odd about the data of a run.
 
     Args:
-        domains: Source and target, as they were found.
-        labelled: What was read of them and chosen.
-        statistics: What was counted of them.
-        options: The options of ``prepare-data``.
+        domains: Source and target, by role.
+        labelled: Their sentences.
+        statistics: Their statistics, as ``domain_statistics`` counts them.
     """
-    found = [
-        f"The {role} {domain.name!r}: not read: {', '.join(domain.passed_over)}. {FOLDER_HINT}"
-        for role, domain in domains.items()
-        if domain.passed_over
-    ]
+    found: list[str] = []
     for role, domain in labelled.items():
-        others = [other for other, each in labelled.items() if other != role and "dev" in each.splits]
-        found += _domain_warnings(f"{role} {domains[role].name!r}", domain, statistics[role], others)
-    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
-    if options.train_limit and len(train) < options.train_limit:
-        found.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
-    if options.dev_from_train and all("dev" in domain.files for domain in domains.values()):
-        found.append(f"--dev-from-train {options.dev_from_train} took nothing: every domain has dev sentences.")
+        who = f"The {role} {domains[role].name!r}"
+        if "dev" not in domain.splits:
+            others = [other for other, each in labelled.items() if other != role and "dev" in each.splits]
+            found.append(f"{who} has no dev sentences to choose the best epoch on: {_ways_to_dev(domain, others)}.")
+        found += _split_warnings(who, domain, statistics[role])
+        found += _type_warnings(who, domain, statistics[role])
     if "target" in labelled:
-        found += _cut_warnings(f"target {domains['target'].name!r}", labelled["target"])
+        found += _word_warnings(f"The target {domains['target'].name!r}", labelled["target"])
     if len(labelled) == 2:
         found += _pair_warnings(domains, labelled)
-        found += _map_warnings(options.map_types or "", labelled)
     return found
 
 
-def _cut_warnings(who: str, labelled: LabelledDomain) -> list[str]:
-    """Tell of labelled words that would be others in plain text: a tagger trained on them meets the others later."""
-    counts = Counter(
-        word for sentences in labelled.splits.values() for sentence in sentences for word in sentence.words
-    )
-    cut = {word: count for word, count in counts.items() if len(find_words(word)) != 1}
-    share = sum(cut.values()) / max(1, counts.total())
-    if share < CUT_OTHERWISE:
+def mapped_type_warnings(new: Iterable[str], targets: Sequence[str]) -> list[str]:
+    """Warn of types that ``--map-types`` gives the source and the target lacks: likely typing errors."""
+    missing = [name for name in dict.fromkeys(new) if name not in targets]
+    if not missing:
         return []
-    word = max(cut, key=lambda each: cut[each])
-    pieces = " ".join(piece.text for piece in find_words(word))
-    return [
-        f"The {who}: {100 * share:.1f} % of its words are others in plain text, as {word!r} -> {pieces!r}: raw text "
-        "and predict are cut so. Label words as they are cut there, or give predict words: CoNLL, or JSONL with words."
-    ]
+    types = ", ".join(targets) or "none"
+    return [f"--map-types: the target has no type {', '.join(missing)}; its types are {types}."]
 
 
-def _map_warnings(map_types: str, labelled: Mapping[str, LabelledDomain]) -> list[str]:
-    """Names of ``--map-types`` that the target has not got: a slip, since they make no type alike."""
-    targets = labelled["target"].types
-    new = dict.fromkeys(pair.partition("=")[2].strip() for pair in map_types.split(",") if map_types)
-    missing = [name for name in new if name not in (*targets, OUTSIDE)]
-    return [
-        f"--map-types: the target has no type {', '.join(missing)}; its types are {', '.join(targets) or 'none'}."
-    ] if missing else []  # fmt: skip
-
-
-def _domain_warnings(
-    who: str, labelled: LabelledDomain, statistics: dict[str, Any], others_with_dev: Sequence[str]
-) -> list[str]:
-    splits, found = labelled.splits, []
-    if "dev" not in splits:
-        ways = ["--dev-from-train 0.1 takes it from train"] * ("train" in splits)
-        ways += [f"--select-on {role}" for role in others_with_dev]
-        way = ", or ".join(ways) or "add a dev file"
-        found.append(f"The {who} has no dev sentences to choose the best epoch on: {way}.")
-    for split in ("test",) if statistics["dev_is_test"] else ("dev", "test"):
-        if repeated := statistics["shared_sentences"].get(f"{split} in train"):
-            count = len(splits[split])
-            found.append(f"The {who}: {repeated} of {count} {split} sentences are in train, word for word.")
-    found += _shape_warnings(who, labelled)
-    if statistics["dev_is_test"]:
-        found.append(f"The {who}: dev equals test, so scores on test are of sentences that chose the epoch.")
-    if not labelled.types:
-        found.append(f"The {who} has no entity: every tag is O, and nothing can be learnt from it.")
-    else:
-        found += [
-            f"The {who}: {split} has no entity: every tag is O, so {WITHOUT_ENTITIES[split]}."
-            for split in splits
-            if not statistics["splits"][split]["entities"]
-        ]
-    folded = Counter(name.casefold() for name in labelled.types)
-    for alike in (
-        [name for name in labelled.types if name.casefold() == key] for key, count in folded.items() if count > 1
-    ):
-        found.append(f"The {who}: {' and '.join(alike)} differ by case only: {len(alike)} types.")
-    if "train" in splits:
-        trained = statistics["splits"]["train"]["entities"]
-        untrained = set(labelled.types) - set(trained)
-        if trained and untrained:  # else it was told above
-            found.append(f"The {who}: types that train does not show: {', '.join(sorted(untrained))}.")
-    return found
-
-
-def _shape_warnings(who: str, labelled: LabelledDomain) -> list[str]:
-    """Tell of splits whose columns or sentences are likely others than they were read as."""
-    found = []
-    for split, sentences in labelled.splits.items():
-        words = [word for sentence in sentences for word in sentence.words]
-        numbers = sum(word.isdecimal() for word in words)
-        if 2 * numbers > len(words):
-            found.append(
-                f"The {who}: {numbers:,} of {len(words):,} words of {split} are numbers, as {words[0]!r}: is the word"
-                " in another column than the first?"
-            )
-        if len(words) > LONG_SENTENCES * len(sentences):
-            found.append(
-                f"The {who}: {split} has {len(words) / len(sentences):,.0f} words a sentence: does an empty line stand"
-                " behind each?"
-            )
-    return found
-
-
-def name_warnings(types: Mapping[str, int], labelled: Mapping[str, LabelledDomain]) -> list[str]:
-    """Tell of types of the entity lists, with their number of names, that no data set of the run has: likely slips."""
+def listed_type_warnings(types: Mapping[str, int], labelled: Labelled) -> list[str]:
+    """Warn of types of the entity lists, given with their number of names, that no data set of the run has."""
     known = {name for domain in labelled.values() for name in domain.types}
     others = {name: count for name, count in types.items() if name not in known}
     if not known or not others:
@@ -154,30 +69,88 @@ def name_warnings(types: Mapping[str, int], labelled: Mapping[str, LabelledDomai
     ]
 
 
-def _leak_warnings(labelled: Mapping[str, LabelledDomain]) -> list[str]:
-    """Sentences that a tagger of the source is trained on and one of the target is scored on."""
-    seen = {sentence.words for sentence in labelled["source"].splits.get("train", [])}
-    found = []
-    for split in ("dev", "test"):
-        sentences = labelled["target"].splits.get(split, [])
-        repeated = sum(len(sentence.words) >= FEWEST_WORDS and sentence.words in seen for sentence in sentences)
-        if repeated:
-            found.append(
-                f"{repeated} of {len(sentences)} {split} sentences of the target are in the source's train, word for"
-                f" word (those of at least {FEWEST_WORDS} words are looked for)."
+def _ways_to_dev(labelled: LabelledDomain, others: Sequence[str]) -> str:
+    ways = ["--dev-from-train 0.1 takes it from train"] if "train" in labelled.splits else []
+    ways += [f"--select-on {role}" for role in others]
+    return ", or ".join(ways) or "add a dev file"
+
+
+def _split_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> Iterator[str]:
+    """Warn of splits that repeat each other, and of sentences or columns that were likely meant otherwise."""
+    for split in ("test",) if statistics["dev_is_test"] else ("dev", "test"):
+        if repeated := statistics["shared_sentences"].get(f"{split} in train"):
+            count = len(labelled.splits[split])
+            yield f"{who}: {repeated} of {count} {split} sentences are in train, word for word."
+    for split, sentences in labelled.splits.items():
+        words = [word for sentence in sentences for word in sentence.words]
+        numbers = sum(word.isdecimal() for word in words)
+        if 2 * numbers > len(words):
+            yield (
+                f"{who}: {numbers:,} of {len(words):,} words of {split} are numbers, as {words[0]!r}: is the word in"
+                " another column than the first?"
             )
-    return found
+        if len(words) > LONG_SENTENCES * len(sentences):
+            yield (
+                f"{who}: {split} has {len(words) / len(sentences):,.0f} words a sentence: is there an empty line after"
+                " each?"
+            )
+    if statistics["dev_is_test"]:
+        yield f"{who}: dev equals test, so scores on test are of sentences that chose the epoch."
 
 
-def _pair_warnings(domains: Mapping[str, Domain], labelled: Mapping[str, LabelledDomain]) -> list[str]:
-    found = []
+def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> Iterator[str]:
+    """Warn of splits without entities, of types that differ by case only, and of types that train lacks."""
+    entities = {split: counts["entities"] for split, counts in statistics["splits"].items()}
+    if not labelled.types:
+        yield f"{who} has no entity: every tag is O, and nothing can be learnt from it."
+        return
+    for split, counts in entities.items():
+        if not counts:
+            yield f"{who}: {split} has no entity: every tag is O, so {WITHOUT_ENTITIES[split]}."
+    alike: dict[str, list[str]] = {}
+    for name in labelled.types:
+        alike.setdefault(name.casefold(), []).append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            yield f"{who}: {' and '.join(names)} differ by case only: {len(names)} types."
+    untrained = set(labelled.types) - set(entities.get("train", {}))
+    if entities.get("train") and untrained:
+        yield f"{who}: types that train does not show: {', '.join(sorted(untrained))}."
+
+
+def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
+    """Warn of labelled words that plain text cuts otherwise: a tagger trained on them meets other words later."""
+    counts = Counter(
+        word for sentences in labelled.splits.values() for sentence in sentences for word in sentence.words
+    )
+    cut = {word: count for word, count in counts.items() if len(find_words(word)) != 1}
+    share = sum(cut.values()) / max(1, counts.total())
+    if share < CUT_OTHERWISE:
+        return []
+    word = max(cut, key=lambda each: cut[each])
+    pieces = " ".join(piece.text for piece in find_words(word))
+    return [
+        f"{who}: {100 * share:.1f} % of its words are cut otherwise in plain text, as {word!r} -> {pieces!r}, by raw"
+        " text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with words."
+    ]
+
+
+def _pair_warnings(domains: Mapping[str, Domain], labelled: Labelled) -> Iterator[str]:
+    """Warn of sentences and types that source and target have in common."""
     if domains["source"].files == domains["target"].files:
-        found.append(f"Source and target are the same data, {domains['source'].name!r}.")
+        yield f"Source and target are the same data, {domains['source'].name!r}."
     else:
-        found += _leak_warnings(labelled)
+        seen = {sentence.words for sentence in labelled["source"].splits.get("train", [])}
+        for split in ("dev", "test"):
+            sentences = labelled["target"].splits.get(split, [])
+            repeated = sum(len(sentence.words) >= FEWEST_WORDS and sentence.words in seen for sentence in sentences)
+            if repeated:
+                yield (
+                    f"{repeated} of {len(sentences)} {split} sentences of the target are in the source's train, word"
+                    f" for word (sentences of at least {FEWEST_WORDS} words are compared)."
+                )
     folded = {name.casefold(): name for name in labelled["source"].types}
     for name in labelled["target"].types:
         other = folded.get(name.casefold(), name)
         if other != name and name not in labelled["source"].types:
-            found.append(f"The type {other!r} of the source and {name!r} of the target differ by case only: two types.")
-    return found
+            yield f"The type {other!r} of the source and {name!r} of the target differ by case only: two types."

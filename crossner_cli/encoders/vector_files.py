@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from crossner_cli.data.readers import BYTE_ORDER_MARK, open_binary
+from crossner_cli.data.files import BYTE_ORDER_MARK, open_bytes
 from crossner_cli.encoders.word_vectors import Form, Vectors, WordVectors, fallback_forms
 from crossner_cli.errors import CrossNERError
 
@@ -47,7 +47,7 @@ def read_vectors(path: Path, words: Iterable[str], *, exact_only: bool = False) 
             another length than the first one, or a value that is not a finite number.
     """
     wanted = {word: _forms(word, exact_only) for word in words}
-    with open_binary(path) as file:
+    with open_bytes(path) as file:
         source = _Source(path, file)
         head = source.read()
         layout = _recognise(path, head)
@@ -78,7 +78,7 @@ def read_vector_width(path: Path) -> int:
     Raises:
         CrossNERError: The file cannot be read, or is of no format that ``read_vectors`` knows.
     """
-    with open_binary(path) as file:
+    with open_bytes(path) as file:
         return _recognise(path, _Source(path, file).read()).size
 
 

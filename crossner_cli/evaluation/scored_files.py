@@ -7,9 +7,10 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from crossner_cli.data.jsonl_files import JOINED_SENTENCE
-from crossner_cli.data.labelled_domain import read_labelled
-from crossner_cli.data.readers import Located, Repairs
+from crossner_cli.data.columns import Located
+from crossner_cli.data.domains import read_labelled
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.jsonl import JOINED_SENTENCE
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE, AnyScheme, detect_scheme, illegal_positions, to_spans, to_tags
 from crossner_cli.errors import CrossNERError

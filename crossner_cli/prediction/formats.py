@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.data.columns import NO_WORD
 from crossner_cli.data.documents import ENDINGS as ENDINGS_READ
-from crossner_cli.data.jsonl_files import is_writable
-from crossner_cli.data.parquet_files import COLUMNS, GIVEN
-from crossner_cli.data.readers import NO_WORD
+from crossner_cli.data.jsonl import is_writable
+from crossner_cli.data.parquet import COLUMNS, GIVEN
 from crossner_cli.errors import CrossNERError
 from crossner_cli.prediction.chunks import TaggedDocument, Totals
 from crossner_cli.run.storage import to_json
@@ -81,7 +81,7 @@ class OutputFormat:
 
             return [(f"{first:09}.spacy", to_doc_bin(tagged, totals))]
         if self.name == "parquet":
-            from crossner_cli.data.parquet_files import output_schema, rows_to_bytes
+            from crossner_cli.data.parquet import output_schema, rows_to_bytes
 
             rows = [to_row(each, self.is_calibrated) for each in tagged]
             return [(f"{first:09}.parquet", rows_to_bytes(rows, output_schema(self.passed_through)))]
@@ -95,7 +95,7 @@ class OutputFormat:
     def join(self, parts: Sequence[Path], target: Path) -> None:
         """Put the files of a folder into one."""
         if self.name == "parquet":
-            from crossner_cli.data.parquet_files import join_files, output_schema
+            from crossner_cli.data.parquet import join_files, output_schema
 
             join_files(parts, output_schema(self.passed_through), target)
             return
@@ -122,7 +122,7 @@ def choose_format(name: str, output: Path | None) -> str:
 
         spacy_module("spacy.tokens")
     if name == "parquet":
-        from crossner_cli.data.parquet_files import pyarrow_module
+        from crossner_cli.data.parquet import pyarrow_module
 
         pyarrow_module("pyarrow.parquet")
     return name

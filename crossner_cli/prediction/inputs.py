@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from crossner_cli.data.documents import Cut, Document, Format, format_of_file, read_documents, read_parquet_documents
-from crossner_cli.data.parquet_files import read_schema
-from crossner_cli.data.readers import Repairs, open_binary
+from crossner_cli.data.files import Repairs, open_bytes
+from crossner_cli.data.parquet import read_schema
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.options import Predict
@@ -35,7 +35,7 @@ def check_inputs(options: Predict) -> None:
         if is_stdin(path):
             continue
         if path.is_dir() or path.is_file() or not os.access(path, os.R_OK):
-            open_binary(path).close()
+            open_bytes(path).close()
         elif _is_parquet(options, path):  # a pipe is not opened to look: whoever writes to it would be told to stop
             raise CrossNERError(f"{path} is no file, and Parquet is read from files alone.",
                                 hint=f"Write it to one, as: cat {path} > FILE.parquet")  # fmt: skip
@@ -109,7 +109,7 @@ def _read(path: Path, options: Predict, repairs: Repairs, stdin: BinaryIO | None
     elif _is_parquet(options, path):
         yield from read_parquet_documents(path, repairs, cut=cut)
     else:
-        with open_binary(path) as stream:
+        with open_bytes(path) as stream:
             yield from read_documents(stream, str(path), repairs, input_format=input_format, cut=cut)
 
 

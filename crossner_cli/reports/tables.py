@@ -12,7 +12,7 @@ from crossner_cli.reports.report_tables import report_tables
 from crossner_cli.run.directory import Manifest
 
 if TYPE_CHECKING:
-    from crossner_cli.data.domains import KnownDomain
+    from crossner_cli.data.known_domains import KnownDomain
     from crossner_cli.reports.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")

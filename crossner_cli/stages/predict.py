@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from crossner_cli import __version__, figures
-from crossner_cli.data.readers import Repairs
+from crossner_cli.data.files import Repairs
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger

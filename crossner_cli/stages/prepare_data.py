@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,28 +14,56 @@ from crossner_cli.corpus.inputs import TRAIN
 from crossner_cli.corpus.levels import WORK
 from crossner_cli.corpus.preparation import write_corpus
 from crossner_cli.corpus.raw_files import digest_corpus
-from crossner_cli.data.domains import Domain, bundled_domains, find_domain, hides_folder
-from crossner_cli.data.jsonl_files import TYPE_HINT
-from crossner_cli.data.labelled_domain import LabelledDomain, read_domain
-from crossner_cli.data.readers import is_tag
+from crossner_cli.data.domains import Domain, LabelledDomain, find_domain, hides_folder, read_domain
+from crossner_cli.data.known_domains import bundled_domains
 from crossner_cli.data.sentences import SPLITS, Sentence, write_sentences
+from crossner_cli.data.splits import limit_train, parse_type_map, rename_types, take_dev
 from crossner_cli.data.statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
 from crossner_cli.data.tags import OUTSIDE
-from crossner_cli.data.warnings import data_warnings, name_warnings
+from crossner_cli.data.warnings import data_warnings, listed_type_warnings, mapped_type_warnings
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Notice, Progress, Work
+from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
 from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_json
-from crossner_cli.stages.data_options import check_options, unread_options
 
 COMMAND = "prepare-data"
-# Lines of raw text that are enough to tell the 5,000 most frequent words.
+# Lines of raw text that are enough to find the 5,000 most frequent words.
 VOCABULARY_LINES = 1_000_000
+# Options that make no sense without another one.
+NEEDED = {
+    "map_types": "source",
+    "source_corpus": "source",
+    "train_limit": "target",
+    "train_limit_seed": "train_limit",
+    "corpus_level": "corpus",
+    "entities": "corpus",
+    "wikipedia_category": "corpus",
+    "weak_labels": "entities",
+}
 
-Domains = dict[str, Domain]
 Labelled = dict[str, LabelledDomain]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the stage reads: the data sets by role, raw text of target and source, and lists of names."""
+
+    domains: dict[str, Domain]
+    corpus: list[Path]
+    source_corpus: list[Path]
+    entities: list[Path]
+
+    def digests(self) -> dict[str, str]:
+        """Digest of every file, by its part in the run."""
+        files = {f"{role}/{split}": path for role, each in self.domains.items() for split, path in each.files.items()}
+        files |= {f"entities/{number}": path for number, path in enumerate(self.entities) if path != TRAIN}
+        texts = {f"corpus/{number}": path for number, path in enumerate(self.corpus)}
+        texts |= {f"source-corpus/{number}": path for number, path in enumerate(self.source_corpus)}
+        found = {name: _digest(path, digest_path) for name, path in files.items()}
+        return found | {name: _digest(path, digest_corpus) for name, path in texts.items()}
 
 
 def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
@@ -47,42 +75,50 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
     Raises:
         CrossNERError: Options contradict each other, or an input is missing or malformed; no stage is left then.
     """
-    check_options(options)
-    domains = _find_domains(options)
-    for name in filter(None, (options.source, options.target)):
-        if hides_folder(name):
-            yield Notice(
-                f"{name!r} is the known data set of that name; the folder {name} here is not read: ./{name} is."
-            )
-    for role, domain in domains.items():
-        fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
-        if fetched:
-            yield Notice(f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}.")
-    corpus = [_bundled(path, "corpus") for path in options.corpus]
-    source_corpus = [_bundled(path, "corpus") for path in options.source_corpus]
-    entities = [_bundled(path, "entities") for path in options.entities]
-    request = options.stage_request(COMMAND, _digests(domains, corpus, source_corpus, entities))
-    with open_stage(run, request) as stage:
+    _check_options(options)
+    inputs = Inputs(
+        _find_domains(options),
+        [_find_bundled(path, "corpus") for path in options.corpus],
+        [_find_bundled(path, "corpus") for path in options.source_corpus],
+        [_find_bundled(path, "entities") for path in options.entities],
+    )
+    yield from map(Notice, _domain_notes(options, inputs.domains))
+    with open_stage(run, options.stage_request(COMMAND, inputs.digests())) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
             return stage.finished
-        read = dataclasses.replace(options, corpus=corpus, source_corpus=source_corpus, entities=entities)
-        yield from map(Notice, unread_options(read))
         _keep_selected(stage.draft)
         try:
-            result = yield from _prepare(stage.draft, options, domains, corpus, source_corpus, entities)
+            result = yield from _prepare(stage.draft, options, inputs)
             before = run.digest(COMMAND) if run.has(COMMAND) else None
-            manifest = stage.finish(result, keeps_same=True)
+            manifest = stage.finish(dataclasses.asdict(result), keeps_same=True)
             if before == run.digest(COMMAND):
-                yield Notice(f"{stage.folder} holds what it held: taggers that were made from it stay those of it.")
+                yield Notice(f"{stage.folder} is unchanged: taggers that were made from it are up to date.")
             return manifest
         finally:
             if not _keep_selected(stage.draft):
                 shutil.rmtree(stage.draft, ignore_errors=True)
 
 
+def _check_options(options: PrepareData) -> None:
+    """Refuse options without those that they need.
+
+    Raises:
+        CrossNERError: An option lacks another one.
+    """
+    if not options.source and not options.target:
+        raise CrossNERError(
+            "prepare-data needs a source or a target domain.",
+            hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
+        )
+    for name, needed in NEEDED.items():
+        if getattr(options, name) not in (None, False, []) and not getattr(options, needed):
+            flag, other = (f"--{each.replace('_', '-')}" for each in (name, needed))
+            raise CrossNERError(f"{flag} needs {other}.", hint=f"Add {other}, or leave {flag} out.")
+
+
 def _keep_selected(draft: Path) -> bool:
-    """Empty a draft but for what was done of raw text, and the record to go on from; tell whether any was.
+    """Empty a draft but for its record and the work done on raw text; return whether there is any.
 
     All else is done again after an interruption.
     """
@@ -99,38 +135,39 @@ def _keep_selected(draft: Path) -> bool:
     return bool(kept)
 
 
-def _find_domains(options: PrepareData) -> Domains:
+def _find_domains(options: PrepareData) -> dict[str, Domain]:
     """Source and target, with names that differ unless they are the same data."""
     wanted = {"source": options.source, "target": options.target}
     domains = {role: find_domain(name) for role, name in wanted.items() if name}
     source, target = domains.get("source"), domains.get("target")
     if source and target and source.name == target.name and (source.files != target.files or options.map_types):
-        # Not the target, which other runs have without this source: its taggers and scores keep its name.
+        # The target keeps its name: taggers and scores of other runs, without this source, have it too.
         domains["source"] = dataclasses.replace(source, name=f"{source.name}-source")
     return domains
 
 
-def _bundled(path: Path, part: str) -> Path:
-    """The raw text or entity list of a bundled data set where its name is given, else the path itself."""
+def _domain_notes(options: PrepareData, domains: Mapping[str, Domain]) -> Iterator[str]:
+    """Say which data set a name stands for, and which data sets were fetched."""
+    for name in (options.source, options.target):
+        if name and hides_folder(name):
+            yield f"{name!r} is the known data set; for the folder {name}, give ./{name}."
+    for role, domain in domains.items():
+        fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
+        if fetched:
+            yield f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}."
+
+
+def _find_bundled(path: Path, part: str) -> Path:
+    """The raw text or entity list of a bundled data set if its name is given, else the path itself."""
     name = str(path)
     found: Path | None = getattr(find_domain(name), part) if name in bundled_domains() else None
     return found or path
 
 
-def _digests(domains: Domains, corpus: list[Path], source_corpus: list[Path], entities: list[Path]) -> dict[str, str]:
-    """Digest of every file that is read."""
-    paths = {f"{role}/{split}": path for role, domain in domains.items() for split, path in domain.files.items()}
-    paths |= {f"entities/{number}": path for number, path in enumerate(entities) if path != TRAIN}
-    texts = {f"corpus/{number}": path for number, path in enumerate(corpus)}
-    texts |= {f"source-corpus/{number}": path for number, path in enumerate(source_corpus)}
-    found = {name: _digest(path, digest_path) for name, path in paths.items()}
-    return found | {name: _digest(path, digest_corpus) for name, path in texts.items()}
-
-
 def _digest(path: Path, digest: Callable[[Path], str]) -> str:
-    if not (path.is_file() or path.is_dir()) and path.exists():
+    if path.exists() and not (path.is_file() or path.is_dir()):
         raise CrossNERError(
-            f"{path} is no plain file and no folder, and what is read is read more than once.",
+            f"{path} is no plain file and no folder, and inputs are read more than once.",
             hint="Write it to a file first, as with: zcat corpus.gz > corpus.txt",
         )
     try:
@@ -141,87 +178,58 @@ def _digest(path: Path, digest: Callable[[Path], str]) -> str:
         ) from None
 
 
-def _prepare(
-    folder: Path, options: PrepareData, domains: Domains, corpus: list[Path], source_corpus: list[Path],
-    entities: list[Path],
-) -> Work[dict[str, Any]]:  # fmt: skip
-    """Fill the stage's folder; return the result for its manifest."""
+def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[PrepareDataResult]:
+    """Fill the stage's folder."""
     labelled: Labelled = {}
-    for role, domain in domains.items():
+    for role, domain in inputs.domains.items():
         task = f"read the {role} {domain.name}"
         yield Progress(task, 0, None, "sentences")
         found = read_domain(domain.files, name=domain.name, scheme=options.scheme, keep_docstart=options.keep_docstart)
         if role == "source" and options.map_types:
-            found = map_types(found, options.map_types)
+            found = rename_types(found, parse_type_map(options.map_types, found.types))
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
         _write_splits(folder / role, labelled[role].splits)
-        sentences = sum(map(len, labelled[role].splits.values()))
-        yield Progress(task, sentences, sentences, "sentences")
-        for kind, count in found.repairs.counts.items():
-            yield Notice(f"{role} {domain.name}: {kind}: {count} (first: {found.repairs.examples[kind][0]})")
+        count = sum(map(len, labelled[role].splits.values()))
+        yield Progress(task, count, count, "sentences")
+        for kind, times in found.repairs.counts.items():
+            yield Notice(f"{role} {domain.name}: {kind}: {times} (first: {found.repairs.examples[kind][0]})")
     levels: dict[str, Any] = {}
-    if corpus:
-        levels = yield from write_corpus(folder / "corpus", options, labelled, corpus, entities)
     source_levels: dict[str, Any] = {}
-    if source_corpus:
-        plain = dataclasses.replace(options, corpus_level="domain", wikipedia_category=[], weak_labels=False)
+    if inputs.corpus:
+        levels = yield from write_corpus(folder / "corpus", options, labelled, inputs.corpus, inputs.entities)
+    if inputs.source_corpus:
+        plain = dataclasses.replace(options, corpus_level="domain", weak_labels=False, wikipedia_category=[])
         source_levels = yield from write_corpus(
-            folder / "source-corpus", plain, labelled, source_corpus, [], "--source-corpus"
+            folder / "source-corpus", plain, labelled, inputs.source_corpus, [], "--source-corpus"
         )
-    statistics = _statistics(labelled, folder / "corpus")
-    warnings = data_warnings(domains, labelled, statistics, options)
-    warnings += name_warnings((levels.get("names") or {}).get("types", {}), labelled)
-    for warning in warnings:
-        yield Notice(warning)
+    statistics = _count(labelled, folder / "corpus")
+    warnings = data_warnings(inputs.domains, labelled, statistics) + _option_warnings(options, inputs.domains, labelled)
+    warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
+    yield from map(Notice, warnings)
     write_json(folder / "statistics.json", statistics)
     write_json(folder / "repairs.json", {role: found.repairs.to_json() for role, found in labelled.items()})
-    return {
-        "domains": {role: _describe(domains[role], labelled[role], statistics[role]) for role in labelled},
-        "statistics": statistics,
-        "repairs": {role: dict(found.repairs.counts) for role, found in labelled.items()},
-        "corpus": levels,
-        "source_corpus": source_levels,
-        "warnings": warnings,
-    }
+    return PrepareDataResult(
+        domains={role: _describe(inputs.domains[role], labelled[role], statistics[role]) for role in labelled},
+        statistics=statistics,
+        repairs={role: dict(found.repairs.counts) for role, found in labelled.items()},
+        corpus=levels,
+        source_corpus=source_levels,
+        warnings=warnings,
+    )
 
 
-def map_types(labelled: LabelledDomain, text: str) -> LabelledDomain:
-    """Call entity types otherwise.
-
-    Args:
-        labelled: A domain.
-        text: ``old=new`` pairs separated by commas; ``O`` as the new one drops a type.
-
-    Raises:
-        CrossNERError: A pair is malformed, or the domain has no such type.
-    """
-    pairs = [pair.partition("=") for pair in text.split(",")]
-    for old, equals, new in pairs:
-        if new.strip() and new.strip() != OUTSIDE and not is_tag(f"B-{new.strip()}"):
-            raise CrossNERError(f"--map-types {text!r}: {new.strip()!r} is no name of an entity type.", hint=TYPE_HINT)
-        if not equals or not new.strip() or old.strip() not in labelled.types:
-            raise CrossNERError(
-                f"--map-types {text!r}: {old.strip()!r} is no entity type of the source, or has no new name.",
-                hint=f"Write old=new,…; the source's types are {', '.join(labelled.types)}.",
-            )
-    names = {old.strip(): new.strip() for old, _, new in pairs}
-    if len(names) < len(pairs):
-        raise CrossNERError(f"--map-types {text!r} renames a type twice.", hint="Name each type of the source once.")
-
-    def rename(tag: str) -> str:
-        prefix, hyphen, entity_type = tag.partition("-")
-        new = names.get(entity_type, entity_type)
-        return OUTSIDE if new == OUTSIDE else f"{prefix}{hyphen}{new}"
-
-    splits = {
-        split: [
-            dataclasses.replace(item, tags=None if item.tags is None else tuple(map(rename, item.tags)))
-            for item in sentences
-        ]
-        for split, sentences in labelled.splits.items()
-    }  # fmt: skip
-    types = dict.fromkeys(names.get(entity_type, entity_type) for entity_type in labelled.types)
-    return dataclasses.replace(labelled, splits=splits, types=tuple(name for name in types if name != OUTSIDE))
+def _option_warnings(options: PrepareData, domains: Mapping[str, Domain], labelled: Labelled) -> list[str]:
+    """Warn of options that these data make ineffective."""
+    found = []
+    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
+    if options.train_limit and len(train) < options.train_limit:
+        found.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
+    if options.dev_from_train and all("dev" in domain.files for domain in domains.values()):
+        found.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
+    if options.map_types and "target" in labelled:
+        new = [pair.partition("=")[2].strip() for pair in options.map_types.split(",")]
+        found += mapped_type_warnings([name for name in new if name != OUTSIDE], labelled["target"].types)
+    return found
 
 
 def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:
@@ -236,67 +244,25 @@ def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: Pre
     return {split: chosen[split] for split in SPLITS if split in chosen}
 
 
-def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[Sentence]]:
-    """Split a share of train off as dev, by the sentences alone: those whose words have the smallest SHA-256.
-
-    So neither the order of the file nor a seed matters, and sentences of the same words stay on one side.
-
-    Returns:
-        Train and dev, each in the order of the file.
-
-    Raises:
-        CrossNERError: Nothing would be left to train on.
-    """
-    wanted = max(1, round(share * len(train)))
-    places: dict[tuple[str, ...], list[int]] = {}
-    for number, sentence in enumerate(train):
-        places.setdefault(sentence.words, []).append(number)
-    taken: set[int] = set()
-    for words in sorted(places, key=lambda words: hashlib.sha256("\n".join(words).encode()).digest()):
-        if len(taken) >= wanted:
-            break
-        taken.update(places[words])
-    if len(taken) == len(train):
-        raise CrossNERError(
-            f"--dev-from-train {share} takes all {len(train)} training sentences.",
-            hint="Take a smaller share, or give a dev file.",
-        )
-    rest = [sentence for number, sentence in enumerate(train) if number not in taken]
-    return rest, [train[number] for number in sorted(taken)]
-
-
-def limit_train(train: list[Sentence], limit: int, seed: int | None) -> list[Sentence]:
-    """Keep the first sentences, or with a seed those whose SHA-256 of ``seed:number`` is smallest, in file order.
-
-    A smaller limit of the same seed keeps a part of what a larger one keeps.
-    """
-    if seed is None:
-        return train[:limit]
-    drawn = sorted(range(len(train)), key=lambda number: hashlib.sha256(f"{seed}:{number}".encode()).digest())
-    return [train[number] for number in sorted(drawn[:limit])]
-
-
 def _write_splits(folder: Path, splits: Mapping[str, list[Sentence]]) -> None:
     folder.mkdir()
     for split, sentences in splits.items():
         write_sentences(folder / f"{split}.jsonl", sentences)
-    write_json(
-        folder / "words.json", sorted({word for part in splits.values() for item in part for word in item.words})
-    )
+    words = {word for sentences in splits.values() for sentence in sentences for word in sentence.words}
+    write_json(folder / "words.json", sorted(words))
 
 
-def _statistics(labelled: Labelled, corpus: Path) -> dict[str, Any]:
+def _count(labelled: Labelled, corpus: Path) -> dict[str, Any]:
     """Statistics of each domain, and with both how near their vocabularies are."""
-    source = labelled.get("source")
     trains = {role: found.splits.get("train", []) for role, found in labelled.items()}
     statistics: dict[str, Any] = {
-        role: domain_statistics(found.splits, trains["source"] if source and role == "target" else None)
+        role: domain_statistics(found.splits, trains.get("source") if role == "target" else None)
         for role, found in labelled.items()
     }
     if len(labelled) == 2:
         counts = {role: count_words(train) for role, train in trains.items()}
-        raw = next((path for level in ("domain", "integrated", "entity", "task")
-                    if (path := corpus / f"{level}.txt").is_file()), None)  # fmt: skip
+        levels = [corpus / f"{level}.txt" for level in ("domain", "integrated", "entity", "task")]
+        raw = next((path for path in levels if path.is_file()), None)
         if raw:
             with raw.open(encoding="utf-8") as lines:
                 counts["target"] += count_raw_words(islice(lines, VOCABULARY_LINES))
@@ -305,15 +271,15 @@ def _statistics(labelled: Labelled, corpus: Path) -> dict[str, Any]:
     return statistics
 
 
-def _describe(domain: Domain, labelled: LabelledDomain, statistics: dict[str, Any]) -> dict[str, Any]:
+def _describe(domain: Domain, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> DomainResult:
     """What the manifest says about a domain."""
-    return {
-        "name": domain.name,
-        "types": list(labelled.types),
-        "found_scheme": labelled.found_scheme,
-        "origins": {split: domain.origins[split] for split in domain.files},
-        "splits": {
-            split: {**counts, "entities": sum(counts["entities"].values())}
+    return DomainResult(
+        name=domain.name,
+        types=list(labelled.types),
+        found_scheme=labelled.found_scheme,
+        origins={split: domain.origins[split] for split in domain.files},
+        splits={
+            split: SplitCounts(**{**counts, "entities": sum(counts["entities"].values())})
             for split, counts in statistics["splits"].items()
         },
-    }
+    )

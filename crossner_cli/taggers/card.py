@@ -20,7 +20,7 @@ import jinja2
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from crossner_cli import __version__, figures
-from crossner_cli.data.domains import bundled_domains, known_domains
+from crossner_cli.data.known_domains import known_domains
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.pretrained import MINILM
@@ -287,14 +287,13 @@ def _is_token_classifier(folder: Path) -> bool:
 
 def _are_known(provenance: Provenance, names: Sequence[str]) -> bool:
     """Return whether domains of the run are data sets known by name: all of these are English."""
-    known = {*known_domains(), *bundled_domains()}
+    known = known_domains()
     folders = {each["name"] for each in provenance.domains.values() if "folder" in each.get("origins", {}).values()}
     return bool(names) and all(name in known and name not in folders for name in names)
 
 
 def _licences(provenance: Provenance, names: Sequence[str]) -> list[tuple[str, str]]:
     texts = {name: domain.licence for name, domain in known_domains().items()}
-    texts |= dict.fromkeys(bundled_domains(), "as crossner itself")
     return [(name, texts[name]) for name in names if _are_known(provenance, [name])]
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from crossner_cli.data.files import check_file, open_lines
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.data.text import segment
-from crossner_cli.data.text_files import check_file, open_lines
 from crossner_cli.encoders.string_embeddings import CHARACTERS, TENSORS
 from crossner_cli.encoders.vector_files import read_vector_width, read_vectors
 from crossner_cli.encoders.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary

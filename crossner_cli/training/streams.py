@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crossner_cli.data.files import check_file
 from crossner_cli.data.names import Name, Names, read_names
 from crossner_cli.data.sentences import PreparedData, Sentence
-from crossner_cli.data.text_files import check_file
 from crossner_cli.encoders.raw_text import LONGEST, RawFile, RawSentences, RawStream, RawText, frequent_words
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.language_model import END

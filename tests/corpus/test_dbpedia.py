@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from crossner_cli.corpus.dbpedia import Hierarchy, RdfNames, expand_types, local_name, write_names
 from crossner_cli.corpus.dbpedia_classes import SPECIALISED_CLASSES, classes_of_types
 from crossner_cli.corpus.triples import LABEL, TYPE, is_triples, read_triples
-from crossner_cli.data.domains import known_domains
+from crossner_cli.data.known_domains import known_domains
 from crossner_cli.data.names import read_names
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice

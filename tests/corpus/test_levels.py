@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from crossner_cli.corpus.executors import Execution
 from crossner_cli.corpus.levels import LEVELS, Selection, work_folder, write_levels
 from crossner_cli.corpus.mentioned_lines import COLUMNS, MENTION
-from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.domains import read_domain
+from crossner_cli.data.files import open_lines
 from crossner_cli.data.names import Name, Names, read_names
 from crossner_cli.data.tags import to_spans
-from crossner_cli.data.text_files import open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 

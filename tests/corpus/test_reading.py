@@ -23,9 +23,9 @@ from crossner_cli.corpus.reading import (
     read_sentences,
     with_single_spaces,
 )
+from crossner_cli.data.files import read_pieces
 from crossner_cli.data.leaks import leak_key, leak_keys, not_excluded
 from crossner_cli.data.text import segment
-from crossner_cli.data.text_files import read_pieces
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
 

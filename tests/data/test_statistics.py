@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.domains import known_domains
-from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.domains import read_domain
+from crossner_cli.data.known_domains import known_domains
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import (
     count_raw_words,
@@ -41,8 +41,11 @@ ROME = sentence("Rome/B-club won")
 
 def test_a_split_is_counted():
     assert count_split([PARIS, NEW_YORK, ROME]) == {
-        "sentences": 3, "words": 9, "longest_sentence": 4, "entities": {"city": 3, "club": 1},
-    }  # fmt: skip
+        "sentences": 3,
+        "words": 9,
+        "longest_sentence": 4,
+        "entities": {"city": 3, "club": 1},
+    }
     assert count_split([]) == {"sentences": 0, "words": 0, "longest_sentence": 0, "entities": {}}
 
 
@@ -88,8 +91,11 @@ def test_a_vocabulary_is_the_most_frequent_words_without_stop_words_and_punctuat
 def test_words_are_lower_cased_in_sentences_and_raw_text():
     assert count_words([PARIS, PARIS]) == {"paris": 2, "is": 2, "here": 2}
     assert count_raw_words(["Mars, (the) well-known", "planet's Mars."]) == {
-        "mars": 2, "the": 1, "well-known": 1, "planet's": 1,
-    }  # fmt: skip
+        "mars": 2,
+        "the": 1,
+        "well-known": 1,
+        "planet's": 1,
+    }
 
 
 @settings(max_examples=60)

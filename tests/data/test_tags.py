@@ -137,8 +137,10 @@ def test_the_scheme_is_told_from_the_tags(cases):
     has_spans = any(spans for spans, _ in cases)
     assert detect_scheme(bio) == "bio"
     assert detect_scheme(bioes) == ("bioes" if has_spans else "bio")
-    iob1 = [[tag.replace("B-", "I-", 1) if not before_ends(spans, place) else tag for place, tag in enumerate(tags)]
-            for (spans, _), tags in zip(cases, bio, strict=True)]  # fmt: skip
+    iob1 = [
+        [tag.replace("B-", "I-", 1) if not before_ends(spans, place) else tag for place, tag in enumerate(tags)]
+        for (spans, _), tags in zip(cases, bio, strict=True)
+    ]
     if iob1 != bio:
         assert detect_scheme(iob1) == "iob1"
 

@@ -12,8 +12,7 @@ import pytest
 from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
-from crossner_cli.data.domains import find_domain
-from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.domains import find_domain, read_domain
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.pretrained import read_tokenizer

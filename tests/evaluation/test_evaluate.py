@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from crossner_cli.data.labelled_domain import read_labelled
-from crossner_cli.data.readers import Repairs
+from crossner_cli.data.domains import read_labelled
+from crossner_cli.data.files import Repairs
 from crossner_cli.data.sentences import Sentence, read_sentences
 from crossner_cli.data.tags import TagSet, to_spans, to_tags
 from crossner_cli.encoders.transformer import load_encoder

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_cli.data.documents import Document, document_of_words, read_documents
-from crossner_cli.data.labelled_domain import read_labelled
-from crossner_cli.data.readers import Repairs
+from crossner_cli.data.domains import read_labelled
+from crossner_cli.data.files import Repairs
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.data.text import segment

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data import parquet_files
+from crossner_cli.data import parquet as parquet_files
 from crossner_cli.data.documents import Document, document_of_words, read_documents, read_parquet_documents
-from crossner_cli.data.readers import Repairs
+from crossner_cli.data.files import Repairs
 from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
 from crossner_cli.prediction import spacy_files

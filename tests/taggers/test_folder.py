@@ -16,7 +16,7 @@ from builders.encoders import TOKENIZER_FILES, make_tokenizer
 from builders.taggers import TAG_SET, batch_of, decode, every_method, make_tagger, some_sentences
 from safetensors.torch import load_file, save_file
 
-from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.domains import read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.encoders.transformer import load_encoder

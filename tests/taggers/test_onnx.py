@@ -18,7 +18,7 @@ from huggingface_hub import ModelCard
 from typer.testing import CliRunner
 
 from crossner_cli.cli import app
-from crossner_cli.data.labelled_domain import read_domain
+from crossner_cli.data.domains import read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.linear import LinearTagger

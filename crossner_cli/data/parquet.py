@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.readers import Repairs
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.jsonl import SENTENCES, TAGS, TEXT, WORDS
 from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.run.environment import import_optional
 
-TEXT, WORDS = "text", ("words", "tokens")
-# Of tagged documents, as columns; and for what else an object held that was read from elsewhere than Parquet.
-COLUMNS, GIVEN = (TEXT, WORDS[0], "tags", "entities", "sentences", "calibrated"), "given"
+# Columns of tagged documents, and the column for other keys of objects that were not read from Parquet.
+COLUMNS, GIVEN = (TEXT, WORDS[0], TAGS[0], "entities", SENTENCES, "calibrated"), "given"
 ROWS_READ, ROWS_WRITTEN = 1_024, 16_384
 NO_TEXT_HINT = f"Text is read from a column {TEXT!r}, words from a column {WORDS[0]!r}: rename one."
 
@@ -48,7 +48,7 @@ def read_rows(path: Path, repairs: Repairs) -> Iterator[tuple[int, dict[str, Any
         _checked_schema(file, path)
         batches = file.iter_batches(batch_size=ROWS_READ, use_threads=False)
         while (batch := _next_batch(batches, path)) is not None:
-            for row in _rows(batch):
+            for row in _read_batch(batch):
                 number += 1
                 if not isinstance(row, BadLine):
                     yield number, row
@@ -67,11 +67,11 @@ def _open(path: Path) -> Any:
 
 def _checked_schema(file: Any, path: Path) -> Any:
     schema = file.schema_arrow
+    columns = ", ".join(schema.names) or "none"
     if not {TEXT, *WORDS} & set(schema.names):
-        raise CrossNERError(f"{path} has no column of text or words, only {', '.join(schema.names) or 'none'}.",
-                            hint=NO_TEXT_HINT)  # fmt: skip
+        raise CrossNERError(f"{path} has no column of text or words, only {columns}.", hint=NO_TEXT_HINT)
     if len(set(schema.names)) < len(schema.names):
-        raise CrossNERError(f"{path} has two columns of one name: {', '.join(schema.names)}.", hint="Rename one.")
+        raise CrossNERError(f"{path} has two columns of one name: {columns}.", hint="Rename one.")
     return schema
 
 
@@ -87,32 +87,34 @@ def _unreadable(path: Path, error: Exception) -> CrossNERError:
     return CrossNERError(f"{path} cannot be read as Parquet: {reason}.", hint="Give a whole Parquet file.")
 
 
-def _rows(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
-    """The rows of a batch; in place of one that holds what Python cannot hold, the problem."""
+def _read_batch(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
+    """The rows of a batch; in place of a row with a value that Python cannot hold, the problem."""
     try:
-        columns = [_values(column) for column in batch.columns]
+        columns = [_read_column(column) for column in batch.columns]
     except (ValueError, OverflowError):
-        return [_row(batch.slice(number, 1)) for number in range(batch.num_rows)]
+        return [_read_row(batch.slice(number, 1)) for number in range(batch.num_rows)]
     return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _row(batch: Any) -> dict[str, Any] | BadLine:
+def _read_row(batch: Any) -> dict[str, Any] | BadLine:
     row: dict[str, Any] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
-            (row[name],) = _values(column)
+            (row[name],) = _read_column(column)
         except UnicodeDecodeError:
             return BadLine("it holds text that is not UTF-8.", hint="Write it anew.")
         except (ValueError, OverflowError) as error:
-            return BadLine(f"the column {name!r} holds a value that cannot be passed through ({error}).",
-                           hint="Write the column as text, or leave it out.")  # fmt: skip
+            return BadLine(
+                f"the column {name!r} holds a value that cannot be passed through ({error}).",
+                hint="Write the column as text, or leave it out.",
+            )
     return row
 
 
-def _values(column: Any) -> list[Any]:
+def _read_column(column: Any) -> list[Any]:
     pyarrow = pyarrow_module()
     if column.type == pyarrow.time64("ns"):
-        column.cast(pyarrow.time64("us"))  # refuses what Python's times, of microseconds, would cut off
+        column.cast(pyarrow.time64("us"))  # fails where Python's times, of microseconds, would cut digits off
     values: list[Any] = column.to_pylist()
     return values
 
@@ -121,23 +123,21 @@ def output_schema(passed_through: Any = None) -> Any:
     """The columns of tagged documents, behind those of the rows they were read from.
 
     Args:
-        passed_through: Schema of what was read; columns of the names written here are replaced. None where not all was
-            Parquet of one schema: then other keys of objects are text in one column, as JSON.
+        passed_through: Schema of the rows read; columns of the names written here are replaced. None if not all inputs
+            were Parquet of one schema: then other keys of objects are text in one column, as JSON.
     """
     pyarrow = pyarrow_module()
-    entity = pyarrow.struct([
-        ("start", pyarrow.int64()), ("end", pyarrow.int64()), ("type", pyarrow.string()), ("text", pyarrow.string()),
-        ("score", pyarrow.float64()),
-    ])  # fmt: skip
-    strings, pairs = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.list_(pyarrow.int64()))
-    kinds = (pyarrow.string(), strings, strings, pyarrow.list_(entity), pairs, pyarrow.bool_())
-    others = [pyarrow.field(GIVEN, pyarrow.string())] if passed_through is None else passed_through
+    number, string = pyarrow.int64(), pyarrow.string()
+    strings, pairs = pyarrow.list_(string), pyarrow.list_(pyarrow.list_(number))
+    entity = {"start": number, "end": number, "type": string, "text": string, "score": pyarrow.float64()}
+    kinds = (string, strings, strings, pyarrow.list_(pyarrow.struct(list(entity.items()))), pairs, pyarrow.bool_())
+    others = [pyarrow.field(GIVEN, string)] if passed_through is None else passed_through
     kept = [field for field in others if field.name not in COLUMNS]
     return pyarrow.schema([*kept, *map(pyarrow.field, COLUMNS, kinds)])
 
 
 def rows_to_bytes(rows: Sequence[dict[str, Any]], schema: Any) -> bytes:
-    """A Parquet file of some rows."""
+    """Write rows as the bytes of a Parquet file."""
     pyarrow, parquet = pyarrow_module(), pyarrow_module("pyarrow.parquet")
     stream = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), stream)

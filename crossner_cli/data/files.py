@@ -1,0 +1,346 @@
+"""Files as bytes and lines: plain or compressed, UTF-8 or a clear error, with a count of what had to be repaired."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.run.environment import import_optional
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BUFFER = 1 << 20
+LONGEST_LINE = 1 << 26  # bytes
+EXAMPLES = 5
+
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
+# Behind BZh stand the size and the mark of a block, or of the end: "BZh is a word" is text.
+BZIP2 = tuple(b"BZh%d" % size + mark for size in range(1, 10) for mark in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"))
+COMPRESSIONS = {
+    b"\x1f\x8b": "gzip",
+    **dict.fromkeys(BZIP2, "bzip2"),
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x50\x2a\x4d\x18": "zstd",
+}
+# First bytes of other content than text, with its name and the command that makes text of it.
+OTHER_CONTENT = {
+    b"PK\x03\x04": ("a zip archive (documents of Word are, too)", "unzip FILE"),
+    b"7z\xbc\xaf": ("a 7-Zip archive", "7z x FILE"),
+    b"Rar!\x1a\x07": ("a rar archive", "unrar x FILE"),
+    b"\xfd7zXZ": ("an xz file", "xz -d FILE"),
+    b"%PDF-": ("a PDF", "pdftotext FILE"),
+    b"\xff\xfe": ("UTF-16", "iconv -f UTF-16 -t UTF-8 FILE > TEXT"),
+    b"\xfe\xff": ("UTF-16", "iconv -f UTF-16 -t UTF-8 FILE > TEXT"),
+}
+
+BYTE_ORDER_MARK_REMOVED = "byte-order mark removed"
+BAD_LINE = "bad line skipped"
+
+
+@dataclass
+class Repairs:
+    """Counts of what reading had to repair or drop.
+
+    Args:
+        counts: Times, by kind.
+        examples: First places (``file:line``), by kind.
+        skips_bad_lines: Whether a line that cannot be read is dropped and counted instead of refused.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    skips_bad_lines: bool = False
+
+    def add(self, kind: str, place: str, times: int = 1) -> None:
+        """Count a repair at a place."""
+        self.counts[kind] += times
+        places = self.examples.setdefault(kind, [])
+        if len(places) < EXAMPLES:
+            places.append(place)
+
+    def refuse(self, error: BadLine, place: str) -> None:
+        """Raise the problem of a line, or count the line where such lines are dropped."""
+        if not self.skips_bad_lines:
+            raise error from None
+        self.add(BAD_LINE, place)
+
+    def to_json(self) -> dict[str, Any]:
+        """Count and first places of each kind."""
+        return {kind: {"count": count, "first": self.examples[kind]} for kind, count in self.counts.items()}
+
+
+class BrokenFileError(CrossNERError):
+    """A compressed file that ends too early or holds wrong data."""
+
+    def after(self, place: str) -> CrossNERError:
+        """The same problem, with the last place that could be read."""
+        return CrossNERError(f"{self.problem.removesuffix('.')}, after {place}.", hint=self.hint)
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file being read.
+
+    Args:
+        stream: Its content, decompressed.
+        stored: The file as it is stored.
+        compression: ``gzip``, ``bzip2``, ``zstd``, or empty.
+    """
+
+    stream: io.BufferedReader
+    stored: BinaryIO
+    compression: str
+
+    def position(self) -> int:
+        """Bytes of the stored file that were read; 0 for a pipe."""
+        try:
+            return self.stored.tell()
+        except OSError:
+            return 0
+
+
+def check_file(option: str, path: Path, hint: str) -> None:
+    """Refuse the value of an option if it is no file.
+
+    Raises:
+        CrossNERError: It is a folder, a pipe or the like, or does not exist.
+    """
+    if not path.is_file():
+        found = "no plain file" if path.exists() else "not found"
+        raise CrossNERError(f"{option} {path}: {'a folder' if path.is_dir() else found}.", hint=hint)
+
+
+def open_bytes(path: Path) -> io.BufferedReader:
+    """Open a file to read its bytes.
+
+    Raises:
+        CrossNERError: It is missing, a folder, or may not be read.
+    """
+    try:
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CrossNERError(f"{path} cannot be read: {reason}.", hint="Give a file that exists and is yours.") from None
+
+
+@contextmanager
+def open_decompressed(path: Path) -> Iterator[OpenFile]:
+    """Open a file that is plain or compressed with gzip, bzip2 or zstd, for one pass in constant memory.
+
+    The content tells the compression, not the name. Nothing is unpacked onto the disk. Reading raises
+    ``BrokenFileError`` if the data end too early.
+
+    Raises:
+        CrossNERError: The path cannot be read, or holds other content than text.
+    """
+    with open_bytes(path) as stored:
+        head = _peek(path, stored)
+        refuse_other_content(head, str(path))
+        compression = _find_compression(head)
+        yield OpenFile(io.BufferedReader(_Decompressed(path, stored, compression), BUFFER), stored, compression)
+
+
+def is_compressed(path: Path) -> bool:
+    """Return whether a file is compressed with gzip, bzip2 or zstd, whatever its name.
+
+    Raises:
+        CrossNERError: It cannot be read.
+    """
+    with open_bytes(path) as stored:
+        return bool(_find_compression(_peek(path, stored)))
+
+
+def refuse_other_content(head: bytes, name: str) -> None:
+    """Refuse a file whose first bytes are those of other content than text.
+
+    Raises:
+        CrossNERError: They are.
+    """
+    for magic, (content, command) in OTHER_CONTENT.items():
+        if head.startswith(magic):
+            raise CrossNERError(f"{name} is {content}, not text in UTF-8.", hint=f"Convert it first, as: {command}")
+
+
+def _find_compression(head: bytes) -> str:
+    return next((name for magic, name in COMPRESSIONS.items() if head.startswith(magic)), "")
+
+
+def _peek(path: Path, stored: io.BufferedReader) -> bytes:
+    try:
+        return stored.peek(16)
+    except OSError as problem:
+        raise CrossNERError(f"{path} cannot be read: {problem.strerror}.", hint="Name a file.") from None
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of a compressed file; every way of being broken raises the same exception."""
+
+    def __init__(self, path: Path, stored: BinaryIO, compression: str) -> None:
+        super().__init__()
+        self._path, self._compression = path, compression
+        self._problems: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error)
+        self._stream: Any = stored
+        if compression == "gzip":
+            self._stream = gzip.GzipFile(fileobj=stored)
+        elif compression == "bzip2":
+            self._stream = bz2.BZ2File(stored)
+        elif compression == "zstd":
+            name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+            zstd = import_optional(name, f"Files in zstd are read with {name}", extra="corpora")
+            # The longest window that zstd --long=31 writes.
+            self._stream = zstd.ZstdFile(stored, options={zstd.DecompressionParameter.window_log_max: 31})
+            self._problems = (*self._problems, zstd.ZstdError)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes, all there are before broken ones; 0 at the end."""
+        try:
+            return int(self._stream.readinto1(buffer))
+        except EOFError:
+            problem = f"{self._path} ({self._compression}) is cut off: its compressed data end too early."
+        except self._problems as error:
+            reason = getattr(error, "strerror", None) or error
+            problem = f"{self._path} ({self._compression or 'plain'}) cannot be read: {reason}."
+        raise BrokenFileError(problem, hint="Fetch it again; compare its size or checksum.")
+
+
+def open_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Read a text file lazily, one line at a time. Its content tells whether it is compressed.
+
+    Lines end at LF or CRLF only: U+0085 and U+2028 are characters of a line. A byte order mark is no part of the text.
+
+    Returns:
+        Pairs of line number, from 1, and the line without its ending.
+
+    Raises:
+        CrossNERError: The file cannot be read, is cut off, or a line is not UTF-8 or longer than 64 MiB.
+    """
+    with open_decompressed(path) as file:
+        yield from number_lines(_read_lines(path, file.stream), str(path), Repairs())
+
+
+def number_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[tuple[int, str]]:
+    """Decode lines one at a time, without their ends, numbered from 1.
+
+    Args:
+        stream: Lines that end in LF or CRLF, the last one perhaps in neither: a file opened in binary.
+        name: The file's name, for messages.
+        repairs: Counts a byte-order mark, and bad lines if they are skipped.
+
+    Raises:
+        CrossNERError: A line is not UTF-8, or the first one is of other content than text.
+    """
+    for number, raw in enumerate(stream, start=1):
+        if number == 1:
+            if raw.startswith(BYTE_ORDER_MARK):
+                raw = raw[len(BYTE_ORDER_MARK) :]
+                repairs.add(BYTE_ORDER_MARK_REMOVED, f"{name}:1")
+            # Refused even where bad lines are skipped: no line of it can be read.
+            refuse_other_content(raw, name)
+            if compression := _find_compression(raw):
+                hint = f"Unpack it first, as: {compression} -d FILE"
+                raise CrossNERError(f"{name} is compressed with {compression}, not text in UTF-8.", hint=hint)
+        try:
+            yield number, _decode_line(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
+        except BadLine as problem:
+            repairs.refuse(problem, f"{name}:{number}")
+
+
+def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
+    """Read the lines that begin in a part of a text file, in pieces of whole lines, as ``open_lines`` reads them.
+
+    Args:
+        path: The file, not compressed.
+        start: First byte of the part.
+        end: The byte behind it.
+        size: About how many bytes a piece has.
+
+    Returns:
+        Lines with a line feed between, none after the last.
+
+    Raises:
+        CrossNERError: The file cannot be read, or a line is not UTF-8 or longer than 64 MiB.
+    """
+    with open_bytes(path) as stream:
+        # A line belongs to the part in which it begins, so the rest of the line before the part is skipped.
+        stream.seek(max(start - 1, 0))
+        if start:
+            _read_line_end(path, stream)
+        while (place := stream.tell()) < end:
+            data = stream.read(min(size, end - place))
+            if not data.endswith(b"\n"):
+                data += _read_line_end(path, stream)
+            if not data:
+                return
+            text = _decode_lines(path, place, data if place else data.removeprefix(BYTE_ORDER_MARK))
+            yield text.replace("\r\n", "\n").removesuffix("\n").removesuffix("\r")
+
+
+def _read_lines(path: Path, stream: BinaryIO) -> Iterator[bytes]:
+    number = 0
+    while True:
+        try:
+            line = stream.readline(LONGEST_LINE + 1)
+        except BrokenFileError as problem:
+            raise problem.after(f"line {number}") from None
+        if not line:
+            return
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise _too_long(f"{path}:{number}")
+        yield line
+
+
+def _read_line_end(path: Path, stream: BinaryIO) -> bytes:
+    """The rest of the line that a stream stands in."""
+    rest = stream.readline(LONGEST_LINE + 1)
+    if len(rest) > LONGEST_LINE:
+        raise _too_long(f"{path}:{_count_lines(path, stream.tell() - len(rest)) + 1}")
+    return rest
+
+
+def _too_long(place: str) -> CrossNERError:
+    return CrossNERError(
+        f"{place}: the line is longer than {LONGEST_LINE >> 20} MiB.",
+        hint="Give text files, a sentence, a paragraph or a document a line.",
+    )
+
+
+def _decode_lines(path: Path, place: int, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        begin = data.rfind(b"\n", 0, problem.start) + 1
+        line = data[begin:].partition(b"\n")[0].removesuffix(b"\r")
+        return _decode_line(line, str(path), _count_lines(path, place + begin) + 1)
+
+
+def _count_lines(path: Path, place: int) -> int:
+    """The number of lines that end before a byte of a file."""
+    ends = 0
+    with open_bytes(path) as stream:
+        while some := stream.read(min(1 << 20, place - stream.tell())):
+            ends += some.count(b"\n")
+    return ends
+
+
+def _decode_line(line: bytes, name: str, number: int) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadLine(
+            f"{name}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} is not UTF-8.",
+            hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > TEXT",
+        ) from None

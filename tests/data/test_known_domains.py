@@ -1,0 +1,279 @@
+"""Data sets known by name: the table, the cache, the mirror and the network."""
+
+import hashlib
+import http.server
+import os
+import shutil
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from crossner_cli.data import domains, known_domains
+from crossner_cli.data.domains import find_domain
+from crossner_cli.data.known_domains import KnownDomain, KnownFile
+from crossner_cli.data.sentences import SPLITS
+from crossner_cli.errors import CrossNERError
+
+MIRROR = os.environ.get("CROSSNER_MIRROR", "")
+CONTENT = b"Paris\tB-location\n\n" * 50
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers each path with the next of its replies, the last one for ever; keeps what was asked."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.replies, self.asked = {}, []
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        replies = self.server.replies.get(self.path, [(404, b"", 0)])
+        status, content, missing = replies.pop(0) if len(replies) > 1 else replies[0]
+        if status == "reset":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) - missing])
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("CROSSNER_CACHE", str(folder))
+    monkeypatch.delenv("CROSSNER_MIRROR", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    return folder
+
+
+@pytest.fixture
+def toy(cache, server, monkeypatch):
+    """A known data set of one file, which the server has upstream."""
+    file = KnownFile("tech.test", DIGEST, len(CONTENT), 50, 50, 1, {"location": 50})
+    known = KnownDomain("toy", {"test": file}, ("location",), "source", "licence", f"{server.url}/upstream")
+    monkeypatch.setattr(domains, "known_domains", lambda: {"toy": known})
+    server.replies["/upstream/tech.test"] = [(200, CONTENT, 0)]
+    return cache / "toy" / "tech.test"
+
+
+def failure(name="toy"):
+    with pytest.raises(CrossNERError) as raised:
+        find_domain(name)
+    assert raised.value.hint
+    return str(raised.value)
+
+
+def left_in(cache):
+    return sorted(path.name for path in cache.rglob("*") if path.is_file())
+
+
+def refused_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_a_known_name_is_fetched_once_and_then_read_from_the_cache(toy, server):
+    first = find_domain("toy")
+    assert first.files == {"test": toy}
+    assert first.origins == {"test": f"{server.url}/upstream/tech.test"}
+    assert toy.read_bytes() == CONTENT
+    server.replies.clear()
+    assert find_domain("toy").origins == {"test": "cache"}
+    assert server.asked == ["/upstream/tech.test"]
+
+
+@pytest.mark.parametrize("broken", [(200, CONTENT, 10), (200, CONTENT, len(CONTENT)), ("reset", b"", 0), (503, b"", 0)])
+def test_a_cut_connection_is_tried_again(toy, server, cache, broken):
+    server.replies["/upstream/tech.test"] = [broken, broken, (200, CONTENT, 0)]
+    find_domain("toy")
+    assert toy.read_bytes() == CONTENT
+    assert len(server.asked) == 3
+    assert left_in(cache) == ["tech.test"]
+
+
+def test_a_connection_that_is_always_cut_is_an_error_that_leaves_nothing(toy, server, cache):
+    server.replies["/upstream/tech.test"] = [(200, CONTENT, 10)]
+    message = failure()
+    assert "IncompleteRead" in message
+    assert "CROSSNER_MIRROR" in message
+    assert len(server.asked) == 1 + known_domains.RETRIES
+    assert left_in(cache) == []
+
+
+def test_a_wrong_digest_is_an_error_that_names_both_and_leaves_nothing(toy, server, cache):
+    other = CONTENT.replace(b"Paris", b"Rome!")
+    server.replies["/upstream/tech.test"] = [(200, other, 0)]
+    message = failure()
+    assert hashlib.sha256(other).hexdigest() in message
+    assert DIGEST in message
+    assert f"{server.url}/upstream/tech.test" in message
+    assert left_in(cache) == []
+
+
+def test_a_file_that_is_gone_upstream_is_an_error(toy, server):
+    server.replies.clear()
+    assert "404 Client Error" in failure()
+
+
+def test_without_a_network_the_error_says_so_and_names_the_way_out(toy, monkeypatch):
+    known = domains.known_domains()["toy"]
+    offline = KnownDomain("toy", known.files, (), "", "", f"http://127.0.0.1:{refused_port()}")
+    monkeypatch.setattr(domains, "known_domains", lambda: {"toy": offline})
+    message = failure()
+    assert "no connection" in message
+    assert "CROSSNER_MIRROR=FOLDER, which holds toy/tech.test" in message
+
+
+def test_a_mirror_folder_is_asked_first(toy, server, tmp_path, monkeypatch):
+    (tmp_path / "mirror" / "toy").mkdir(parents=True)
+    (tmp_path / "mirror" / "toy" / "tech.test").write_bytes(CONTENT)
+    monkeypatch.setenv("CROSSNER_MIRROR", str(tmp_path / "mirror"))
+    assert find_domain("toy").files == {"test": toy}
+    assert toy.read_bytes() == CONTENT
+    assert server.asked == []
+
+
+def test_a_mirror_url_is_asked_first(toy, server, monkeypatch):
+    server.replies["/mirror/toy/tech.test"] = [(200, CONTENT, 0)]
+    monkeypatch.setenv("CROSSNER_MIRROR", f"{server.url}/mirror/")
+    find_domain("toy")
+    assert server.asked == ["/mirror/toy/tech.test"]
+
+
+@pytest.mark.parametrize(
+    "mirror", ["{server}/mirror", "{folder}/missing", "http://127.0.0.1:{port}", "http://[", "http://a:b"]
+)
+def test_a_mirror_that_lacks_the_file_is_passed_over(toy, server, tmp_path, monkeypatch, mirror):
+    mirror = mirror.format(server=server.url, folder=tmp_path, port=refused_port())
+    monkeypatch.setenv("CROSSNER_MIRROR", mirror)
+    assert find_domain("toy").origins == {"test": f"{server.url}/upstream/tech.test"}
+
+
+def test_another_version_of_the_file_on_a_mirror_is_passed_over(toy, server, cache, tmp_path, monkeypatch):
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "tech.test").write_bytes(b"other")
+    monkeypatch.setenv("CROSSNER_MIRROR", str(tmp_path))
+    assert find_domain("toy").origins == {"test": f"{server.url}/upstream/tech.test"}
+    assert left_in(cache) == ["tech.test"]
+
+
+def test_a_cached_file_may_be_read_by_all(toy):
+    find_domain("toy")
+    assert toy.stat().st_mode & 0o444 == 0o444
+
+
+@pytest.mark.parametrize("damage", [b"", CONTENT[:-1], CONTENT + b"x"])
+def test_a_damaged_cached_file_is_fetched_again(toy, server, damage):
+    find_domain("toy")
+    toy.write_bytes(damage)
+    assert find_domain("toy").origins["test"] != "cache"
+    assert toy.read_bytes() == CONTENT
+
+
+def test_a_cache_that_cannot_be_written_is_an_error(toy, cache):
+    cache.write_text("a file where the folder should be")
+    assert "cannot be written" in failure()
+    assert "CROSSNER_CACHE" in failure()
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"CROSSNER_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
+        ({"CROSSNER_CACHE": "", "XDG_CACHE_HOME": "/b"}, "/b/crossner"),
+        ({"CROSSNER_CACHE": "", "XDG_CACHE_HOME": "", "HOME": "/c"}, "/c/.cache/crossner"),
+    ],
+)
+def test_the_cache_is_where_the_user_keeps_caches(monkeypatch, variables, expected):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert known_domains.cache_folder() == Path(expected)
+
+
+def test_the_list_tells_size_types_licence_and_source_of_every_data_set():
+    listed = known_domains.known_domains()
+    assert list(listed) == [
+        "conll2003",
+        "politics",
+        "science",
+        "music",
+        "literature",
+        "ai",
+        "mit-movie",
+        "mit-restaurant",
+        "broad-twitter",
+        "bionlp13cg",
+        "bionlp13pc",
+        "cbs-scitech-2019",
+        "cbs-scitech-2020",
+        "sample-source",
+        "sample-target",
+    ]
+    for known in listed.values():
+        assert known.types and known.licence and known.source
+        for file in known.files.values():
+            assert file.sentences > 0 and file.words > 0
+            assert set(file.entities) <= set(known.types)
+
+
+def test_the_table_of_known_data_sets_holds_only_plain_file_names_digests_and_safe_addresses():
+    for known in known_domains.known_domains().values():
+        assert known.upstream.startswith("https://raw.githubusercontent.com/") or known.name.startswith("sample-")
+        assert set(known.files) <= set(SPLITS)
+        for file in known.files.values():
+            assert Path(file.name).name == file.name and not file.name.startswith(".")
+            assert len(file.sha256) == 64 and int(file.sha256, 16)
+
+
+@pytest.mark.skipif(not MIRROR, reason="CROSSNER_MIRROR is not set")
+def test_the_mirror_serves_every_data_set_it_holds(cache, monkeypatch):
+    monkeypatch.setenv("CROSSNER_MIRROR", MIRROR)
+    held = [name for name in known_domains.known_domains() if (Path(MIRROR) / name).is_dir()]
+    assert len(held) >= 11
+    for name in held:
+        for split, path in find_domain(name).files.items():
+            assert path == cache / name / known_domains.known_domains()[name].files[split].name
+    shutil.rmtree(cache)
+
+
+@pytest.mark.skipif(not (Path(MIRROR) / "SHA256SUMS").is_file(), reason="CROSSNER_MIRROR has no SHA256SUMS")
+def test_digests_and_addresses_are_those_of_the_list_beside_the_mirror():
+    listed = {}
+    for line in (Path(MIRROR) / "SHA256SUMS").read_text().splitlines():
+        if not line.startswith("#"):
+            name, digest, upstream = line.split()
+            repository, place = upstream.split("@")
+            url = f"https://raw.githubusercontent.com/{repository}/{place.replace(':', '/')}"
+            listed[name] = (digest, url)
+    known = known_domains.known_domains().values()
+    ours = {
+        f"{each.name}/{file.name}": (file.sha256, f"{each.upstream}/{file.name}")
+        for each in known
+        if each.upstream
+        for file in each.files.values()
+    }
+    assert ours == listed
