@@ -162,7 +162,7 @@ def test_the_number_of_processes_changes_nothing(entities: Path, tmp_path: Path)
 def test_a_bad_line_met_by_several_processes_leaves_nothing(entities: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes(b"Ada Lovelace saw London. The New York Times too.\n" * 2500 + b"caf\xe9\n")
-    with pytest.raises(CrossNERError, match=r"corpus.txt:2501: byte 0xe9 at position 3 .* is not UTF-8"):
+    with pytest.raises(CrossNERError, match=r"corpus.txt:2501: byte 0xe9 at position 4 is not UTF-8"):
         write(corpus, entities, tmp_path / "out", workers=2)
     assert files_of(tmp_path / "out") == []
 
@@ -318,13 +318,13 @@ def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
 
 
 def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
-    with pytest.raises(CrossNERError, match="missing.txt does not exist"):
+    with pytest.raises(CrossNERError, match="missing.txt cannot be read"):
         write(tmp_path / "missing.txt", None, tmp_path / "out")
-    with pytest.raises(CrossNERError, match="is a folder"):
+    with pytest.raises(CrossNERError, match="Is a directory"):
         read_names([tmp_path])
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for path in (tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):
-        with pytest.raises(CrossNERError, match="cannot be opened"):
+        with pytest.raises(CrossNERError, match="cannot be read"):
             write(path, None, tmp_path / "out")
 
 

