@@ -15,9 +15,9 @@ class BiLSTM(nn.Module):
     """Bidirectional LSTM over words, in fp32, that neither reads nor is read through padding.
 
     Args:
-        width: Of the vectors read.
+        width: Width of the vectors read.
         hidden: Units of one direction, H.
-        layers: One above the other.
+        layers: Number of layers.
         dropout: Share of the values dropped between two layers.
     """
 
@@ -33,7 +33,7 @@ class BiLSTM(nn.Module):
 
         Args:
             values: One vector a word, (B, W, D).
-            mask: Where a word is, (B, W); every sentence has at least one, padding stands behind.
+            mask: True at words, (B, W); every sentence has at least one, padding stands behind.
 
         Returns:
             One vector a word, (B, W, 2 H); zeros where no word is.
@@ -52,41 +52,41 @@ class BiLSTM(nn.Module):
 
 
 def run_packed(read: Callable[[PackedSequence], PackedSequence], values: Tensor, mask: Tensor) -> Tensor:
-    """Let something read sentences, (B, W, D), packed, and pad what it gives, (B, W, E), with zeros."""
+    """Call ``read`` on packed sentences, (B, W, D), and pad its result with zeros, (B, W, E)."""
     packed = pack_padded_sequence(values, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
     return pad_packed_sequence(read(packed), batch_first=True, total_length=mask.shape[1])[0]
 
 
 def is_faster_mirrored(values: Tensor, mask: Tensor) -> bool:
-    """Whether an LSTM is trained faster over padded sentences, each direction on its own, than over packed ones.
+    """Return whether an LSTM trains faster over padded sentences, each direction on its own, than over packed ones.
 
-    On a CPU the kernels for what is packed take twice the time unless all sentences are as long; where most of a batch
-    is padding they still win.
+    On a CPU the kernels for packed sentences take twice the time unless all sentences have the same length; if most of
+    a batch is padding they still win.
     """
     return values.device.type == "cpu" and torch.is_grad_enabled() and 2 * int(mask.sum()) >= mask.numel()
 
 
 def mirrored_places(mask: Tensor) -> Tensor:
-    """Where each word stands when its sentence is read backward, (B, W); padding stays where it is. Its own inverse."""
+    """Place of each word in its reversed sentence, (B, W); padding stays in place. The map is its own inverse."""
     places = torch.arange(mask.shape[1], device=mask.device)
     return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - places, places)
 
 
 def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> Tensor:
-    """Run a bidirectional LSTM layer whose backward direction reads each sentence turned round, from its own end on.
+    """Run a bidirectional LSTM layer whose backward direction reads each sentence reversed, from its own end on.
 
     So neither direction reads padding before a word, and each is one call of a fast kernel.
 
     Args:
-        parameters: As ``nn.LSTM`` orders those of a layer: four tensors of the forward direction, four of the backward.
+        parameters: In the order of ``nn.LSTM``: four tensors of the forward direction, four of the backward.
         values: One vector a word, (B, W, D).
-        mask: Where a word is, (B, W); padding stands behind.
+        mask: True at words, (B, W); padding stands behind.
 
     Returns:
         One vector a word, (B, W, 2 H); zeros where no word is.
 
     Raises:
-        ValueError: The vectors are of another width than the layer reads; the kernel itself would read beside them.
+        ValueError: The vectors have another width than the layer reads; the kernel itself would read beyond them.
     """
     if values.shape[-1] != parameters[0].shape[1]:
         raise ValueError(f"vectors of {values.shape[-1]} values, and the layer reads {parameters[0].shape[1]}")
@@ -103,11 +103,11 @@ def run_mirrored(parameters: Sequence[Tensor], values: Tensor, mask: Tensor) -> 
 
 
 class Context(nn.Module):
-    """What the tasks share above the encoder, which drops values itself: a BiLSTM, or nothing. In fp32.
+    """The layer that tasks share above the encoder, which has its own dropout: a BiLSTM, or nothing. In fp32.
 
     Args:
-        width: Of the encoder's vectors.
-        layers: Of the BiLSTM; 0 for none.
+        width: Width of the encoder's vectors.
+        layers: Layers of the BiLSTM; 0 for none.
         size: Units of one direction.
         dropout: Share of values dropped between its layers.
     """

@@ -8,21 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-# Of a classifier and a CRF above it: the dimensions of their tensors that count tags.
+# Dimensions of the tensors of a classifier and its CRF that count tags.
 TAG_DIMENSIONS: dict[str, tuple[int, ...]] = {
-    "classifier.weight": (0,), "classifier.bias": (0,), "crf.start": (0,), "crf.stop": (0,), "crf.transitions": (0, 1),
-}  # fmt: skip
+    "classifier.weight": (0,),
+    "classifier.bias": (0,),
+    "crf.start": (0,),
+    "crf.stop": (0,),
+    "crf.transitions": (0, 1),
+}
 
 # Low enough that no tag so marked is ever chosen, high enough that sums of it stay finite in float32.
 IMPOSSIBLE = -1e4
 
 
 class Decoded(NamedTuple):
-    """What a tagger says of a batch.
+    """Decoded tags of a batch.
 
     Args:
         tags: Tag ids, one a word, for each sentence.
-        probabilities: Probability the tagger gives to each of those tags, likewise.
+        probabilities: The tagger's probability of each of those tags.
     """
 
     tags: list[list[int]]
@@ -39,9 +43,9 @@ class Moves(NamedTuple):
     """Scores of a tag sequence besides its emissions.
 
     Args:
-        start: Of each first tag, (K,).
-        transitions: Of each tag after each other, (K, K): from, to.
-        stop: Of each last tag, (K,).
+        start: Score of each first tag, (K,).
+        transitions: Score of each pair of neighbours, (K, K): from, to.
+        stop: Score of each last tag, (K,).
     """
 
     start: Tensor
@@ -55,7 +59,7 @@ def viterbi(emissions: Tensor, mask: Tensor, moves: Moves) -> Tensor:
 
     Args:
         emissions: Scores of each tag at each word, (B, W, K).
-        mask: Where a word is, (B, W); every sentence has at least one.
+        mask: True at words, (B, W); every sentence has at least one.
         moves: Scores of first tags, neighbours and last tags.
 
     Returns:
@@ -106,7 +110,7 @@ class LinearChainCRF(nn.Module):
         Args:
             emissions: Scores of each tag at each word, (B, W, K).
             tags: Tag ids, (B, W).
-            mask: Where a word is, (B, W); every sentence has at least one.
+            mask: True at words, (B, W); every sentence has at least one.
 
         Returns:
             One number a sentence, (B,).
@@ -145,27 +149,26 @@ class LinearChainCRF(nn.Module):
             return torch.logsumexp(alpha + self.stop, dim=1) + total
 
     def viterbi(self, emissions: Tensor, mask: Tensor, moves: Moves | None = None) -> Tensor:
-        """Best tag sequence of each sentence, (B, W), among those that ``moves`` does not rule out."""
+        """Best tag sequence of each sentence, (B, W), under the scores of ``moves`` too."""
         own = Moves(self.start, self.transitions, self.stop)
-        return viterbi(
-            emissions, mask, own if moves is None else Moves(*(a + b for a, b in zip(own, moves, strict=True)))
-        )
+        both = own if moves is None else Moves(*(a + b for a, b in zip(own, moves, strict=True)))
+        return viterbi(emissions, mask, both)
 
     @torch.enable_grad()
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Probability of each tag at each word given the sentence, (B, W, K): the gradient of the log-partition."""
         emissions = emissions.detach().requires_grad_()
-        with torch.autocast(emissions.device.type, enabled=False):  # a gradient is computed as its caller computes
+        with torch.autocast(emissions.device.type, enabled=False):  # it is left on by the caller
             (gradient,) = torch.autograd.grad(self._log_partition(emissions, mask).sum(), emissions)
         return gradient.clamp(0, 1)  # rounding errors of long sentences lead out of it
 
 
 class TagLayer(nn.Module):
-    """A linear map to K scores a word, and a CRF or the softmax of each word above them. In fp32.
+    """A linear map to K scores a word, with a CRF or a softmax a word above them. In fp32.
 
     Args:
-        width: Of the vectors read, D.
-        classes: K.
+        width: Width of the vectors read, D.
+        classes: Number of classes, K.
         decoder: ``crf`` or ``softmax``.
     """
 
@@ -188,30 +191,30 @@ class TagLayer(nn.Module):
         return -self.crf.log_likelihood(scores, gold, mask).sum()
 
     def decode(self, values: Tensor, mask: Tensor, allowed: Tensor, moves: Moves | None) -> Decoded:
-        """The best sequence among the allowed classes, (B, K), that keeps to ``moves``, with the probabilities.
+        """Decode the best sequence among the allowed classes, (B, K), that keeps to ``moves``.
 
-        A CRF gives the marginal probability of each class, a softmax that of each word on its own.
+        Probabilities are marginals of the CRF, or those of a softmax a word.
         """
         scores = self.scores(values).masked_fill(~allowed[:, None], IMPOSSIBLE)
         if self.crf is None:
             return decode_words(torch.log_softmax(scores, dim=-1), mask, moves)
         tags = self.crf.viterbi(scores, mask, moves)
-        return chosen(tags, self.crf.marginals(scores, mask), mask)
+        return pair_probabilities(tags, self.crf.marginals(scores, mask), mask)
 
 
 def decode_words(log_probabilities: Tensor, mask: Tensor, moves: Moves | None) -> Decoded:
-    """The likeliest sequence that keeps to ``moves``, each word on its own.
+    """Decode the likeliest sequence that keeps to ``moves``, each word on its own.
 
     Args:
-        log_probabilities: Of each word's tags, (B, W, K).
-        mask: Where a word is, (B, W).
-        moves: What is legal; None gives each word its likeliest tag.
+        log_probabilities: Log-probability of each tag of each word, (B, W, K).
+        mask: True at words, (B, W).
+        moves: Legal sequences; None gives each word its likeliest tag.
     """
     tags = log_probabilities.argmax(dim=-1) if moves is None else viterbi(log_probabilities, mask, moves)
-    return chosen(tags, log_probabilities.exp(), mask)
+    return pair_probabilities(tags, log_probabilities.exp(), mask)
 
 
-def chosen(tags: Tensor, probabilities: Tensor, mask: Tensor) -> Decoded:
-    """Tags, (B, W), with the probabilities that each has among those of its word, (B, W, K)."""
+def pair_probabilities(tags: Tensor, probabilities: Tensor, mask: Tensor) -> Decoded:
+    """Pick the probability of each tag, (B, W), among those of its word, (B, W, K)."""
     of_tags = probabilities.gather(2, tags[..., None])[..., 0]  # (B, W)
     return Decoded(unpad(tags, mask), unpad(of_tags, mask))

@@ -14,20 +14,20 @@ from torch.nn import functional
 
 from crossner_cli.layers.crf import IMPOSSIBLE
 
-END = 0  # number of what stands behind the last word and before the first one, and of unknown words
+END = 0  # number of the end and the beginning of a sentence, and of unknown words
 LARGEST_SCORES = 2**24  # scores of a full softmax that are held at once
 
 
 class SampledSoftmax(nn.Module):
-    """Which of V+1 words it is. While training, the right word is told from a few drawn ones only.
+    """Softmax over V+1 words that compares the right word with a few drawn ones only while training.
 
     The more frequent a word, the more often it is drawn: p = log((k+2)/(k+1)) / log(V+2) for rank k from 0.
 
     Args:
-        words: V+1 numbers, 0 for what is unknown and for the end of a sentence.
-        size: Of the vectors read.
-        negatives: Words drawn, distinct, for all the targets of a call; all words where there are no more.
-        correct: Take off each score the logarithm of how often its word is expected among the drawn ones.
+        words: V+1 numbers, 0 for unknown words and the end of a sentence.
+        size: Width of the vectors read.
+        negatives: Distinct words drawn for all the targets of a call; all words if there are no more.
+        correct: Subtract from each score the logarithm of its word's expected count among the drawn ones.
     """
 
     ids_by_rank: Tensor
@@ -38,15 +38,15 @@ class SampledSoftmax(nn.Module):
         self.words, self.negatives, self.correct = words, negatives, correct
         self.weight = nn.Parameter(torch.randn(words, size) / math.sqrt(size))
         self.bias = nn.Parameter(torch.zeros(words))
-        # Until it is told how often each word occurs, a word's number is its rank.
+        # Without counts, a word's number is its rank.
         self.register_buffer("ids_by_rank", torch.arange(words))
         self.register_buffer("rank_of_id", torch.arange(words))
 
     def set_counts(self, counts: Tensor) -> None:
-        """Rank the words by how often each number occurs, (V+1,), the most frequent first.
+        """Rank the words by their counts, (V+1,), the most frequent first.
 
         Raises:
-            ValueError: These are counts of another number of words.
+            ValueError: The counts are of another number of words.
         """
         if counts.shape != self.ids_by_rank.shape:
             raise ValueError(f"counts of {self.words} words were expected, not of {tuple(counts.shape)}")
@@ -71,9 +71,9 @@ class SampledSoftmax(nn.Module):
         return torch.stack(losses).sum()
 
     def _sampled_loss(self, states: Tensor, targets: Tensor, ranks: Tensor, tries: int) -> Tensor:
-        """The loss among the target, (N,), and the words of n ranks, (n,), that so many tries have drawn."""
+        """The loss among the target, (N,), and the words of n ranks, (n,), drawn in so many tries."""
         drawn = self.ids_by_rank[ranks]  # (n,)
-        ids = torch.cat([targets, drawn])  # both are looked up at once: the table's gradient is as large as the table
+        ids = torch.cat([targets, drawn])  # looked up at once, since the table's gradient is as large as the table
         vectors, bias = functional.embedding(ids, self.weight), functional.embedding(ids, self.bias[:, None])[:, 0]
         if self.correct:
             bias = bias - (expected_counts(self.words, self.rank_of_id[ids], tries) + 1e-7).log()
@@ -85,14 +85,14 @@ class SampledSoftmax(nn.Module):
 
 
 def draw_distinct(words: int, count: int) -> tuple[Tensor, int]:
-    """Draw ranks log-uniformly until so many distinct ones are there.
+    """Draw ranks log-uniformly until ``count`` distinct ones are found.
 
     Args:
-        words: Ranks there are, from 0.
+        words: Number of ranks, from 0.
         count: Ranks wanted, at most ``words``.
 
     Returns:
-        The distinct ranks, (count,), in the order they were met first, and how many tries that took.
+        The distinct ranks, (count,), in the order of their first draw, and the number of tries.
     """
     ranks = torch.empty(0, dtype=torch.long)
     while True:
@@ -108,20 +108,20 @@ def draw_distinct(words: int, count: int) -> tuple[Tensor, int]:
 
 
 def expected_counts(words: int, ranks: Tensor, tries: int) -> Tensor:
-    """Probability that a word of each rank, any shape, is among the distinct words of so many tries, in (0, 1]."""
+    """Probability that a word of each rank, any shape, is drawn in so many tries, in (0, 1]."""
     rank = ranks.float() if ranks.device.type == "mps" else ranks.double()  # Apple's GPUs have no float64
     probability = torch.log1p(1 / (rank + 1)) / math.log(words + 1)  # of one try
     return -torch.expm1(tries * torch.log1p(-probability)).float()
 
 
 def language_model_loss(head: SampledSoftmax, states: Tensor, word_ids: Tensor, mask: Tensor) -> Tensor:
-    """Loss of both language models, summed over the real words: two predictions a word.
+    """Loss of both language models summed over the real words: two predictions a word.
 
     Args:
         head: Shared by both.
-        states: Of a BiLSTM of one layer, (B, W, 2 H), the forward half first.
+        states: States of a BiLSTM of one layer, (B, W, 2 H), the forward half first.
         word_ids: Numbers of the words, (B, W).
-        mask: Where a word is, (B, W).
+        mask: True at words, (B, W).
     """
     real = torch.where(mask, word_ids, END)
     following = functional.pad(real[:, 1:], (0, 1), value=END)[mask]  # (N,)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, LinearChainCRF, chosen
+from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, LinearChainCRF, pair_probabilities
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import check_rate
 from crossner_cli.methods.contract import Tagger
@@ -57,7 +57,7 @@ class CRFTagger(Tagger):
         """The best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
         scores = self._scores(batch).masked_fill(~self.allowed_tags(batch)[:, None], self.crf.impossible)
         tags = self.crf.viterbi(scores, batch.word_mask, self.legal_moves() if self.hyper.legal else None)  # (B, W)
-        return chosen(tags, self.crf.marginals(scores, batch.word_mask), batch.word_mask)
+        return pair_probabilities(tags, self.crf.marginals(scores, batch.word_mask), batch.word_mask)
 
     def _scores(self, batch: Batch) -> Tensor:
         scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))
