@@ -306,10 +306,9 @@ def export(options: Export) -> None:
 @takes(Report)
 def report(options: Report) -> None:
     """Put many runs into one table, curve or comparison."""
-    engine = start(options) if options.sentence or options.states != "none" else None
     from crossner_cli.stages import report as stage
 
-    present(stage.run(options, engine), options, engine)
+    present(stage.run(options), options)
 
 
 @app.command("methods")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import WARNING, Line, Table
-from crossner_cli.reports.tables import known_domain_tables, manifest_tables, method_details, method_tables
+from crossner_cli.reports.catalogue import known_domain_tables, method_details, method_tables
+from crossner_cli.reports.tables import manifest_tables
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.progress import Event, Notice, Progress, Work
 from crossner_cli.run.storage import to_json

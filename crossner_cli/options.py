@@ -333,21 +333,15 @@ class Predict(Compute):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LooksInside(Compute):
-    """What commands take that look inside taggers."""
+class Inspect(Compute):
+    """Look inside a tagger: the weights it computes for a sentence, and the states of words on a plane."""
 
+    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
     sentence: list[str] = option([], "Text whose weights to show; repeat the flag.")
     states: Literal["none", "hidden", "cells"] = option(
         "none", "Draw the states of the words inside entities by t-SNE; cells: those of multi-cell-lstm's types."
     )
     points: int = option(1000, "With --states: most words to draw, of all domains together.", minimum=5)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inspect(LooksInside):
-    """Look inside a tagger: the weights it computes for a sentence, and the states of words on a plane."""
-
-    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
     split: Literal["train", "dev", "test"] = option("dev", "With --states: which sentences of the run's domains.")
     output: Path | None = option(None, "Folder to make, for figures and numbers; default: a table only.")
     format: Literal["svg", "png"] = option("svg", "Format of the figures.")
@@ -366,21 +360,18 @@ class Export(Compute):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(LooksInside):
-    """Put many runs into one table or curve, compare their models, look inside them; makes no stage."""
+class Report(Command):
+    """Put many runs into one table or curve and compare their models; makes no stage."""
 
     runs: list[Path] = option(
         [], "Run directories, folders of them, or evaluate stages; default: the run directory.", argument=True
     )
-    split: Literal["dev", "test"] = option("test", "Scores, and with --states words, of which sentences.")
+    split: Literal["dev", "test"] = option("test", "Scores of which sentences.")
     baseline: str | None = option(
         None, "Model that others on its target are compared with, as [RUN/][STAGE/]NAME; default: of two, the first."
     )
     published: bool = option(False, "Show what papers print of such methods on these targets.", "--published")
     x: str | None = option(
         None, "Show F1 against train-sentences, corpus-share, label-size, epoch (dev F1), or any option or setting."
-    )
-    series: str = option(
-        "method", "What makes a curve: method, model, regime, encoder, start, run, or an option or setting."
     )
     output: Path | None = option(None, "Folder to write report.json, .csv, .md and the figures to, PNG and SVG.")

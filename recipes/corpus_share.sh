@@ -40,4 +40,4 @@ for share in $SHARES; do
   done
 done
 crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
-crossner report --x corpus-share --series regime --output "$CROSSNER_RUN/report" --force
+crossner report --x corpus-share --output "$CROSSNER_RUN/report" --force

@@ -34,4 +34,4 @@ for count in $COUNTS; do
   crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
   runs+=("$CROSSNER_RUN")
 done
-crossner report "${runs[@]}" --x train-sentences --series regime --output "$RUNS/report" --force
+crossner report "${runs[@]}" --x train-sentences --output "$RUNS/report" --force

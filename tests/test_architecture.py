@@ -35,7 +35,6 @@ READ_OPTIONS = {
     "prediction/inputs.py",
     "prediction/place.py",
     "prediction/processes.py",
-    "reports/inspection_record.py",
     "training/plan.py",
     "training/streams.py",
 }

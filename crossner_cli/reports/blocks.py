@@ -1,7 +1,8 @@
-"""What is shown at the end of a command is made of: lines and tables of text."""
+"""Lines and tables of text: what every command shows at its end, and the same as Markdown."""
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from pathlib import PurePath
 from typing import Any
 
 LONGEST_HEADING = 20
-# Before what a reader of the numbers should know.
 WARNING = "Warning: "
+SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 Row = tuple[str, ...]
 
 
@@ -45,26 +46,47 @@ Block = Line | Table
 
 
 def heading(label: str) -> str:
-    """The label of a model, in lines short enough for a column of numbers."""
+    """Break the label of a model into lines short enough for a column of numbers."""
     return "\n".join(line.replace("/ ", "/") for line in textwrap.wrap(label.replace("/", "/ "), LONGEST_HEADING))
 
 
 def short_names(labels: Iterable[str]) -> dict[str, str]:
-    """What a table calls models: a path by as much of its end as no other label has."""
+    """Shorten labels that are paths to the shortest end that tells them apart."""
     parts = {label: PurePath(label).parts for label in labels}
 
     def is_alone(label: str, length: int) -> bool:
         end = parts[label][-length:]
         return all(others[-length:] != end for other, others in parts.items() if other != label)
 
-    return {
-        label: next(("/".join(own[-length:]) for length in range(1, len(own)) if is_alone(label, length)), label)
-        for label, own in parts.items()
-    }  # fmt: skip
+    def short_name(label: str) -> str:
+        ends = ("/".join(parts[label][-length:]) for length in range(1, len(parts[label])) if is_alone(label, length))
+        return next(ends, label)
+
+    return {label: short_name(label) for label in parts}
 
 
 def renamed(
     records: Iterable[Mapping[str, Any]], fields: Sequence[str], names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Records with what some of their fields hold called otherwise, where there is another name for it."""
+    """Replace the values of some fields by their names, where they have one."""
     return [{**record, **{field: names.get(record[field], record[field]) for field in fields}} for record in records]
+
+
+def to_markdown(blocks: Sequence[Block], *, level: int) -> str:
+    """Write blocks as Markdown, with headings of tables at a level and numbers to the right."""
+    parts = []
+    for block in blocks:
+        if isinstance(block, Line):
+            text = escape_markdown(block.text)
+            parts.append(f"**{text}**" if block.is_headline else text)
+            continue
+        border = ["---" if number in block.texts else "---:" for number in range(len(block.columns))]
+        columns, *rows = [list(map(escape_markdown, row)) for row in (block.columns, *block.rows, *block.summary)]
+        lines = [f"| {' | '.join(row)} |" for row in (columns, border, *rows)]
+        parts.append(f"{'#' * level} {escape_markdown(block.title)}\n\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Return text that Markdown shows letter by letter, on one line."""
+    return SIGNS.sub(r"\\\1", " ".join(text.split("\n")))

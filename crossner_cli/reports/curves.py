@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas
+
 from crossner_cli.errors import CrossNERError
-from crossner_cli.reports.measured import Found, Making, Measured
+from crossner_cli.reports.measured import MeasuredModel, Provenance, TrainedStage
 
 TRAIN_SENTENCES, CORPUS_SHARE, EPOCH = "train-sentences", "corpus-share", "epoch"
 AXIS_TITLES = {
@@ -18,222 +19,128 @@ AXIS_TITLES = {
     EPOCH: "epoch",
     "label-size": "size of label embeddings",
 }
-SHOWN = 3  # names of what is left out
-Tagger = tuple[str, str, Making]  # run, target and making, as Found has them
-SERIES = ("method", "model", "regime", "encoder", "start", "run")
+# A curve is named by those that take several values, then by more until no two points of it share a place and a seed.
+NAMED_BY = ("method", "regime", "encoder", "target", "mode", "decoding", "dev of")
+NAMED_FURTHER_BY = ("model", "run")
+MOST_LABELS = 3  # labels named in a note
 
 
 @dataclass(frozen=True)
-class Point:
-    """F1 at one place of a curve.
-
-    Args:
-        x: The place.
-        values: F1 of each seed, in percent.
-    """
+class CurvePoint:
+    """F1 at one place of a curve: of each seed, their mean and deviation."""
 
     x: float
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Over seeds."""
-        return statistics.fmean(self.values)
-
-    @property
-    def deviation(self) -> float | None:
-        """Sample standard deviation over seeds; None of one."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
+    mean: float
+    deviation: float | None
+    values: list[float]
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves over one axis.
+    """F1 over one axis.
 
     Args:
-        x: What the axis is, as ``--x`` names it.
+        x: The axis as ``--x`` names it.
+        x_title: The axis in words.
         y: What was measured.
         series: The points of each curve, in order of the axis.
         notes: What was left out, and why.
     """
 
     x: str
+    x_title: str
     y: str
-    series: dict[str, list[Point]]
+    series: dict[str, list[CurvePoint]]
     notes: list[str]
 
-    @property
-    def x_title(self) -> str:
-        """The axis in words."""
-        return AXIS_TITLES.get(self.x, self.x.replace("-", " "))
 
-    def to_json(self) -> dict[str, Any]:
-        """Every point with its values."""
-        series = {
-            name: [{"x": point.x, "mean": point.mean, "deviation": point.deviation, "values": list(point.values)}
-                   for point in points]
-            for name, points in self.series.items()
-        }  # fmt: skip
-        return {"x": self.x, "x_title": self.x_title, "y": self.y, "series": series, "notes": self.notes}
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """What would be one point: names by rising detail, the first of which that tells it from others is taken."""
-
-    names: tuple[str, ...]
-    x: float
-    values: tuple[float, ...]
-
-
-def draw_curves(found: Found, models: Sequence[Measured], *, x: str, series: str) -> Curves:
-    """Make curves of what runs hold.
-
-    A curve is named by ``series``, and by more (target, regime, model, run) where that does not tell its points apart.
+def draw_curves(trained: Sequence[TrainedStage], models: Sequence[MeasuredModel], x: str) -> Curves:
+    """Put what was measured into curves.
 
     Args:
-        found: The runs, whose trained taggers give dev F1 after each epoch for ``x`` ``epoch``.
+        trained: Training stages, which give dev F1 after each epoch for the axis ``epoch``.
         models: Evaluated models, which give F1 on any other axis.
-        x: ``train-sentences``, ``corpus-share``, ``epoch``, or an option or setting, as ``label-size``.
-        series: ``method``, ``model``, ``regime``, ``encoder``, ``start``, ``run``, or an option or setting.
+        x: ``train-sentences``, ``corpus-share``, ``epoch``, or an option or setting that is a number.
 
     Raises:
-        CrossNERError: No model has a number for that axis.
+        CrossNERError: Nothing has a number for that axis.
     """
     notes: list[str] = []
-    shown = (found.taggers, []) if x == EPOCH else ([], models)
-    taggers, models = _with_series(*shown, series, notes)
-    if x == EPOCH:
-        y = "dev F1"
-        several = len({target for _, target, _ in taggers}) > 1
-        candidates = [
-            candidate for run, target, making in taggers
-            for candidate in _epochs(_names(making, making.name, run, target, several, series), making)
-        ]  # fmt: skip
-    else:
-        y = f"{models[0].split if models else 'test'} F1"
-        several = len({model.target for model in models}) > 1
-        candidates = _by_axis(models, x, series, several, notes)
-    if not candidates:
+    y = "dev F1" if x == EPOCH else f"{models[0].split if models else 'test'} F1"
+    points = _epochs(trained) if x == EPOCH else _scores(models, x, notes)
+    if not points:
         raise CrossNERError(
             f"--x {x}: none of the models has a number for it" + (f" ({notes[0]})." if notes else "."),
             hint=f"Take {TRAIN_SENTENCES}, {CORPUS_SHARE}, {EPOCH}, or an option or setting of the training stage that"
             " is a number, as label-size.",
         )
-    return Curves(x, y, _join(candidates), notes)
+    frame = pandas.DataFrame(points)
+    frame["series"] = _name_series(frame)
+    series = {
+        name: [_point(place, at_place["f1"].tolist()) for place, at_place in curve.groupby("x")]
+        for name, curve in frame.groupby("series", sort=False)
+    }
+    return Curves(x, AXIS_TITLES.get(x, x.replace("-", " ")), y, series, notes)
 
 
-def _names(
-    making: Making, label: str, place: str, target: str, several_targets: bool, series: str
-) -> tuple[str, ...]:  # fmt: skip
-    first = _series_of(making, label, place, series)
-    if several_targets:
-        first = f"{first}, {target}"
-    return first, f"{first} ({making.regime})", f"{first} ({label})", f"{first} ({label}) in {place}"
+def _point(x: float, values: list[float]) -> CurvePoint:
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return CurvePoint(x, statistics.fmean(values), deviation, values)
 
 
-def _series_of(making: Making, label: str, place: str, series: str) -> str:
-    if series in SERIES:
-        return {"model": label, "run": place}.get(series) or str(getattr(making, series))
-    value = making.settings[series.replace("-", "_")]
-    return f"{series} {'none' if value is None else value}"
+def _epochs(trained: Sequence[TrainedStage]) -> list[dict[str, Any]]:
+    """Return a point an epoch and seed; a seed that stopped early is in the epochs it had."""
+    points = []
+    for stage in trained:
+        made = stage.provenance
+        is_source = made.stage == "pretrain-source" or made.settings.get("select_on") == "source"
+        place = {
+            **_names(made),
+            "target": stage.target,
+            "mode": "conll",
+            "decoding": "trained",
+            "dev of": "source's dev" if is_source else "target's dev",
+            "model": made.name,
+            "run": stage.run,
+        }
+        for seed, scores in made.history.items():
+            points += [{**place, "seed": seed, "x": epoch, "f1": f1} for epoch, f1 in enumerate(scores, start=1)]
+    return points
 
 
-def _with_series(
-    taggers: Sequence[Tagger], models: Sequence[Measured], series: str, notes: list[str]
-) -> tuple[Sequence[Tagger], Sequence[Measured]]:
-    """What has the option or setting that makes a curve; what has not is noted.
-
-    Raises:
-        CrossNERError: Nothing has it.
-    """
-    if series in SERIES:
-        return taggers, models
-
-    def has_it(making: Making | None) -> bool:
-        return making is None or series.replace("-", "_") in making.settings
-
-    lacking = list(dict.fromkeys(making.name for _, _, making in taggers if not has_it(making)))
-    lacking += [one.model.label for one in models if not has_it(one.making) and one.model.label not in lacking]
-    found = [each for each in taggers if has_it(each[2])], [one for one in models if has_it(one.making)]
-    if lacking and not found[0] and all(one.making is None for one in found[1]):
-        raise CrossNERError(
-            f"--series {series}: none of the models has such an option or setting ({_some(lacking)}).",
-            hint=f"Take {', '.join(SERIES)}, or an option or setting of the training stage, as label-size.",
-        )
-    if lacking:
-        notes.append(f"{len(lacking)} left out of the curves, since it has no {series}: {_some(lacking)}")
-    return found
-
-
-def _by_axis(
-    models: Sequence[Measured], x: str, series: str, several_targets: bool, notes: list[str]
-) -> list[_Candidate]:  # fmt: skip
-    axis = _axis(x)
-    found = []
-    left_out: defaultdict[str, list[str]] = defaultdict(list)
-    for one in models:
-        label, place = one.model.label, f"{one.run}/{one.stage}"
-        value = axis(one.making) if one.making is not None else None
-        if one.making is None or value is None:
-            reason = "no manifest tells how it was made" if one.making is None else f"it has no {x}"
-            left_out[reason].append(f"{label} of {place}")
+def _scores(models: Sequence[MeasuredModel], x: str, notes: list[str]) -> list[dict[str, Any]]:
+    """Return a point a model and seed; note the models without a number for the axis."""
+    points, left_out = [], []
+    for model in models:
+        place = None if model.provenance is None else _axis_value(model.provenance, x)
+        if model.provenance is None or place is None:
+            left_out.append(f"{model.label} of {model.run}/{model.stage}")
             continue
-        unusual = "".join(f", {way}" for way, usual in ((one.mode, "conll"), (one.decoding, "trained")) if way != usual)
-        names = _names(one.making, label, place, one.target, several_targets, series)
-        found.append(_Candidate(tuple(name + unusual for name in names), value, tuple(one.f1.values())))
-    for reason, labels in left_out.items():
-        notes.append(f"{len(labels)} left out of the curves, since {reason}: {_some(labels)}")
-    return found
+        row = {**_names(model.provenance), "dev of": "", "x": place}
+        points += [{**each, **row, "run": f"{model.run}/{model.stage}"} for each in model.rows()]
+    if left_out:
+        labels = ", ".join(left_out[:MOST_LABELS]) + (", …" if len(left_out) > MOST_LABELS else "")
+        notes.append(f"{len(left_out)} left out of the curves, without a known {x}: {labels}")
+    return points
 
 
-def _some(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:SHOWN]) + (", …" if len(labels) > SHOWN else "")
+def _names(made: Provenance) -> dict[str, str]:
+    return {"method": made.method, "regime": made.regime, "encoder": made.encoder}
 
 
-def _axis(x: str) -> Callable[[Making], float | None]:
-    """What reads the place on the axis."""
+def _axis_value(made: Provenance, x: str) -> float | None:
     if x == TRAIN_SENTENCES:
-        return lambda making: making.train_sentences
+        return made.train_sentences
     if x == CORPUS_SHARE:
-        return lambda making: making.corpus_share
-    return lambda making: _number(making.settings.get(x.replace("-", "_")))
+        return made.corpus_share
+    value = made.settings.get(x.replace("-", "_"))
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _epochs(names: tuple[str, ...], making: Making) -> list[_Candidate]:
-    """F1 after each epoch on the dev sentences that chose it; seeds that stopped early are in the epochs they had."""
-    if making.stage == "pretrain-source" or making.settings.get("select_on") == "source":
-        names = tuple(f"{name}, source's dev" for name in names)
-    longest = max((len(scores) for scores in making.history.values()), default=0)
-    return [
-        _Candidate(names, epoch + 1, tuple(scores[epoch] for scores in making.history.values() if epoch < len(scores)))
-        for epoch in range(longest)
-    ]
-
-
-def _join(candidates: Sequence[_Candidate]) -> dict[str, list[Point]]:
-    """Name the curves, each by no more than tells its points apart."""
-    groups: defaultdict[str, list[_Candidate]] = defaultdict(list)
-    for candidate in candidates:
-        groups[candidate.names[0]].append(candidate)
-    series: defaultdict[str, list[Point]] = defaultdict(list)
-    for group in groups.values():
-        last = len(group[0].names) - 1
-        level = next((level for level in range(last) if _is_told_apart(group, level)), last)
-        for candidate in group:
-            series[candidate.names[level]].append(Point(candidate.x, candidate.values))
-    return {name: sorted(points, key=lambda point: point.x) for name, points in series.items()}
-
-
-def _is_told_apart(group: Sequence[_Candidate], level: int) -> bool:
-    places = [(candidate.names[level], candidate.x) for candidate in group]
-    return len(set(places)) == len(places)
+def _name_series(frame: pandas.DataFrame) -> pandas.Series[str]:
+    """Name the curve of each point by no more than tells the curves apart."""
+    columns = [name for name in NAMED_BY if frame[name].nunique() > 1] or ["method"]
+    further = list(NAMED_FURTHER_BY)
+    while further and frame.duplicated([*columns, "x", "seed"]).any():
+        columns.append(further.pop(0))
+    return frame[columns].agg(", ".join, axis="columns")

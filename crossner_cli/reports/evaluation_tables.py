@@ -50,7 +50,7 @@ def evaluation_tables(manifest: Manifest) -> list[Block]:
 
 def _fine_grained(result: Mapping[str, Any]) -> list[Block]:
     """What ``--fine-grained`` adds, where it was asked for."""
-    if "fine_grained" not in result:
+    if result.get("fine_grained") is None:
         return []
     from crossner_cli.reports.fine_grained_tables import fine_grained_blocks
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.evaluation.fine_grained import FineGrained
+from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.evaluation_tables import evaluation_tables
 from crossner_cli.reports.fine_grained_tables import fine_grained_blocks
 from crossner_cli.reports.html_report import write_page
-from crossner_cli.reports.markdown import to_markdown
 from crossner_cli.run.storage import write_atomically, write_csv
 
 CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")

@@ -1,10 +1,9 @@
-"""Looking inside a tagger: the weights it computes for a sentence, and the states of its words on a plane."""
+"""The inside of a tagger: the weights it computes for a sentence, and the states of its words on a plane."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,46 +11,20 @@ from numpy.typing import NDArray
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import split_tag
+from crossner_cli.data.text import segment
 from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, Weights, find_method, method_names
+from crossner_cli.reports.inspection_result import HeatMap, InspectedSentence
+from crossner_cli.run.environment import import_optional
 from crossner_cli.taggers.tagging import inference
 
 Floats = NDArray[np.float32]
 FEWEST_POINTS, PERPLEXITY = 5, 30.0
 
 
-@dataclass(frozen=True)
-class HeatMap:
-    """Weights of one sentence.
-
-    Args:
-        columns: What is weighed, X names.
-        values: (W, X).
-    """
-
-    columns: tuple[str, ...]
-    values: Floats
-
-
-@dataclass(frozen=True)
-class InspectedSentence:
-    """A sentence as a tagger saw it.
-
-    Args:
-        words: W words.
-        tags: Those it gives.
-        weights: By name.
-    """
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    weights: Mapping[str, HeatMap]
-
-
-@dataclass(frozen=True)
-class States:
+class States(NamedTuple):
     """Vectors of words that belong to entities.
 
     Args:
@@ -67,9 +40,17 @@ class States:
     domains: list[str]
 
 
-def methods_with_weights() -> list[str]:
-    """Methods that compute weights worth looking at."""
-    return [name for name in method_names() if find_method(name).explain is not Tagger.explain]
+def split_sentences(text: str, tagger: Tagger) -> list[Sentence]:
+    """Split a text into sentences of the domain whose types new text is tagged with.
+
+    Raises:
+        CrossNERError: The text holds no word.
+    """
+    domain = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
+    sentences = [tuple(word.text for word in sentence) for sentence in segment(text, at_line_breaks=True)]
+    if not sentences:
+        raise CrossNERError(f"--sentence {text!r} holds no word.", hint='Write --sentence "Words of a sentence."')
+    return [Sentence(words, None, domain) for words in sentences]
 
 
 def inspect_sentence(tagger: Tagger, sentence: Sentence, engine: Engine) -> InspectedSentence:
@@ -83,13 +64,14 @@ def inspect_sentence(tagger: Tagger, sentence: Sentence, engine: Engine) -> Insp
         batch = reader.collate(reader.encode([sentence])).to(engine.device)
         (ids,), found = tagger.decode(batch).tags, tagger.explain(batch)
     if not found:
+        methods = [name for name in method_names() if find_method(name).explain is not Tagger.explain]
         raise CrossNERError(
             "This tagger computes no weights to look at.",
-            hint=f"Methods that do: {', '.join(methods_with_weights())}. --states shows the states of any tagger.",
+            hint=f"Methods that do: {', '.join(methods)}. --states shows the states of any tagger.",
         )
-    tags = tuple(tagger.tag_set.tags[tag_id] for tag_id in ids)
+    tags = [tagger.tag_set.tags[tag_id] for tag_id in ids]
     maps = {name: _heat_map(weights, sentence.words, tags) for name, weights in found.items()}
-    return InspectedSentence(sentence.words, tags, maps)
+    return InspectedSentence(list(sentence.words), tags, maps)
 
 
 def _heat_map(weights: Weights, words: Sequence[str], tags: Sequence[str]) -> HeatMap:
@@ -98,18 +80,19 @@ def _heat_map(weights: Weights, words: Sequence[str], tags: Sequence[str]) -> He
         columns = tuple(words)
     elif columns == "labels":
         columns = ("start", *(f"{tag} {word}" for tag, word in zip(tags[:-1], words, strict=False)))
-    return HeatMap(tuple(columns), weights.values[0].float().cpu().numpy())
+    values = weights.values[0].float().cpu().numpy().astype(float)
+    return HeatMap(list(columns), values.round(6).tolist())
 
 
 def collect_states(
     tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, kind: str, points: int, seed: int
 ) -> States:
-    """States of words inside entities, as many of each domain where there are that many.
+    """Collect states of words inside entities, as many of each domain where there are that many.
 
     Args:
         tagger: Whose states.
         sentences: With gold tags, of one domain or more.
-        engine: Where.
+        engine: The device.
         kind: Name of the states.
         points: Most words.
         seed: Of the choice among more.
@@ -148,7 +131,7 @@ def collect_states(
 
 
 def _choose_words(sentences: Sequence[Sentence], points: int, seed: int) -> dict[int, list[int]]:
-    """Places of words inside entities, by number of the sentence."""
+    """Choose places of words inside entities, by number of the sentence."""
     by_domain: dict[str, list[tuple[int, int]]] = {}
     for number, sentence in enumerate(sentences):
         inside = [(number, word) for word, tag in enumerate(sentence.tags or ()) if split_tag(tag)[1]]
@@ -162,25 +145,16 @@ def _choose_words(sentences: Sequence[Sentence], points: int, seed: int) -> dict
     return chosen
 
 
-def project(vectors: Floats, seed: int) -> Floats:
-    """t-SNE of vectors, (N, D), on a plane, (N, 2); the same vectors and seed give the same plane.
+def project(vectors: Floats, seed: int) -> list[list[float]]:
+    """Project vectors, (N, D), on a plane, (N, 2), by t-SNE; the same vectors and seed give the same plane.
 
     Source: van der Maaten and Hinton (2008), with scikit-learn's settings and a start by principal components.
 
     Raises:
         CrossNERError: scikit-learn is not installed.
     """
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError:
-        raise missing_plots() from None
+    manifold = import_optional("sklearn.manifold", "Words are put on a plane by scikit-learn", extra="plots")
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    method = TSNE(n_components=2, init="pca", perplexity=perplexity, random_state=seed, n_jobs=1)
-    plane: Floats = method.fit_transform(vectors).astype(np.float32)
+    method = manifold.TSNE(n_components=2, init="pca", perplexity=perplexity, random_state=seed, n_jobs=1)
+    plane: list[list[float]] = method.fit_transform(vectors).astype(np.float32).tolist()
     return plane
-
-
-def missing_plots() -> CrossNERError:
-    """What to say where the packages that draw are not installed."""
-    return CrossNERError("matplotlib and scikit-learn, which draw, are not installed.",
-                         hint='pip install "crossner[plots]"')  # fmt: skip

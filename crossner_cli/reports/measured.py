@@ -1,4 +1,4 @@
-"""What runs measured: every evaluated model and every trained tagger, with how it was made, out of manifests alone."""
+"""What runs measured, read out of manifests alone: evaluated models and trained taggers, with how they were made."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.finished import COMMAND, EvaluatedModel, find_evaluations
-from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, read_manifest
+from crossner_cli.evaluation.finished import COMMAND as EVALUATE
+from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_evaluations
+from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory, read_manifest
+from crossner_cli.run.results import EvaluateResult, ModelResult, PrepareDataResult, TrainResult, read_result
 from crossner_cli.run.storage import digest_file
 
-PREPARE, ADAPT = "prepare-data", "dapt"
+ADAPT, TRAINING = "dapt", ("pretrain-source", "finetune", "joint-train")
 DRAFT_PREFIX = ".draft-"
-Scores = dict[str, float | None]  # mean and deviation
+WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate stages."
 
 
 @dataclass(frozen=True)
-class Making:
+class Provenance:
     """How a tagger was made.
 
     Args:
@@ -28,8 +30,8 @@ class Making:
         encoder: What reads the words.
         start: The stages its weights came from, else ``base``.
         regime: The commands that trained taggers on the way, as ``pretrain-source > finetune``.
-        train_sentences: Labelled sentences of the target it was trained on; None where no manifest tells.
-        corpus_share: Share of the raw corpus its encoder was adapted to, 0 without; None where no manifest tells.
+        train_sentences: Labelled sentences of the target it was trained on.
+        corpus_share: Share of the raw corpus its encoder was adapted to, 0 without; None if its run is not at hand.
         settings: Options of the stage and settings of the method, by name.
         history: Dev F1 after each epoch, by seed.
     """
@@ -40,25 +42,26 @@ class Making:
     encoder: str
     start: str
     regime: str
-    train_sentences: int | None
+    train_sentences: int
     corpus_share: float | None
     settings: Mapping[str, Any]
     history: Mapping[str, list[float]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredModel:
     """An evaluated model.
 
     Args:
-        run: The run's directory.
-        stage: The evaluate stage's folder.
+        run: The run directory.
+        stage: The folder of the evaluate stage.
         target: The domain it was scored on.
-        split: Of the target.
+        split: Of the target; empty where two files were scored.
         mode: How broken tags were read.
         decoding: How tags were decoded.
-        model: Its label, scores and predictions.
-        making: How it was made; None where no manifest tells.
+        model: Its label and predictions.
+        scores: Its scores.
+        provenance: How it was made; None where no manifest tells.
     """
 
     run: Path
@@ -68,92 +71,106 @@ class Measured:
     mode: str
     decoding: str
     model: EvaluatedModel
-    making: Making | None
-
-    def is_again(self, other: Measured) -> bool:
-        """Whether two stages of a run, as of evaluate with and without --against, scored the same taggers alike."""
-        mine, its = (
-            (each.run, each.target, each.split, each.mode, each.decoding, each.model.label, each.f1)
-            for each in (self, other)
-        )
-        return "" != self.model.tagger == other.model.tagger and mine == its
+    scores: ModelResult
+    provenance: Provenance | None
 
     @property
-    def f1(self) -> dict[str, float]:
-        """Micro F1 by seed, in percent."""
-        return {seed: float(scores["f1"]) for seed, scores in self.model.scores["seeds"].items()}
+    def label(self) -> str:
+        """The name of the model in its evaluate stage."""
+        return self.model.label
+
+    def identity(self) -> tuple[Any, ...] | None:
+        """Equal for two stages, with and without ``--against``, that scored the same taggers alike."""
+        f1 = tuple(scores.f1 for scores in self.scores.seeds.values())
+        what = (self.run, self.target, self.split, self.mode, self.decoding, self.label, self.model.tagger, f1)
+        return what if self.model.tagger else None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A record a seed: place, scores and provenance."""
+        made = ("method", "encoder", "start", "regime", "train_sentences", "corpus_share")
+        place: dict[str, Any] = {"run": str(self.run), "stage": self.stage, "model": self.label}
+        place |= {name: getattr(self, name) for name in ("target", "split", "mode", "decoding")}
+        place |= {name: getattr(self.provenance, name, None) for name in made}
+        measures = ("f1", "precision", "recall", "macro_f1")
+        return [
+            {**place, "seed": seed, **{name: getattr(scores, name) for name in measures}}
+            for seed, scores in self.scores.seeds.items()
+        ]
+
+
+@dataclass(frozen=True)
+class TrainedStage:
+    """A training stage with its run and its target."""
+
+    run: str
+    target: str
+    provenance: Provenance
 
 
 @dataclass
-class Found:
+class Measurements:
     """What runs hold.
 
     Args:
         models: Evaluated models, in the order of the runs.
-        taggers: Every training stage, with the name of its run and its target.
-        notes: What a reader should know: what is missing, unfinished or does not fit together.
-        sizes: Where sentences of a target and split are first met in each number, with that of their words.
+        trained: Every training stage.
+        notes: What is missing, unfinished or not comparable.
     """
 
-    models: list[Measured] = field(default_factory=list)
-    taggers: list[tuple[str, str, Making]] = field(default_factory=list)
+    models: list[MeasuredModel] = field(default_factory=list)
+    trained: list[TrainedStage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    sizes: dict[tuple[str, str], dict[tuple[int, int], Path]] = field(default_factory=dict)
 
 
-def read_runs(paths: Sequence[Path]) -> Found:
-    """Read runs: run directories, folders of run directories, or folders of evaluate stages.
+def read_runs(paths: Sequence[Path]) -> Measurements:
+    """Read run directories, folders of run directories, or folders of evaluate stages.
 
     Raises:
         CrossNERError: A path is none of these, or a manifest is broken.
     """
-    found = Found()
-    places = places_of(paths)
-    stages = _Stages([run_of(place) for place in places])
+    found = Measurements()
+    places = find_places(paths)
+    stages = StagesByDigest()
+    for run in dict.fromkeys(map(run_of, places)):
+        stages.add_run(run)
+    evaluations = {place: find_evaluations(place) for place in places}
     for place in places:
-        _read_run(place, stages, found)
-    for (target, split), sets in found.sizes.items():
-        if len(sets) > 1:
-            told = "; ".join(f"{sentences:,} of {words:,} words in {run}" for (sentences, words), run in sets.items())
-            found.notes.append(
-                f"{target} {split} is not the same everywhere, so scores are not to be compared: {told}."
-            )
+        _read_evaluations(run_of(place), evaluations[place], stages, found)
+        if run_of(place) == place:
+            found.trained += stages.trained_stages(place)
+            found.notes += _notes(place, bool(evaluations[place]))
+    found.notes += _unequal_sentences([each for several in evaluations.values() for each in several])
     return found
 
 
-def places_of(paths: Sequence[Path]) -> list[Path]:
-    """The run directories and evaluate stages that paths stand for, each once, by whatever path.
+def find_places(paths: Sequence[Path]) -> list[Path]:
+    """Find the run directories and evaluate stages that paths stand for, each once.
 
     Raises:
-        CrossNERError: A path is neither, and no folder of run directories.
+        CrossNERError: A path is neither, nor a folder of run directories.
     """
     named: dict[Path, Path] = {}
     for path in paths:
         for place in _expand(path):
             named.setdefault(place.resolve(), place)
-    # A stage of a run that is there as a whole is part of it.
+    # A stage belongs to its run where the run is given too.
     return [place for found, place in named.items() if found.parent not in named or not _is_stage(place)]
 
 
 def run_of(place: Path) -> Path:
-    """The run directory that a run directory or a stage of one stands for."""
+    """Return the run directory of a stage's folder, or of a run directory itself."""
     return place.parent if _is_stage(place) else place
 
 
 def _expand(path: Path) -> list[Path]:
-    """A folder of run directories stands for these."""
     if not path.is_dir():
-        raise CrossNERError(
-            f"{path} is no run directory: there is no such folder.",
-            hint="Give run directories, a folder of them, or folders of evaluate stages.",
-        )
+        raise CrossNERError(f"{path} is no run directory: there is no such folder.", hint=WHAT_TO_GIVE)
     if _is_stage(path) or _is_run(path):
         return [path]
     inside = sorted((child for child in path.iterdir() if child.is_dir() and _is_run(child)), key=_by_number)
     if not inside:
         raise CrossNERError(
-            f"{path} holds no finished stage, and no folder in it is a run directory.",
-            hint="Give run directories, a folder of them, or folders of evaluate stages.",
+            f"{path} holds no finished stage, and no folder in it is a run directory.", hint=WHAT_TO_GIVE
         )
     return inside
 
@@ -167,147 +184,109 @@ def _is_run(path: Path) -> bool:
 
 
 def _by_number(path: Path) -> tuple[float, str]:
-    """Folders named by a number in its order, the others behind."""
+    """Sort folders named by a number in its order, the others behind."""
     return (float(path.name) if path.name.replace(".", "", 1).isdecimal() else float("inf"), path.name)
 
 
-class _Stages:
-    """The finished stages of runs by the digest of their manifests, as stages name what they were made from."""
+class StagesByDigest:
+    """The finished stages of runs by the digest of their manifests, by which stages name what they were made from."""
 
-    def __init__(self, runs: Sequence[Path]) -> None:
-        self.by_digest: dict[str, tuple[Path, Manifest]] = {}
-        for run in dict.fromkeys(runs):
-            for name in RunDirectory(run).stages():
-                self.add(run / name)
+    def __init__(self) -> None:
+        self.manifests: dict[str, Manifest] = {}
 
-    def add(self, folder: Path) -> str:
-        """Take up a stage; return its digest."""
-        digest = digest_file(folder / MANIFEST)
-        if digest not in self.by_digest:
-            self.by_digest[digest] = folder, read_manifest(folder)
-        return digest
+    def add_run(self, run: Path) -> None:
+        """Read every stage of a run."""
+        for name in RunDirectory(run).stages():
+            self.manifests[digest_file(run / name / MANIFEST)] = read_manifest(run / name)
 
-    def of_model(self, label: str, digest: str) -> Making | None:
-        """How an evaluated model was made: by the digest its evaluation names."""
-        elsewhere = Path(label)
-        if digest not in self.by_digest and (elsewhere / MANIFEST).is_file():
-            self.add(elsewhere)
-            for beside in RunDirectory(elsewhere.resolve().parent).stages():
-                self.add(elsewhere.resolve().parent / beside)
-        if digest not in self.by_digest:
-            return None
-        return self.making(self.by_digest[digest][1])
+    def trained_stages(self, run: Path) -> Iterator[TrainedStage]:
+        """Find the training stages of a run."""
+        for name in RunDirectory(run).stages():
+            manifest = self.manifests[digest_file(run / name / MANIFEST)]
+            if manifest["stage"] in TRAINING:
+                yield TrainedStage(str(run), self._target_of(manifest), self._provenance(manifest))
 
-    def making(self, manifest: Manifest) -> Making | None:
-        """How a training stage made its taggers; None of any other stage.
+    def provenance_of(self, model: EvaluatedModel) -> Provenance | None:
+        """Tell how an evaluated model was made, also one of another run that is named by its path."""
+        elsewhere = Path(model.label)
+        if model.tagger not in self.manifests and (elsewhere / MANIFEST).is_file():
+            self.add_run(elsewhere.resolve().parent)
+        manifest = self.manifests.get(model.tagger)
+        return None if manifest is None or manifest["stage"] not in TRAINING else self._provenance(manifest)
 
-        Raises:
-            CrossNERError: Its manifest is broken.
-        """
-        try:
-            return self._read_making(manifest)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise CrossNERError(
-                f"The manifest of the stage {manifest['name']!r} ({manifest['stage']}) is broken: {error!r}.",
-                hint="Copy the run again, or train the stage again with --force.",
-            ) from None
+    def _provenance(self, manifest: Manifest) -> Provenance:
+        options, lineage = manifest["options"], manifest.get("lineage", [])
+        result = read_result(manifest, TrainResult)
+        settings = {**options, **result.settings}
+        stages = [step for step in lineage if "stage" in step]
+        first = lineage[0] if lineage else {}
+        trainings = [step["stage"] for step in stages if step["stage"] != ADAPT]
+        return Provenance(
+            stage=manifest["stage"],
+            name=manifest["name"],
+            method=options["method"],
+            encoder=_describe_encoder(first.get("encoder") or first.get("folder") or options["encoder"], settings),
+            start=" > ".join(step["name"] for step in stages) or "base",
+            regime=" > ".join([*trainings, manifest["stage"]]),
+            train_sentences=result.train_sentences.get("target", 0),
+            corpus_share=self._corpus_share(stages),
+            settings=settings,
+            history={
+                seed: [float(epoch["score"]) for epoch in trained.history if epoch.get("score") is not None]
+                for seed, trained in result.seeds.items()
+            },
+        )
 
-    def _read_making(self, manifest: Manifest) -> Making | None:
-        options, result = manifest["options"], manifest["result"]
-        seeds = result.get("seeds")
-        if "method" not in options or not isinstance(seeds, dict):
-            return None
-        lineage = manifest.get("lineage", [])
-        given = dict(setting.partition("=")[::2] for setting in options.get("settings", []))
-        settings = {**options, **{name.strip().replace("-", "_"): value for name, value in given.items()}}
-        settings |= result.get("settings", {})
-        return Making(
-            manifest["stage"], manifest["name"], options["method"], _encoder(options, settings, lineage, seeds),
-            " > ".join(entry["name"] for entry in lineage if "stage" in entry) or "base",
-            " > ".join([*(entry["stage"] for entry in lineage if entry.get("stage", ADAPT) != ADAPT),
-                        manifest["stage"]]),
-            self._train_sentences(manifest), self._corpus_share(lineage), settings,
-            {seed: _dev_scores(record) for seed, record in seeds.items()},
-        )  # fmt: skip
+    def _target_of(self, manifest: Manifest) -> str:
+        """Return the target a stage was made for; empty where its data are not at hand."""
+        prepared = self.manifests.get(manifest["inputs"].get(PREPARED, ""))
+        domains = read_result(prepared, PrepareDataResult).domains if prepared else {}
+        return domains["target"].name if "target" in domains else ""
 
-    def target_of(self, manifest: Manifest) -> str:
-        """Name of the target a stage was made for; empty where its run no longer tells."""
-        return str(self._prepared(manifest).get("domains", {}).get("target", {}).get("name", ""))
-
-    def _prepared(self, manifest: Manifest) -> dict[str, Any]:
-        _, prepared = self.by_digest.get(manifest["inputs"].get(PREPARE, ""), (None, None))
-        return prepared["result"] if prepared else {}
-
-    def _train_sentences(self, manifest: Manifest) -> int | None:
-        """Of the target; manifests of older versions leave it to those of ``prepare-data``."""
-        counts = manifest["result"].get("train_sentences")
-        if isinstance(counts, dict):
-            return int(counts.get("target", 0))
-        if manifest["stage"] == "pretrain-source":
-            return 0
-        splits = self._prepared(manifest).get("domains", {}).get("target", {}).get("splits", {})
-        return splits["train"]["sentences"] if "train" in splits else None
-
-    def _corpus_share(self, lineage: Sequence[Mapping[str, str]]) -> float | None:
-        adapted = [entry for entry in lineage if entry.get("stage") == ADAPT]
+    def _corpus_share(self, stages: Sequence[Mapping[str, str]]) -> float | None:
+        adapted = [step for step in stages if step["stage"] == ADAPT]
         if not adapted:
             return 0.0
-        _, manifest = self.by_digest.get(adapted[-1]["digest"], (None, None))
-        return float(manifest["options"].get("corpus_share", 1.0)) if manifest else None
+        manifest = self.manifests.get(adapted[-1]["digest"])
+        return None if manifest is None else float(manifest["options"].get("corpus_share", 1.0))
 
 
-def _encoder(
-    options: Mapping[str, Any], settings: Mapping[str, Any], lineage: Sequence[Mapping[str, str]],
-    seeds: Mapping[str, Any],
-) -> str:  # fmt: skip
-    """What reads the words: a transformer, or word vectors with or without one."""
-    first = lineage[0] if lineage else {}
-    transformer = first.get("encoder") or first.get("folder") or options["encoder"]
-    has_rate = any(record.get("learning_rate") is not None for record in seeds.values() if isinstance(record, dict))
-    # Older manifests tell a rate that was given for a transformer that is not trained, or not there.
-    if has_rate and settings.get("transformer", "trained") == "trained":
-        return str(transformer)
-    is_read = settings.get("transformer", "none") != "none"
-    return f"word vectors, {transformer} frozen" if is_read else "word vectors"
+def _describe_encoder(transformer: str, settings: Mapping[str, Any]) -> str:
+    """Name what reads the words: a transformer, or word vectors with or without a frozen one."""
+    use = settings.get("transformer", "trained")
+    if use == "trained":
+        return transformer
+    return "word vectors" if use == "none" else f"word vectors, {transformer} {use}"
 
 
-def _dev_scores(record: Any) -> list[float]:
-    history = record.get("history", []) if isinstance(record, dict) else []
-    return [float(epoch["score"]) for epoch in history if epoch.get("score") is not None]
-
-
-def _read_run(place: Path, stages: _Stages, found: Found) -> None:
-    """Take up one run, or one evaluate stage."""
-    run = run_of(place)
-    evaluations = find_evaluations(place)
+def _read_evaluations(
+    run: Path, evaluations: Sequence[Evaluation], stages: StagesByDigest, found: Measurements
+) -> None:
+    """Add the models of a run's evaluate stages."""
+    known = {model.identity() for model in found.models} - {None}
     for evaluation in evaluations:
-        result = evaluation.result
-        size = (result.get("sentences") or 0, result.get("words") or 0)
-        found.sizes.setdefault((result["domain"], result.get("split") or ""), {}).setdefault(size, evaluation.folder)
+        result = read_result(evaluation.manifest, EvaluateResult)
         unknown = []
         for model in evaluation.models():
-            making = stages.of_model(model.label, model.tagger)
-            if making is None:
+            provenance = stages.provenance_of(model)
+            measured = MeasuredModel(
+                run=run,
+                stage=evaluation.folder.name,
+                target=result.domain,
+                split=result.split or "",
+                mode=result.mode,
+                decoding=result.decoding,
+                model=model,
+                scores=result.models[model.label],
+                provenance=provenance,
+            )
+            if provenance is None:
                 unknown.append(model.label)
-            measured = Measured(
-                run, evaluation.folder.name, result["domain"], result.get("split") or "", result["mode"],
-                result.get("decoding", "trained"), model, making,
-            )  # fmt: skip
-            if not any(measured.is_again(other) for other in found.models):
+            if measured.identity() not in known:
                 found.models.append(measured)
+                known |= {measured.identity()} - {None}
         if unknown:
             found.notes.append(f"{evaluation.folder}: no manifest tells how these were made: {', '.join(unknown)}.")
-    if run == place:
-        found.taggers += _taggers(run, stages)
-        found.notes += _notes(run, bool(evaluations))
-
-
-def _taggers(run: Path, stages: _Stages) -> Iterator[tuple[str, str, Making]]:
-    for name in RunDirectory(run).stages():
-        _, manifest = stages.by_digest[digest_file(run / name / MANIFEST)]
-        making = stages.making(manifest)
-        if making is not None:
-            yield str(run), stages.target_of(manifest), making
 
 
 def _notes(run: Path, is_evaluated: bool) -> list[str]:
@@ -315,5 +294,20 @@ def _notes(run: Path, is_evaluated: bool) -> list[str]:
     notes = [f"{run}: unfinished and left out: {', '.join(unfinished)}."] if unfinished else []
     if not is_evaluated:
         finished = ", ".join(RunDirectory(run).stages()) or "none"
-        notes.append(f"{run}: no finished {COMMAND} stage, so no test scores (finished stages: {finished}).")
+        notes.append(f"{run}: no finished {EVALUATE} stage, so no test scores (finished stages: {finished}).")
     return notes
+
+
+def _unequal_sentences(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """Note each target and split whose sentences are not as many in every evaluation."""
+    sizes: dict[tuple[str, str], dict[tuple[int, int], Path]] = {}
+    for evaluation in evaluations:
+        result = read_result(evaluation.manifest, EvaluateResult)
+        of_split = sizes.setdefault((result.domain, result.split or ""), {})
+        of_split.setdefault((result.sentences, result.words), evaluation.folder)
+    for (target, split), several in sizes.items():
+        if len(several) > 1:
+            counts = "; ".join(
+                f"{sentences:,} of {words:,} words in {at}" for (sentences, words), at in several.items()
+            )
+            yield f"{target} {split} is not the same everywhere, so scores cannot be compared: {counts}."

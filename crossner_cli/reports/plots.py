@@ -1,69 +1,154 @@
-"""Curves as pictures, PNG and SVG, drawn by matplotlib without a display."""
+"""Figures as PNG and SVG, drawn by matplotlib without a display; the same data give the same file."""
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from crossner_cli.errors import CrossNERError
-from crossner_cli.reports.curves import Curves
+from crossner_cli.reports.inspection_result import InspectedSentence, InspectedStates
+from crossner_cli.run.environment import import_optional
 
-INCHES, DOTS_PER_INCH = (6.4, 4.2), 160
-MARKERS = "osD^vP*X"
-# The same picture makes the same file, without random names of its parts; a dollar sign begins no formula.
-FIXED: Any = {"svg.hashsalt": "crossner", "svg.fonttype": "none", "text.parse_math": False}
+if TYPE_CHECKING:
+    from crossner_cli.reports.curves import Curves
+
+MARKERS = "osD^vP*X<>"
+LONGEST_NAME = 24
+# SVG keeps letters as letters, and a dollar sign begins no formula.
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "crossner",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "text.usetex": False,
+    "font.size": 8.0,
+}
 
 
 def check_plots() -> None:
-    """Refuse where the library is not there.
+    """Check that matplotlib is there.
 
     Raises:
-        CrossNERError: It is the pip extra ``plots``.
+        CrossNERError: It is part of the pip extra ``plots``.
     """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise CrossNERError(
-            "Plots need matplotlib, which is not installed.",
-            hint="pip install 'crossner[plots]'; without --output the numbers are shown as a table.",
-        ) from None
+    import_optional("matplotlib", "Figures are drawn with matplotlib", extra="plots")
 
 
-def plot_curves(curves: Curves, title: str, folder: Path, name: str) -> list[str]:
-    """Write ``NAME.png`` and ``NAME.svg``: means over seeds, bars of one deviation; return the file names.
+@contextlib.contextmanager
+def figure(width: float, height: float, *paths: Path) -> Iterator[Any]:
+    """Give a figure of so many inches to draw on, and write it to the paths, each in the format of its ending.
 
     Raises:
         CrossNERError: matplotlib is not installed.
     """
     check_plots()
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    names = [f"{name}.png", f"{name}.svg"]
-    with matplotlib.rc_context(FIXED):
-        figure = Figure(figsize=INCHES, layout="constrained")
-        FigureCanvasAgg(figure)
-        _draw(figure.add_subplot(), curves, title)
-        figure.savefig(folder / names[0], dpi=DOTS_PER_INCH, metadata={"Software": None})
-        figure.savefig(folder / names[1], metadata={"Date": None, "Creator": None})
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # drawn as a box; SVG keeps the letter
+        drawn = Figure(figsize=(width, height), layout="constrained")
+        yield drawn
+        for path in paths:
+            metadata = {"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None}
+            drawn.savefig(path, dpi=150, metadata=metadata)
+
+
+def plot_curves(curves: Curves, title: str, folder: Path) -> list[str]:
+    """Draw means over seeds with bars of one deviation; return the names of the files."""
+    names = [f"curve-{curves.x}.png", f"curve-{curves.x}.svg"]
+    with figure(6.4, 4.2, *(folder / name for name in names)) as drawn:
+        axes = drawn.add_subplot()
+        for number, (name, points) in enumerate(curves.series.items()):
+            axes.errorbar(
+                [point.x for point in points],
+                [point.mean for point in points],
+                yerr=[point.deviation or 0.0 for point in points],
+                label=_legend(name),
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=5,
+                capsize=3,
+            )
+        axes.set_xlabel(curves.x_title)
+        axes.set_ylabel(curves.y)
+        axes.set_title(title)
+        axes.grid(alpha=0.3)
+        axes.legend()
     return names
 
 
-def _draw(axes: Any, curves: Curves, title: str) -> None:
-    for number, (name, points) in enumerate(curves.series.items()):
-        axes.errorbar(
-            [point.x for point in points], [point.mean for point in points],
-            yerr=[point.deviation or 0.0 for point in points], label=_plain(name), capsize=3, linewidth=1.6,
-            markersize=5, marker=MARKERS[number % len(MARKERS)],
-        )  # fmt: skip
-    axes.set_xlabel(_plain(curves.x_title))
-    axes.set_ylabel(curves.y)
-    axes.set_title(_plain(title))
-    axes.grid(alpha=0.3)
-    axes.legend()
+def plot_weights(sentence: InspectedSentence, name: str, path: Path) -> None:
+    """Draw the words of a sentence, with their tags, against what is weighed.
+
+    Args:
+        sentence: Its weights are from 0 to 1.
+        name: Of the weights.
+        path: Its ending, .svg or .png, tells the format.
+    """
+    heat_map = sentence.weights[name]
+    columns, rows = len(heat_map.columns), len(sentence.words)
+    with figure(2.6 + 0.22 * columns, 1.6 + 0.19 * rows, path) as drawn:
+        axes = drawn.add_subplot()
+        image = axes.imshow(heat_map.values, cmap="viridis", vmin=0.0, vmax=1.0, aspect="auto")
+        axes.set_xticks(range(columns), [_short(column) for column in heat_map.columns], rotation=90)
+        words = [f"{_short(word)}  {tag}" for word, tag in zip(sentence.words, sentence.tags, strict=True)]
+        axes.set_yticks(range(rows), words)
+        axes.set_title(name)
+        drawn.colorbar(image, ax=axes, label="share")
 
 
-def _plain(text: str) -> str:
-    """Text whose leading underscore does not hide a name from the legend."""
+def plot_states(states: InspectedStates, path: Path) -> None:
+    """Draw words on a plane twice, coloured by entity type and by domain; the marker is the domain's in both."""
+    names = list(dict.fromkeys(states.domains))
+    with figure(12.0, 5.6, path) as drawn:
+        by_type, by_domain = drawn.subplots(1, 2)
+        _scatter(by_type, states, states.types, names, "by entity type", has_domains=len(names) > 1)
+        _scatter(by_domain, states, states.domains, names, "by domain", has_domains=False)
+        drawn.suptitle(f"{states.kind} (t-SNE of {states.split} words)")
+
+
+def _scatter(
+    axes: Any, states: InspectedStates, groups: Sequence[str], names: Sequence[str], title: str, *, has_domains: bool
+) -> None:
+    """Draw one panel: a colour a group, a marker a domain."""
+    found = sorted(set(groups))
+    for color, group in zip(_colors(found), found, strict=True):
+        for number, domain in enumerate(names):
+            of_both = [pair == (group, domain) for pair in zip(groups, states.domains, strict=True)]
+            points = [point for point, is_in in zip(states.plane, of_both, strict=True) if is_in]
+            if points:
+                axes.scatter(
+                    *zip(*points, strict=True),
+                    label=_short(group) + (f" ({_short(domain)})" if has_domains else ""),
+                    color=color,
+                    marker=MARKERS[number % len(MARKERS)],
+                    s=14,
+                    linewidths=0,
+                    alpha=0.8,
+                )
+    axes.set_title(title)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def _colors(groups: Sequence[str]) -> list[Any]:
+    """Return a colour for each group, as far apart as possible."""
+    from matplotlib import colormaps
+
+    for name, most in (("tab10", 10), ("tab20", 20)):
+        if len(groups) <= most:
+            return [colormaps[name](number) for number in range(len(groups))]
+    return [colormaps["turbo"](number / len(groups)) for number in range(len(groups))]
+
+
+def _short(name: str) -> str:
+    """Shorten a name to what an axis has room for, on one line."""
+    text = "".join(letter if letter.isprintable() else " " for letter in name)
+    return _legend(text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…")
+
+
+def _legend(text: str) -> str:
+    """Put a space before a leading underscore, which would hide a name from the legend."""
     return f" {text}" if text.startswith("_") else text

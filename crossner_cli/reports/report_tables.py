@@ -1,188 +1,210 @@
-"""A report as lines and tables: models by target, comparisons, curves, what papers print."""
+"""The result of ``report``, and its lines and tables: comparisons, curves, models by target, published numbers."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import pandas
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import Block, Line, Row, Table, heading, renamed, short_names
 from crossner_cli.reports.comparison_tables import comparison_tables
-from crossner_cli.reports.inspection_tables import inspection_tables
-from crossner_cli.reports.published import PAPERS, RELABELLED
+from crossner_cli.reports.curves import CORPUS_SHARE, Curves
+from crossner_cli.reports.published import PAPERS, RELABELLED, ROW
+from crossner_cli.run.results import Record
 
-Record = Mapping[str, Any]
-TEXT, INSIDE = "report.md", "inside"
+JSON, MARKDOWN = "report.json", "report.md"
 USUAL = {"mode": "conll", "decoding": "trained"}
 UNREMARKABLE = ("mean of 3 runs", "number of runs not stated", "")
+# Columns beside a model's name: the first where they vary, the others where two models are not told apart without.
+VARYING = ("method", "encoder", "start")
+FURTHER = ("sentences", "corpus", "from")
 
 
-def report_tables(manifest: Record, *, is_short: bool = True) -> list[Block]:
-    """What a report found: the comparison first, where there is one.
+@dataclass(frozen=True)
+class ReportResult:
+    """The result of ``report``.
 
     Args:
-        manifest: Of the report.
-        is_short: Of published rows show only those of the methods and regimes that were measured.
+        split: Of the scores.
+        models: A record a model and seed: place, provenance and scores.
+        comparisons: Of models with the baseline.
+        curves: With ``--x``.
+        published: Printed numbers; ``comparable`` ones are of methods and regimes that were measured.
+        notes: What was left out or should not be compared.
+        output: The folder of the report.
+        written: The files in it.
     """
-    shown = short_names(dict.fromkeys(model["model"] for model in manifest["result"]["models"]))
-    result = {
-        **manifest["result"],
-        "models": renamed(manifest["result"]["models"], ("model",), shown),
-        "comparisons": renamed(manifest["result"]["comparisons"], ("model", "against"), shown),
-    }
+
+    split: str
+    models: list[Record]
+    comparisons: list[Record]
+    curves: Curves | None
+    published: list[Record]
+    notes: list[str]
+    output: str | None
+    written: list[str]
+
+
+def report_tables(result: ReportResult, *, is_short: bool = True) -> list[Block]:
+    """Show what a report found: the comparison first, where there is one.
+
+    Args:
+        result: Of the report.
+        is_short: Show those published rows alone whose methods and regimes were measured.
+    """
+    shown = short_names(dict.fromkeys(row["model"] for row in result.models))
     blocks: list[Block] = []
-    if result["comparisons"]:
-        blocks += comparison_tables(result["comparisons"], _details(result))
-    if result["curves"] is not None:
-        blocks += _curve_tables(result["curves"])
-    if result["models"]:
-        blocks += _model_tables(result["models"], is_first=not blocks)
-    if result["published"]:
+    if result.comparisons:
+        details = f"{result.output}/{JSON}" if result.written else "give --output DIR"
+        blocks += comparison_tables(renamed(result.comparisons, ("model", "against"), shown), details)
+    if result.curves is not None:
+        blocks += _curve_tables(result.curves)
+    if result.models:
+        blocks += _model_tables(renamed(result.models, ("model",), shown), is_first=not blocks)
+    if result.published:
         blocks += _published_tables(result, is_short=is_short)
-    for seen in result["inside"]:
-        place = f"{result['output']}/{INSIDE}/{seen['folder']}"
-        blocks += inspection_tables({"result": {**seen, "output": place}})
     blocks += [Line(f"{name} is {label}") for label, name in shown.items() if name != label]
-    blocks += [Line(f"Note: {note}") for note in result["notes"]]
-    if result["written"]:
-        files = [name for name in result["written"] if not name.startswith(f"{INSIDE}/")]  # told with their taggers
-        blocks.append(Line(f"Written to {result['output']}: {', '.join(files)}"))
+    blocks += [Line(f"Note: {note}") for note in result.notes]
+    if result.written:
+        blocks.append(Line(f"Written to {result.output}: {', '.join(result.written)}"))
     return blocks
 
 
-def _details(result: Record) -> str:
-    return f"{result['output']}/report.json" if result["written"] else "give --output DIR"
-
-
-def _model_tables(models: Sequence[Record], *, is_first: bool) -> list[Block]:
-    targets = list(dict.fromkeys(model["target"] for model in models))
-    best = max(models, key=lambda model: model["f1"]["mean"])
-    columns, grouped = _rows(models)
-    rows: list[Row] = [
-        (*key, "/".join(map(str, sorted({cell["runs"] for cell in cells.values()}))),
-         *(_score(cells[target]["f1"]) if target in cells else figures.NOTHING for target in targets),
-         *([_mean_of_targets(cells, targets)] if len(targets) > 1 else []))
-        for key, cells in grouped.items()
-    ]  # fmt: skip
-    columns = (*columns, "seeds", *targets)
-    splits = " ".join(dict.fromkeys(model["split"] for model in models if model["split"]))  # two files have none
-    title = f"{splits} F1, mean ± deviation over seeds".lstrip()
-    average = ("mean",) if len(targets) > 1 else ()
-    place = f"{best['target']} {best['split']}".rstrip()
+def _model_tables(rows: Sequence[Record], *, is_first: bool) -> list[Block]:
+    """Show F1 of each model on each target below the best of all."""
+    frame = pandas.DataFrame([_describe(row) for row in rows])
+    columns = _telling_columns(frame)
+    targets = list(frame["target"].unique())
+    frame["row"] = frame.groupby(columns, sort=False).ngroup()
+    heads = frame.drop_duplicates("row")
+    cells = frame.groupby(["row", "target"])["f1"].agg(["mean", "std", "count"])
+    texts = cells.apply(_spread, axis="columns").unstack().reindex(columns=targets).fillna(figures.NOTHING)
+    averages = cells["mean"].unstack().reindex(columns=targets).mean(axis="columns", skipna=False).map(_score)
+    counts = sorted(cells["count"].unique())
+    if len(counts) > 1:
+        columns.append("seeds")
+        heads = heads.assign(seeds=cells["count"].groupby("row").agg(_join_counts).to_numpy())
+    best_row, best_target = cells["mean"].idxmax()
+    best = heads.iloc[best_row]
+    place = f"{best_target} {rows[0]['split']}".rstrip()
     headline = Line(
-        f"F1 {_score(best['f1'])} on {place}, the best of {len(models)}: {best['model']}"
-        f" ({best['method'] or 'method not told'}, {best['encoder'] or 'encoder not told'})",
+        f"F1 {texts.loc[best_row, best_target]} on {place}, the best of {len(cells)}: {best['model']}"
+        f" ({best['method']}, {best['encoder']})",
         is_headline=is_first,
     )
-    return [headline, Table(title, (*columns, *average), rows, texts=(0, 1, 2, 3))]
+    over = "" if len(counts) > 1 or counts == [1] else f", mean ± deviation over {counts[0]} seeds"
+    has_mean = len(targets) > 1
+    table = Table(
+        f"{rows[0]['split']} F1{over}".lstrip(),
+        (*columns, *targets, *(["mean"] if has_mean else [])),
+        [
+            (*head, *texts.loc[number], *([averages[number]] if has_mean else []))
+            for number, head in enumerate(heads[columns].itertuples(index=False, name=None))
+        ],
+        texts=tuple(number for number, name in enumerate(columns) if name in ("model", *VARYING, "from")),
+    )
+    shared = [f"{name} {best[name]}" for name in VARYING if name not in columns and len(heads) > 1]
+    return [headline, table, *([Line(f"All models: {', '.join(shared)}")] if shared else [])]
 
 
-def _rows(models: Sequence[Record]) -> tuple[Row, dict[Row, dict[str, Record]]]:
-    """Models by what a row of the table is, of as few columns as tell two models of one target apart."""
-    columns: tuple[str, ...] = ("model", "method", "encoder", "start")
-    for more in ((), ("sentences",), ("sentences", "corpus"), ("sentences", "corpus", "from")):
-        grouped: defaultdict[Row, dict[str, Record]] = defaultdict(dict)
-        for model in models:
-            told = _told(model)
-            grouped[tuple(told[name] for name in (*columns, *more))][model["target"]] = model
-        if sum(map(len, grouped.values())) == len(models):
-            break
-    return (*columns, *more), grouped
-
-
-def _told(model: Record) -> dict[str, str]:
-    """What columns tell of a model besides its scores."""
-    unusual = [model[name] for name, usual in USUAL.items() if model[name] != usual]
-    share = model["corpus_share"]
+def _describe(row: Record) -> dict[str, Any]:
+    """Put a record of a model and seed into the words of the table."""
+    unusual = [row[name] for name, usual in USUAL.items() if row[name] != usual]
+    share = row["corpus_share"]
     return {
-        "model": f"{model['model']} ({', '.join(unusual)})" if unusual else model["model"],
-        **{name: model[name] or figures.NOTHING for name in ("method", "encoder", "start")},
-        "sentences": figures.count(model["train_sentences"]),
+        "model": f"{row['model']} ({', '.join(unusual)})" if unusual else row["model"],
+        **{name: row[name] or f"{name} unknown" for name in VARYING},
+        "sentences": figures.count(row["train_sentences"]),
         "corpus": figures.NOTHING if share is None else figures.percent(share, 1),
-        "from": f"{model['run']}/{model['stage']}",
+        "from": f"{row['run']}/{row['stage']}",
+        **{name: row[name] for name in ("target", "seed", "f1")},
     }
 
 
-def _mean_of_targets(cells: Mapping[str, Record], targets: Sequence[str]) -> str:
-    if set(cells) != set(targets):
-        return figures.NOTHING
-    return figures.score(sum(cell["f1"]["mean"] for cell in cells.values()) / len(targets))
+def _telling_columns(frame: pandas.DataFrame) -> list[str]:
+    """Choose the columns that tell models apart: those that vary, and as few more as are needed."""
+    columns = ["model", *(name for name in VARYING if frame[name].nunique() > 1)]
+    further = list(FURTHER)
+    while further and frame.duplicated([*columns, "target", "seed"]).any():
+        columns.append(further.pop(0))
+    return columns
 
 
-def _curve_tables(curves: Record) -> list[Block]:
-    series = curves["series"]
-    by_place = {name: {point["x"]: point for point in points} for name, points in series.items()}
+def _join_counts(counts: pandas.Series[int]) -> str:
+    return "/".join(map(str, sorted(set(counts))))
+
+
+def _spread(cell: Any) -> str:
+    return figures.spread(cell["mean"], None if pandas.isna(cell["std"]) else cell["std"])
+
+
+def _score(mean: float) -> str:
+    return figures.score(None if pandas.isna(mean) else mean)
+
+
+def _curve_tables(curves: Curves) -> list[Block]:
+    by_place = {name: {point.x: point for point in points} for name, points in curves.series.items()}
     places = sorted({place for points in by_place.values() for place in points})
+    cells = {
+        (name, place): figures.spread(point.mean, point.deviation)
+        for name, points in by_place.items()
+        for place, point in points.items()
+    }
     rows: list[Row] = [
-        (_place(curves["x"], place), *(_cell(points.get(place)) for points in by_place.values())) for place in places
+        (_place(curves.x, place), *(cells.get((name, place), figures.NOTHING) for name in by_place)) for place in places
     ]
-    best_name, best = max(
-        ((name, point) for name, points in series.items() for point in points), key=lambda pair: pair[1]["mean"]
-    )
+    best_name, best_place = max(cells, key=lambda key: by_place[key[0]][key[1]].mean)
     headline = Line(
-        f"{curves['y']} {_score(best)} at most: {best_name} at {curves['x_title']}"
-        f" {_place(curves['x'], best['x'])}",
+        f"{curves.y} {cells[best_name, best_place]} at most: {best_name} at {curves.x_title}"
+        f" {_place(curves.x, best_place)}",
         is_headline=True,
-    )  # fmt: skip
-    title = f"{curves['y']} by {curves['x_title']}, mean ± deviation over seeds"
-    notes = [Line(f"Note: {note}") for note in curves["notes"]]
-    return [headline, Table(title, (heading(curves["x_title"]), *map(heading, series)), rows), *notes]
+    )
+    title = f"{curves.y} by {curves.x_title}, mean ± deviation over seeds"
+    columns = (heading(curves.x_title), *map(heading, curves.series))
+    return [headline, Table(title, columns, rows), *(Line(f"Note: {note}") for note in curves.notes)]
 
 
 def _place(x: str, number: float) -> str:
-    if x == "corpus-share":
+    if x == CORPUS_SHARE:
         return figures.percent(number, 1)
     return figures.count(number) if float(number).is_integer() else f"{number:g}"
 
 
-def _cell(point: Record | None) -> str:
-    return figures.NOTHING if point is None else _score(point)
-
-
-def _score(average: Record) -> str:
-    return figures.spread(average["mean"], average["deviation"])
-
-
-def _published_tables(result: Record, *, is_short: bool) -> list[Block]:
-    """A table a paper, its rows as printed."""
+def _published_tables(result: ReportResult, *, is_short: bool) -> list[Block]:
+    """Make a table for each table of a paper, its rows as printed."""
+    everything = pandas.DataFrame(result.published)
+    published = everything[everything["comparable"]] if is_short else everything
     blocks: list[Block] = []
-    everything = result["published"]
-    published = [number for number in everything if number["comparable"]] if is_short else everything
-    for paper, place in dict.fromkeys((number["paper"], number["table"]) for number in published):
-        numbers = [number for number in published if (number["paper"], number["table"]) == (paper, place)]
-        targets = list(dict.fromkeys(number["target"] for number in numbers))
-        rows: defaultdict[Row, dict[str, float]] = defaultdict(dict)
-        for number in numbers:
-            text = "; ".join(part for part in (number["method"], number["variant"]) if part)
-            rows[number["encoder"], text, number["source"]][number["target"]] = number["value"]
-        shown = [(*key, *(figures.score(cells.get(target)) for target in targets)) for key, cells in rows.items()]
+    for (paper, place), numbers in published.groupby(["paper", "table"], sort=False):
+        targets = list(numbers["target"].unique())
+        numbers = numbers.assign(row=numbers.groupby(ROW, sort=False).ngroup())
+        values = numbers.pivot(index="row", columns="target", values="value").reindex(columns=targets)
+        rows = [
+            (row.encoder, "; ".join(filter(None, (row.printed, row.variant))), row.source, *map(_score, cells))
+            for row, cells in zip(numbers.drop_duplicates("row").itertuples(), values.to_numpy(), strict=True)
+        ]
         title = f"Published, not measured here: {PAPERS[paper]}, {place.lower()}, F1"
-        blocks.append(Table(title, ("encoder", "method", "source", *targets), shown, texts=(0, 1, 2)))
+        blocks.append(Table(title, ("encoder", "method", "source", *targets), rows, texts=(0, 1, 2)))
         blocks += _remarks(numbers)
-    if any(number["target"] in RELABELLED for number in published):
-        blocks.append(Line(
-            "Published numbers on the CrossNER domains were measured on labels older than their correction of"
-            " 2021-01-05."
-        ))  # fmt: skip
-    left_out = _printed_rows(everything) - _printed_rows(published)
+    if published["target"].isin(RELABELLED).any():
+        text = (
+            "Published numbers on the CrossNER domains were measured before their labels were corrected (2021-01-05)."
+        )
+        blocks.append(Line(text))
+    left_out = len(everything.drop_duplicates(ROW)) - len(published.drop_duplicates(ROW))
     if left_out:
-        place = f"{result['output']}/{TEXT}" if result["written"] else f"{TEXT} of --output DIR"
-        blocks.append(Line(
-            f"Published rows of other methods, regimes or adaptations ({figures.count(len(left_out))}): {place}"
-        ))  # fmt: skip
+        where = f"{result.output}/{MARKDOWN}" if result.written else f"{MARKDOWN} of --output DIR"
+        blocks.append(Line(f"Published rows of other methods, regimes or adaptations ({left_out}): {where}"))
     return blocks
 
 
-def _printed_rows(published: Sequence[Record]) -> set[tuple[str, ...]]:
-    names = ("paper", "table", "method", "variant", "encoder", "source")
-    return {tuple(number[name] for name in names) for number in published}
-
-
-def _remarks(numbers: Sequence[Record]) -> list[Line]:
-    remarks: defaultdict[str, list[str]] = defaultdict(list)
-    for number in numbers:
-        parts = [part for part in number["notes"].split("; ") if part not in UNREMARKABLE]
-        if parts and number["method"] not in remarks["; ".join(parts)]:
-            remarks["; ".join(parts)].append(number["method"])
-    return [Line(f"{', '.join(methods)}: {remark}") for remark, methods in remarks.items() if methods]
+def _remarks(numbers: pandas.DataFrame) -> list[Line]:
+    """Repeat what the notes of printed rows say beyond the usual, with the methods they are about."""
+    methods: dict[str, dict[str, None]] = {}
+    for number in numbers.itertuples():
+        remark = "; ".join(part for part in number.notes.split("; ") if part not in UNREMARKABLE)
+        methods.setdefault(remark, {})[number.printed] = None
+    return [Line(f"{', '.join(names)}: {remark}") for remark, names in methods.items() if remark]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from crossner_cli.errors import CrossNERError
 
-Record = Mapping[str, Any]
+Record = dict[str, Any]
 Result = TypeVar("Result")
 
 
@@ -314,7 +314,7 @@ class ExportResult:
     models: list[ExportedModel]
 
 
-def read_result(manifest: Record, kind: type[Result]) -> Result:
+def read_result(manifest: Mapping[str, Any], kind: type[Result]) -> Result:
     """Read the result of a manifest as its dataclass.
 
     Raises:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from crossner_cli import figures
+from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Inspect
-from crossner_cli.reports.inspection_record import Drawing, check_inside, look_inside
+from crossner_cli.reports.inspection import collect_states, inspect_sentence, project, split_sentences
+from crossner_cli.reports.inspection_result import InspectedSentence, InspectedStates, InspectResult
+from crossner_cli.reports.plots import plot_states, plot_weights
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
@@ -36,43 +42,90 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     tagger = load_tagger(trained.folder, engine)
     yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
-    unread = dict.fromkeys(("split", "points", "seed"), "it needs --states") if options.states == "none" else {}
-    unread |= {"format": "it needs --output"} if options.output is None else {}
-    yield from map(Notice, options.unread(unread))
-    with _open_output(options) as drawing:
-        seen = yield from look_inside(tagger, run, options, engine, drawing)
+    sentences = [sentence for text in options.sentence for sentence in split_sentences(text, tagger)]
+    seen = [inspect_sentence(tagger, sentence, engine) for sentence in sentences]
+    with _open_output(options) as folder:
+        files = [] if folder is None else _draw_weights(seen, folder, options.format)
+        states = None
+        if folder is not None and options.states != "none":
+            of_split = yield from _read_split(run, options.split)
+            states = _draw_states(of_split, tagger, engine, options, folder)
+            files += states.files
+        output = None if options.output is None else str(options.output)
+        result = InspectResult(trained.label, trained.seed, seen, states, files, output)
         record: Manifest = {
             "stage": COMMAND,
             "name": COMMAND,
             "options": options.record(),
             "inputs": {trained.label: trained.digest},
-            "result": {
-                "model": trained.label, "seed": trained.seed, **seen,
-                "output": None if options.output is None else str(options.output),
-            },
+            "result": dataclasses.asdict(result),
             "versions": installed_versions(),
             "seconds": round(time.perf_counter() - began, 1),
-        }  # fmt: skip
-        if drawing is not None:
-            write_json(drawing.folder / RECORD, record)
+        }
+        if folder is not None:
+            write_json(folder / RECORD, record)
     return record
 
 
 def _check(options: Inspect, engine: Engine) -> None:
     """Refuse what would only fail after the tagger was loaded."""
     options.refuse_name(COMMAND)
-    check_inside(options, engine, COMMAND)
+    if engine.world > 1:
+        raise CrossNERError(
+            f"{COMMAND} works in one process, and here are {engine.world}.", hint="Name one GPU: --gpus 0."
+        )
     if not options.sentence and options.states == "none":
         hint = 'Give --sentence "Words of a sentence.", or --states hidden --output DIR.'
         raise CrossNERError("There is nothing to inspect.", hint=hint)
+    if options.states != "none" and options.output is None:
+        raise CrossNERError(f"--states {options.states} draws a figure, and has no place for it.", hint="--output DIR")
     if options.output is not None:
         check_output(options.output, RECORD, force=options.force)
 
 
 @contextlib.contextmanager
-def _open_output(options: Inspect) -> Iterator[Drawing | None]:
+def _open_output(options: Inspect) -> Iterator[Path | None]:
     if options.output is None:
         yield None
         return
     with output_folder(options.output, RECORD, force=options.force) as folder:
-        yield Drawing(folder, (options.format,))
+        yield folder
+
+
+def _draw_weights(seen: Sequence[InspectedSentence], folder: Path, ending: str) -> list[str]:
+    """Draw a figure for each sentence and kind of weights; return the names of the files."""
+    files = []
+    for number, sentence in enumerate(seen, start=1):
+        for name in sentence.weights:
+            files.append(f"sentence-{number}-{name.replace(' ', '-')}.{ending}")
+            plot_weights(sentence, name, folder / files[-1])
+    return files
+
+
+def _read_split(run: RunDirectory, split: str) -> Work[list[Sentence]]:
+    """Read the sentences of a split, of the target and the source as far as they have it."""
+    sentences: list[Sentence] = []
+    for role, domain in sorted(PreparedData.load(run, wanted_by="--states").domains.items(), reverse=True):
+        if domain.has(split):
+            sentences += domain.sentences(split)
+        else:
+            yield Notice(f"The {role} {domain.name} has no {split} sentences and is left out of the states.")
+    return sentences
+
+
+def _draw_states(
+    sentences: Sequence[Sentence], tagger: Tagger, engine: Engine, options: Inspect, folder: Path
+) -> InspectedStates:
+    """Draw the states of words on a plane."""
+    states = collect_states(tagger, sentences, engine, kind=options.states, points=options.points, seed=options.seed)
+    drawn = InspectedStates(
+        files=[f"states-{options.states}.{options.format}"],
+        kind=options.states,
+        split=options.split,
+        words=states.words,
+        types=states.types,
+        domains=states.domains,
+        plane=project(states.vectors, options.seed),
+    )
+    plot_states(drawn, folder / drawn.files[0])
+    return drawn

@@ -6,17 +6,25 @@ import json
 import random
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from crossner_cli.evaluation.finished import prediction_file_names
-from crossner_cli.evaluation.scores import score
+from crossner_cli.evaluation.model_scores import Scored, summarise
+from crossner_cli.evaluation.scores import describe_mode, scheme_shown, score
 from crossner_cli.run.directory import MANIFEST
+from crossner_cli.run.results import (
+    DomainResult,
+    PrepareDataResult,
+    SeedResult,
+    SplitCounts,
+    StartCounts,
+    TrainResult,
+)
 from crossner_cli.run.storage import digest_file
 
 Tags = list[list[str]]
-
-
 TYPES = ("person", "place", "song-title")
 
 
@@ -51,8 +59,10 @@ def write_manifest(folder: Path, stage: str, **record: Any) -> str:
 
 def write_prepared(run: Path, target: str = "music", train: int = 100) -> str:
     """Leave the manifest of ``prepare-data``."""
-    domains = {"target": {"name": target, "splits": {"train": {"sentences": train}}}}
-    return write_manifest(run / "prepare-data", "prepare-data", result={"domains": domains})
+    splits = {"train": SplitCounts(sentences=train, words=9 * train, longest_sentence=20, entities=train)}
+    domain = DomainResult(name=target, types=["person"], found_scheme="bio", origins={"train": "folder"}, splits=splits)
+    result = PrepareDataResult({"target": domain}, statistics={}, repairs={}, corpus={}, source_corpus={}, warnings=[])
+    return write_manifest(run / "prepare-data", "prepare-data", result=asdict(result))
 
 
 def rewrite_prepared(run: Path, path: Path, text: str) -> None:
@@ -64,6 +74,31 @@ def rewrite_prepared(run: Path, path: Path, text: str) -> None:
     manifest.write_text(json.dumps(record))
 
 
+def train_result(history: Mapping[str, Sequence[float]], train_sentences: int = 100, **settings: Any) -> TrainResult:
+    """Return the result of a training stage: dev F1 after each epoch, by seed."""
+    start = StartCounts("base", 103, 2, 1, ["new.weight"], ["left.weight"], ["person"], ["politician"])
+    seeds = {
+        seed: SeedResult(
+            folder=f"tagger-seed-{seed}",
+            learning_rate=1e-4,
+            head_learning_rate=1e-3,
+            dev_f1=max(scores),
+            epoch=1,
+            epochs=len(scores),
+            updates=12345,
+            words_per_second=3100,
+            start=start,
+            unreadable_words=0,
+            shortened_words=0,
+            history=[{"score": f1} for f1 in scores],
+        )
+        for seed, scores in history.items()
+    }
+    best = [max(scores) for scores in history.values()]
+    deviation = statistics.stdev(best) if len(best) > 1 else None
+    return TrainResult(seeds, statistics.fmean(best), deviation, start, {"target": train_sentences}, settings)
+
+
 def write_tagger(
     run: Path,
     name: str,
@@ -71,25 +106,21 @@ def write_tagger(
     stage: str = "finetune",
     method: str = "linear",
     encoder: str = "minilm",
-    settings: Sequence[str] = (),
     history: Mapping[str, Sequence[float]] | None = None,
     lineage: Sequence[Mapping[str, str]] = (),
-    **result: Any,
+    train: int = 100,
+    **settings: Any,
 ) -> str:
-    """Leave the manifest of a stage that trains a tagger."""
-    seeds = {
-        seed: {"folder": f"tagger-seed-{seed}", "learning_rate": 1e-4, "history": [{"score": f1} for f1 in scores]}
-        for seed, scores in (history or {"1": [10.0, 20.0]}).items()
-    }
-    options = {"method": method, "encoder": encoder, "start_from": "base", "settings": list(settings), "epochs": 2}
+    """Leave the manifest of a stage that trains a tagger with some settings of its method."""
+    result = train_result(history or {"1": [10.0, 20.0]}, train, **settings)
     prepared = digest_file(run / "prepare-data" / MANIFEST) if (run / "prepare-data").is_dir() else "gone"
     return write_manifest(
         run / name,
         stage,
-        options=options,
+        options={"method": method, "encoder": encoder, "start_from": "base", "settings": [], "epochs": 2},
         inputs={"prepare-data": prepared},
         lineage=[{"encoder": encoder, "digest": "0"}, *lineage],
-        result={"seeds": seeds, **result},
+        result=asdict(result),
     )
 
 
@@ -114,17 +145,55 @@ def write_evaluation(
         ]
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
         outputs[name] = digest_file(folder / name)
-    scored = {label: _summary(gold, seeds) for label, seeds in models.items()}
-    whole = {"domain": target, "split": "test", "mode": "conll", "decoding": "trained", "models": scored, **result}
+    whole = {
+        "domain": target,
+        "split": "test",
+        "sentences": len(words),
+        "words": sum(map(len, words)),
+        **describe_mode("conll"),
+        "decoding": "trained",
+        "warnings": [],
+        "models": {label: model_result(gold, seeds) for label, seeds in models.items()},
+        **result,
+    }
     write_manifest(folder, "evaluate", result=whole, outputs=outputs, inputs=dict(inputs or {}))
     return folder
 
 
-def _summary(gold: Tags, seeds: Mapping[str, Tags]) -> dict[str, Any]:
-    scored = {seed: score(gold, tags) for seed, tags in seeds.items()}
-    averages = {}
-    for name in ("f1", "precision", "recall", "macro_f1"):
-        values = [getattr(scores, name) for scores in scored.values()]
-        deviation = statistics.stdev(values) if len(values) > 1 else None
-        averages[name] = {"mean": statistics.fmean(values), "deviation": deviation}
-    return {**averages, "seeds": {seed: {"f1": scores.f1} for seed, scores in scored.items()}}
+def make_run(
+    path: Path,
+    shares: Mapping[str, Mapping[str, float]],
+    *,
+    target: str = "music",
+    train: int = 100,
+    count: int = 12,
+    **tagger: Any,
+) -> Path:
+    """Leave a run of models that were all trained in one way and evaluated on random sentences.
+
+    Args:
+        path: The run directory.
+        shares: Share of the gold tags that is wrong, by label and seed.
+        target: The target domain.
+        train: Its training sentences.
+        count: Test sentences.
+        tagger: Of ``write_tagger``.
+    """
+    words, gold = random_gold(count)
+    write_prepared(path, target, train)
+    inputs = {label: write_tagger(path, label, train=train, **{"method": label, **tagger}) for label in shares}
+    models = {
+        label: {seed: damage(gold, share, int(seed)) for seed, share in seeds.items()}
+        for label, seeds in shares.items()
+    }
+    return write_evaluation(path / "evaluate", words, gold, models, target=target, inputs=inputs).parent
+
+
+def model_result(gold: Tags, seeds: Mapping[str, Tags]) -> dict[str, Any]:
+    """Return what an evaluate stage says of one model."""
+    scheme = scheme_shown([each for tags in seeds.values() for each in tags])
+    scored = {
+        seed: Scored(score(gold, tags), score(gold, tags, mode="strict"), {}, scheme=scheme)
+        for seed, tags in seeds.items()
+    }
+    return {**summarise(scored), "unknown_types": [], "extra_types": []}

@@ -27,8 +27,8 @@ from crossner_cli.option_fields import NOT_PUBLISHED, Command, option
 from crossner_cli.options import Finetune, Predict, PretrainSource
 from crossner_cli.prediction.place import output_place
 from crossner_cli.problems import known_problems
+from crossner_cli.reports.catalogue import list_settings
 from crossner_cli.reports.method_facts import describe_methods
-from crossner_cli.reports.tables import settings_of
 
 COMMANDS = {
     "prepare-data": options.PrepareData,
@@ -259,14 +259,14 @@ def test_the_list_of_methods_tells_paper_inputs_size_and_settings_of_each() -> N
 
 def test_settings_that_all_methods_of_words_share_stand_once_and_no_setting_is_lost() -> None:
     facts = describe_methods()
-    rows = dict(settings_of(facts))
+    rows = dict(list_settings(facts))
     shared = rows.pop("all that read words").split(", ")
     assert "words=trained" in shared and "input_dropout=0.3" not in shared, "multi-cell-lstm's is another"
     for one in facts:
         own = rows[one.name].split(", ")
         told = own + shared if one.reads == "words" else own
         assert sorted(told) == sorted(f"{name}={figures.setting(value)}" for name, value in one.settings.items())
-    assert dict(settings_of([facts[0]])).keys() == {facts[0].name}
+    assert dict(list_settings([facts[0]])).keys() == {facts[0].name}
 
 
 def test_methods_named_are_explained_with_every_setting_its_values_and_what_it_means() -> None:

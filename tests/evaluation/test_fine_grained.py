@@ -17,14 +17,13 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.evaluation.fine_grained import FineGrained, Tagging, analyse, over_seeds
 from crossner_cli.evaluation.scores import describe_mode, score
 from crossner_cli.evaluation.surroundings import Surroundings
+from crossner_cli.reports.blocks import Line, Table, escape_markdown
 from crossner_cli.reports.charts import Bar, bar_chart, heat_map
 from crossner_cli.reports.fine_grained_files import with_fine_grained, write_reports
 from crossner_cli.reports.fine_grained_tables import fine_grained_blocks
 from crossner_cli.reports.html_report import page
-from crossner_cli.reports.markdown import escape_markdown
 from crossner_cli.reports.markup import escape, printable
 from crossner_cli.reports.page_style import SCRIPT, STYLE
-from crossner_cli.reports.tables import Line, Table
 from crossner_cli.run.progress import exhaust
 
 NASTY = "<script>alert(1)</script>"

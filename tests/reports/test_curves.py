@@ -1,0 +1,83 @@
+"""Curves of F1, named by what tells them apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders.runs import damage, make_run, random_gold, write_evaluation, write_manifest, write_prepared, write_tagger
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.reports.curves import Curves, draw_curves
+from crossner_cli.reports.measured import read_runs
+
+WORDS, GOLD = random_gold(12)
+
+
+def curves_of(path: Path, x: str) -> Curves:
+    found = read_runs([path])
+    return draw_curves(found.trained, found.models, x)
+
+
+def places(curves: Curves) -> dict[str, list[float]]:
+    return {name: [point.x for point in points] for name, points in curves.series.items()}
+
+
+def test_f1_is_drawn_against_target_sentences_over_seeds(tmp_path: Path) -> None:
+    shares = {"linear": {"1": 0.4, "2": 0.4}, "laner": {"1": 0.2, "2": 0.2}}
+    for count in (10, 40):
+        make_run(tmp_path / str(count), shares, train=count)
+    curves = curves_of(tmp_path, "train-sentences")
+    assert places(curves) == {"linear": [10, 40], "laner": [10, 40]}
+    (laner,) = (model for model in read_runs([tmp_path / "10"]).models if model.label == "laner")
+    point = curves.series["laner"][0]
+    assert point.values == [scores.f1 for scores in laner.scores.seeds.values()]
+    assert (point.mean, point.deviation) == pytest.approx((laner.scores.f1.mean, laner.scores.f1.deviation))
+
+
+def test_curves_are_named_by_what_varies(tmp_path: Path) -> None:
+    make_run(tmp_path / "one", {"linear": {"1": 0.4}}, train=10)
+    source = [{"stage": "pretrain-source", "name": "source", "digest": "0"}]
+    make_run(tmp_path / "two", {"linear": {"1": 0.4}}, train=10, lineage=source)
+    assert set(curves_of(tmp_path, "train-sentences").series) == {"finetune", "pretrain-source > finetune"}
+
+
+def test_settings_and_shares_of_the_corpus_can_be_the_axis(tmp_path: Path) -> None:
+    write_prepared(tmp_path)
+    inputs = {}
+    for share in ("0.1", "1"):
+        digest = write_manifest(tmp_path / f"dapt-{share}", "dapt", options={"corpus_share": float(share)})
+        chain = [{"stage": "dapt", "name": f"dapt-{share}", "digest": digest}]
+        inputs[f"from-{share}"] = write_tagger(tmp_path, f"from-{share}", lineage=chain, label_size=5)
+    inputs["base"] = write_tagger(tmp_path, "base", label_size=50)
+    models = {label: {"1": damage(GOLD, 0.3, number)} for number, label in enumerate([*inputs, "gone"])}
+    write_evaluation(tmp_path / "evaluate", WORDS, GOLD, models, inputs=inputs)
+    curves = curves_of(tmp_path, "corpus-share")
+    assert places(curves) == {"linear": [0, 0.1, 1]}
+    assert curves.notes[0].startswith("1 left out of the curves, without a known corpus-share: gone of")
+    # Two models of one method at one place are told apart by their names.
+    assert places(curves_of(tmp_path, "label-size")) == {
+        "linear, from-0.1": [5],
+        "linear, from-1": [5],
+        "linear, base": [50],
+    }
+    with pytest.raises(CrossNERError, match="--x colour: none of the models has a number for it"):
+        curves_of(tmp_path, "colour")
+
+
+def test_dev_f1_of_each_epoch_needs_no_evaluation(tmp_path: Path) -> None:
+    write_prepared(tmp_path)
+    write_tagger(tmp_path, "finetune", history={"1": [10.0, 30.0], "2": [20.0]})
+    curves = curves_of(tmp_path, "epoch")
+    (points,) = curves.series.values()
+    assert curves.y == "dev F1"
+    assert [(point.x, point.mean, len(point.values)) for point in points] == [(1, 15.0, 2), (2, 30.0, 1)]
+
+
+def test_dev_f1_of_the_source_is_not_drawn_as_the_target_s(tmp_path: Path) -> None:
+    write_prepared(tmp_path)
+    write_tagger(tmp_path, "finetune", history={"1": [10.0, 30.0]})
+    write_tagger(tmp_path, "source", stage="pretrain-source", history={"1": [90.0, 93.0]})
+    series = curves_of(tmp_path, "epoch").series
+    (of_source,) = [name for name in series if "source's dev" in name]
+    assert [point.mean for point in series[of_source]] == [90.0, 93.0] and len(series) == 2

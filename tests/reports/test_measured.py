@@ -1,0 +1,125 @@
+"""What runs measured, read out of their manifests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.runs import (
+    damage,
+    make_run,
+    random_gold,
+    write_evaluation,
+    write_manifest,
+    write_prepared,
+    write_tagger,
+)
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.reports.measured import read_runs
+
+WORDS, GOLD = random_gold(12)
+
+
+def tags(share: float, *seeds: int) -> dict[str, Any]:
+    return {str(seed): damage(GOLD, share, seed) for seed in seeds}
+
+
+def labels(*paths: Path) -> list[str]:
+    return [model.label for model in read_runs(paths).models]
+
+
+def test_a_folder_of_runs_stands_for_them_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for count in (100, 10, 20):
+        make_run(tmp_path / str(count), {"linear": {"1": 1 / count}}, train=count)
+    counts = [model.provenance and model.provenance.train_sentences for model in read_runs([tmp_path]).models]
+    assert counts == [10, 20, 100]
+
+
+@pytest.mark.parametrize(
+    ("transformer", "name"),
+    [("none", "word vectors"), ("frozen", "word vectors, minilm frozen"), ("trained", "minilm")],
+)
+def test_a_transformer_names_the_encoder_where_it_is_trained(tmp_path: Path, transformer: str, name: str) -> None:
+    make_run(tmp_path / "run", {"words": {"1": 0.1}}, method="bilstm-crf", transformer=transformer)
+    (model,) = read_runs([tmp_path / "run"]).models
+    assert model.provenance is not None and model.provenance.encoder == name
+
+
+def test_the_way_of_a_tagger_is_read_off_its_lineage(tmp_path: Path) -> None:
+    digest = write_manifest(tmp_path / "dapt", "dapt", options={"corpus_share": 0.5})
+    chain = [{"stage": "dapt", "name": "dapt", "digest": digest}]
+    chain.append({"stage": "pretrain-source", "name": "source", "digest": "0"})
+    write_tagger(tmp_path, "finetune", lineage=chain, dropout=0.3)
+    (trained,) = read_runs([tmp_path]).trained
+    made = trained.provenance
+    assert (made.start, made.regime, made.corpus_share) == ("dapt > source", "pretrain-source > finetune", 0.5)
+    assert made.settings["dropout"] == 0.3 and made.history == {"1": [10.0, 20.0]}
+
+
+def test_a_model_of_another_run_is_known_by_its_path(tmp_path: Path) -> None:
+    other = make_run(tmp_path / "other", {"laner": {"1": 0.2}})
+    label = str(other / "laner")
+    inputs = {label: json.loads((other / "evaluate" / "manifest.json").read_text())["inputs"]["laner"]}
+    write_evaluation(tmp_path / "run" / "evaluate", WORDS, GOLD, {label: tags(0.2, 1)}, inputs=inputs)
+    (model,) = read_runs([tmp_path / "run"]).models
+    assert model.provenance is not None and model.provenance.method == "laner"
+
+
+def test_what_is_unfinished_missing_or_unknown_is_noted(tmp_path: Path) -> None:
+    make_run(tmp_path / "one", {"linear": {"1": 0.3}})
+    (tmp_path / "one" / ".draft-laner").mkdir()
+    make_run(tmp_path / "two", {"linear": {"2": 0.3}}, encoder="other")
+    (tmp_path / "two" / "linear" / "manifest.json").unlink()
+    write_prepared(tmp_path / "three")
+    notes = "\n".join(read_runs([tmp_path]).notes)
+    assert "one: unfinished and left out: laner" in notes
+    assert "three: no finished evaluate stage, so no test scores (finished stages: prepare-data)" in notes
+    assert "two/evaluate: no manifest tells how these were made: linear" in notes
+
+
+def test_taggers_that_two_stages_scored_alike_count_once_and_anew_where_they_were_trained_again(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"one": {"1": 0.2}, "two": {"1": 0.3}})
+    inputs = json.loads((run / "evaluate" / "manifest.json").read_text())["inputs"]
+    write_evaluation(run / "against", WORDS, GOLD, {"one": tags(0.2, 1), "two": tags(0.3, 1)}, inputs=inputs)
+    assert labels(run) == ["one", "two"]
+    write_evaluation(run / "other", WORDS, GOLD, {"one": tags(0.2, 1)}, inputs={"one": "another digest"})
+    assert labels(run) == ["one", "two", "one"]
+
+
+def test_a_run_that_is_named_twice_counts_once_by_whatever_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run", {"linear": {"1": 0.3}})
+    (tmp_path / "link").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    for names in (("run", "link"), ("run", "run/evaluate"), ("run/evaluate", "link"), (run, "run", "link/evaluate")):
+        assert len(labels(*map(Path, names))) == 1, names
+
+
+def test_test_sentences_that_are_not_as_many_everywhere_are_noted(tmp_path: Path) -> None:
+    one, other = (make_run(tmp_path / name, {"linear": {"1": 0.3}}) for name in ("one", "other"))
+    assert not read_runs([one, other]).notes
+    write_evaluation(other / "evaluate", WORDS, GOLD, {"linear": tags(0.3, 1)}, sentences=7)
+    notes = [note for note in read_runs([one, other]).notes if "not the same everywhere" in note]
+    assert notes[0].startswith("music test is not the same everywhere") and "; 7 of " in notes[0]
+
+
+def test_a_place_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match="there is no such folder"):
+        read_runs([tmp_path / "missing"])
+    with pytest.raises(CrossNERError, match="holds no finished stage"):
+        read_runs([tmp_path])
+
+
+def test_a_broken_manifest_is_a_known_problem(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"linear": {"1": 0.3}})
+    path = run / "linear" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "result": {"seeds": {"1": {"history": [1]}}}}))
+    with pytest.raises(CrossNERError, match="'linear' is broken"):
+        read_runs([run])
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(CrossNERError, match="cannot be read"):
+        read_runs([run])

@@ -1,0 +1,254 @@
+"""Lines in pipes, bars on terminals, and tables whose numbers are never cut."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from crossner_cli.console import Bars, Lines, follow
+from crossner_cli.run.directory import Manifest
+from crossner_cli.run.progress import Event, Notice, Progress, Work
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Clock:
+    """A clock that moves when told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines_of(events: list[tuple[float, Event]], *, verbose: bool = False) -> list[str]:
+    """What ``Lines`` writes of events at given times."""
+    stream, clock = io.StringIO(), Clock()
+    with Lines(stream, verbose=verbose, clock=clock) as display:
+        for clock.now, event in events:
+            display.show(event)
+    return stream.getvalue().splitlines()
+
+
+def steps(count: int, total: int, seconds: float = 1.0, task: str = "train") -> list[tuple[float, Event]]:
+    return [(number * seconds, Progress(task, number, total)) for number in range(1, count + 1)]
+
+
+def test_a_log_gets_at_most_one_line_in_ten_seconds_and_task() -> None:
+    assert lines_of(steps(35, 1000)) == [
+        "train  1/1,000 steps",
+        "train  11/1,000 steps  16:29 left",
+        "train  21/1,000 steps  16:19 left",
+        "train  31/1,000 steps  16:09 left",
+    ]
+
+
+def test_a_log_gets_every_milestone_and_notice() -> None:
+    events: list[tuple[float, Event]] = [
+        (0, Notice("start")),
+        *[(0.1 * number, Progress("train", number, 9, is_milestone=True)) for number in range(1, 4)],
+        (1, Notice("stop")),
+    ]
+    assert len(lines_of(events)) == 5
+
+
+def test_a_milestone_that_says_what_the_line_before_said_is_not_repeated() -> None:
+    events: list[tuple[float, Event]] = [(0, Progress("train", 1, 2)), (0, Progress("train", 1, 2, is_milestone=True))]
+    assert lines_of(events) == ["train  1/2 steps"]
+
+
+def test_verbose_logs_every_sign_of_life() -> None:
+    assert len(lines_of(steps(35, 1000), verbose=True)) == 35
+
+
+def test_tasks_have_their_own_lines() -> None:
+    events = sorted(steps(5, 100, task="one") + steps(5, 100, task="two"), key=lambda item: item[0])
+    assert lines_of(events) == ["one  1/100 steps", "two  1/100 steps"]
+
+
+def test_a_finished_task_is_told_once() -> None:
+    assert lines_of([*steps(3, 3), (4, Notice("next"))]) == ["train  1/3 steps", "train  3/3 steps", "next"]
+    milestone = Progress("train", 3, 3, values={"dev_f1": 61.2}, is_milestone=True)
+    assert lines_of([*steps(3, 3), (4, milestone)]) == ["train  1/3 steps", "train  3/3 steps  dev_f1 61.20"]
+
+
+def test_values_told_once_stay_in_the_line() -> None:
+    events = [
+        (0.0, Progress("train", 1, 9, values={"words/s": 2950.0, "loss": 0.4121})),
+        (20.0, Progress("train", 2, 9, values={"dev_f1": 55.1})),
+    ]
+    assert lines_of(list(events))[1] == "train  2/9 steps  loss 0.412  dev_f1 55.10  2,950 words/s  2:20 left"
+
+
+def test_time_left_of_a_continued_task_counts_from_where_it_continued() -> None:
+    events: list[tuple[float, Event]] = [(0, Progress("train", 900, 1000)), (50, Progress("train", 950, 1000))]
+    assert lines_of(events)[-1].endswith("0:50 left")
+
+
+def test_nothing_is_said_of_time_left_without_a_total() -> None:
+    assert lines_of([(0, Progress("read", 1)), (20, Progress("read", 5))]) == ["read  1 steps", "read  5 steps"]
+
+
+def working(*events: Event, closed: list[str] | None = None) -> Work[Manifest]:
+    try:
+        yield from events
+    finally:
+        if closed is not None:
+            closed.append("closed")
+    return {"stage": "done"}
+
+
+def test_following_returns_the_manifest_and_writes_to_stderr_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert follow(working(Notice("[bold]as it is[/bold]"), Progress("read", 1, 1))) == (
+        {"stage": "done"}, frozenset({"[bold]as it is[/bold]"}),
+    )  # fmt: skip
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "[bold]as it is[/bold]\nread  1/1 steps\n"
+
+
+def test_quiet_following_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert follow(working(Notice("x"), Progress("read", 1, 1)), quiet=True) == ({"stage": "done"}, frozenset())
+    assert capsys.readouterr() == ("", "")
+
+
+def test_abandoned_work_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: Lines, event: Event) -> None:
+        raise KeyboardInterrupt
+
+    closed: list[str] = []
+    monkeypatch.setattr(Lines, "show", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        follow(working(Notice("x"), closed=closed))
+    assert closed == ["closed"]
+
+
+def draw(events: list[Event], width: int) -> str:
+    """What is on a terminal at the end, without its codes."""
+    stream = io.StringIO()
+    terminal = Console(file=stream, force_terminal=True, width=width, legacy_windows=False)
+    with Bars(console=terminal) as display:
+        for event in events:
+            display.show(event)
+    return ANSI.sub("", stream.getvalue())
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_bars_show_every_number_at_any_width(width: int) -> None:
+    values = {"epoch": 3.0, "loss": 0.412, "dev_f1": 55.1, "words/s": 2950.0}
+    drawn = draw([Progress("finetune seed 1", 123, 4567, "updates", values)], width)
+    assert all(text in drawn for text in ("finetune seed 1", "123/4,567", "0.412", "55.10", "2,950"))
+    assert "…" not in drawn
+
+
+def test_a_finished_task_leaves_a_line_and_no_bar() -> None:
+    drawn = draw([Progress("one", 2, 2), Notice("note [x]"), Progress("two", 1, 2)], 100)
+    assert "one  2/2 steps\n" in drawn and "note [x]\n" in drawn
+    assert "one" not in drawn[drawn.rindex("note [x]") :]
+
+
+def run_in_terminal(code: str, columns: int) -> str:
+    """Run Python with all streams on a terminal of this width; return what it wrote."""
+    mine, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    written = b""
+    while piece := read_piece(mine):
+        written += piece
+    assert process.wait(timeout=60) == 0, written
+    os.close(mine)
+    return written.decode().replace("\r\n", "\n")
+
+
+def read_piece(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # Linux says so when the other side is closed
+        return b""
+
+
+FOLLOWING = """
+import sys, warnings
+from crossner_cli.console import follow
+from crossner_cli.run.progress import Notice, Progress
+def work():
+    for number in range(1, 6):
+        yield Progress("train", number, 9, values={"loss": 0.5})
+        print(f"data {number}")
+        print(f"warning {number}", file=sys.stderr)
+    yield Notice("noted")
+    return {}
+follow(work(), bars=BARS)
+"""
+
+
+def test_log_rows_do_not_interleave_with_bars() -> None:
+    written = run_in_terminal(FOLLOWING.replace("BARS", "True").replace('print(f"data {number}")', "pass"), 80)
+    assert "━" in written
+    rows = [row for row in re.split(r"[\n\r]", ANSI.sub("", written)) if "warning" in row or "noted" in row]
+    assert rows == [*(f"warning {number}" for number in range(1, 6)), "noted"]
+
+
+@pytest.mark.parametrize(("width", "has_bar"), [(80, False), (90, False), (110, True), (140, True)])
+def test_a_bar_leaves_the_numbers_beside_it_room(width: int, has_bar: bool) -> None:
+    shown = Console(file=io.StringIO(), width=width, force_terminal=True)
+    values = {"epoch": 2.0, "loss": 11.717, "dev_f1": 50.0, "words/s": 7187.0}
+    with Bars(console=shown) as bars:
+        for name in ("joint-train, seed 1", "joint-train, seed 2"):
+            bars.show(Progress(name, 19, 38, "updates", values))
+        shown.print(bars.progress.get_renderable())
+    lines = ANSI.sub("", shown.file.getvalue()).splitlines()[-2:]  # type: ignore[attr-defined]
+    assert all(("━" in line) == has_bar for line in lines)
+    assert ("7,187 words/s" in lines[-1]) == (width >= 90)
+
+
+WARNING = """
+import sys
+from crossner_cli.console import follow, show_manifest
+from crossner_cli.run.progress import Notice
+manifest = {"stage": "prepare-data", "name": "prepare-data", "folder": "run/prepare-data", "result": {
+    "domains": {}, "statistics": {}, "repairs": {}, "corpus": {}, "source_corpus": {},
+    "warnings": ["few sentences"],
+}}
+def work():
+    yield Notice("few sentences")
+    return manifest
+manifest, told = follow(work(), quiet=QUIET)
+show_manifest(manifest, told=told)
+"""
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_warning_stands_on_a_terminal_once(quiet: bool) -> None:
+    assert run_in_terminal(WARNING.replace("QUIET", str(quiet)), 80).count("few sentences") == 1
+
+
+def test_no_bars_are_drawn_where_data_goes_to_the_same_terminal() -> None:
+    written = run_in_terminal(FOLLOWING.replace("BARS", "False"), 80)
+    assert "━" not in written and "\x1b" not in written
+    assert "data 5\n" in written
+
+
+def test_tables_show_their_numbers_whole_on_narrow_terminals() -> None:
+    code = """
+from crossner_cli.console import print_blocks
+from crossner_cli.reports.blocks import Table
+import sys
+row = ("a name", *["12,345,678.90"] * 9, "some words that may be wrapped onto lines")
+print_blocks([Table("T", ("name", *["a long heading"] * 9, "text"), [row], [row], texts=(0, 10))], sys.stdout)
+"""
+    narrow = run_in_terminal(code, 40)
+    assert narrow.count("12,345,678.90") == 18
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", narrow).splitlines()
+    assert all(len(line) <= 40 for line in lines), "row by row, a line for each cell"
+    assert "name" in narrow and "  a long heading" in narrow
