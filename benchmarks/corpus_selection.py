@@ -26,7 +26,7 @@ from measuring import show
 from rich.box import MARKDOWN
 from rich.table import Table
 
-from crossner_cli.corpus.executors import Execution
+from crossner_cli.corpus.execution import Execution
 from crossner_cli.corpus.levels import Selection, write_levels
 from crossner_cli.data.name_index import read_name_index
 from crossner_cli.data.word_scan import scan_words

@@ -29,7 +29,6 @@ ABOVE = {"stages": {"options", "option_fields", *LAYERS}}
 
 # These still read options; what is below the stages is to be handed values.
 READ_OPTIONS = {
-    "corpus/preparation.py",
     "engine/devices.py",
     "engine/processes.py",
     "prediction/inputs.py",

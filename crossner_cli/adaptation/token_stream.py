@@ -22,7 +22,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from crossner_cli.corpus.mentioned_lines import Line, MentionedLines, join_bit
+from crossner_cli.corpus.mentions import Line, MentionedLines, make_join_bit
 from crossner_cli.data.files import open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Progress, Work
@@ -178,9 +178,9 @@ class _Writer:
         if self.unknown_id is not None:
             counts["unknown_subwords"] += int(np.count_nonzero(ids == self.unknown_id))
         if self.mentions:
-            joins = self.mentions.joins(lines, encoded, lengths)
+            joins = self.mentions.find_joins(lines, encoded, lengths)
             counts["joined_subwords"] += int(np.count_nonzero(joins))
-            ids[joins] |= join_bit(self.dtype)
+            ids[joins] |= make_join_bit(self.dtype)
         for stream, side in ((train, ids[~here]), (held_out, ids[here])):
             stream.write(side.tobytes())  # tofile would not say that the disk is full
         counts["lines"] += len(lines)
@@ -320,7 +320,7 @@ class TokenBlocks:
         has_joins: bool = False,
     ) -> None:
         self.block_size = block_size
-        self._join_bit = int(join_bit(dtype)) if has_joins else 0
+        self._join_bit = int(make_join_bit(dtype)) if has_joins else 0
         self._first = [] if cls_id is None else [cls_id]
         self._last = [] if sep_id is None else [sep_id]
         self._pieces = block_size - len(self._first) - len(self._last)

@@ -1,4 +1,4 @@
-"""Sentences that a corpus is better off without: repeated ones, nearly repeated ones, and what is no prose.
+"""Repeated and nearly repeated sentences, and boilerplate, which a corpus is better without.
 
 Near duplicates: Broder (1997), MinHash; of the pairs of neighbouring words of a sentence, sixteen smallest hashes.
 Boilerplate: three rules, two of them and the phrases after Raffel et al. (2020), C4.
@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.corpus.reading import Sentences
-from crossner_cli.data.leaks import leak_keys
+from crossner_cli.corpus.blocks import Block
+from crossner_cli.data.leaks import make_leak_keys
 from crossner_cli.data.word_scan import ALONE, DIGIT, WORD, Flags, Hashes, Places, hash_lines, mix_hashes, scan_words
 
 SKETCH = 16  # hashes of a sentence
@@ -24,22 +24,31 @@ FINGERPRINT = np.dtype("<u4")
 ROWS_AT_ONCE = 1 << 22
 FEWEST_WORDS, FEWEST_LETTERS = 3, 0.5
 WEB_PHRASES = (
-    "javascript", "lorem ipsum", "terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies",
-    "use cookies", "all rights reserved", "click here", "{",
-)  # fmt: skip
+    "javascript",
+    "lorem ipsum",
+    "terms of use",
+    "privacy policy",
+    "cookie policy",
+    "uses cookies",
+    "use of cookies",
+    "use cookies",
+    "all rights reserved",
+    "click here",
+    "{",
+)
 
 
-def drop_boilerplate(sentences: Sentences, counts: Counter[str]) -> Sentences:
+def drop_boilerplate(block: Block, counts: Counter[str]) -> Block:
     """Leave out sentences of fewer than three words, of less than half letters, or with a phrase of web pages.
 
     Args:
-        sentences: Some sentences.
+        block: Some sentences.
         counts: Where ``dropped_few_words``, ``dropped_few_letters`` and ``dropped_web_phrases`` are counted; a
             sentence counts once, for the first of them.
     """
-    if not sentences.texts:
-        return sentences
-    text = "\n".join(sentences.texts)
+    if not block.texts:
+        return block
+    text = "\n".join(block.texts)
     scan = scan_words(text)
     visible = np.add.reduceat(scan.codes > 32, scan.line_starts, dtype=np.int64)
     is_letter = ((scan.kinds & (WORD | ALONE)) != 0) & ((scan.kinds & DIGIT) == 0)
@@ -47,37 +56,37 @@ def drop_boilerplate(sentences: Sentences, counts: Counter[str]) -> Sentences:
     found = {
         "dropped_few_words": scan.words_of_lines < FEWEST_WORDS,
         "dropped_few_letters": letters < FEWEST_LETTERS * visible,
-        "dropped_web_phrases": _with_phrases(sentences.texts, text),
+        "dropped_web_phrases": _have_phrases(block.texts, text),
     }
-    keep = np.ones(len(sentences.texts), np.bool_)
+    keep = np.ones(len(block.texts), np.bool_)
     for reason, is_such in found.items():
         counts[reason] += int(np.count_nonzero(keep & is_such))
         keep &= ~is_such
-    return sentences.kept(keep)
+    return block.keep(keep)
 
 
-def _with_phrases(texts: Sequence[str], text: str) -> Flags:
+def _have_phrases(texts: Sequence[str], text: str) -> Flags:
     small = text.lower()
     present = [phrase for phrase in WEB_PHRASES if phrase in small]
     return np.array([any(phrase in each for phrase in present) for each in small.split("\n")], np.bool_)
 
 
-def fingerprints(sentences: Sentences, *, near: bool) -> NDArray[np.uint32]:
-    """What duplicates are known by: two numbers of the exact sentence, with ``near`` sixteen of its words, (S, 2|18).
+def make_fingerprints(block: Block, *, near: bool) -> NDArray[np.uint32]:
+    """Return two numbers of each exact sentence, and with ``near`` sixteen of its words, (S, 2|18).
 
-    Exact is a sentence without regard to case, to spaces and to the final stop.
+    Sentences that differ only in case, spaces and the final stop are the same.
     """
-    if not sentences.texts:
+    if not block.texts:
         return np.zeros((0, 2 + SKETCH * near), FINGERPRINT)
-    exact = hash_lines("\n".join(leak_keys(sentences.texts)))
+    exact = hash_lines("\n".join(make_leak_keys(block.texts)))
     columns = [exact >> np.uint64(32), exact & np.uint64(0xFFFFFFFF)]
     if near:
-        columns += [column >> np.uint64(32) for column in _sketch(sentences.texts)]
+        columns += [column >> np.uint64(32) for column in _sketch(block.texts)]
     return np.stack(columns, axis=1).astype(FINGERPRINT)
 
 
 def _sketch(texts: Sequence[str]) -> list[Hashes]:
-    """The smallest hashes of the pairs of neighbouring words of each sentence, a column for each hash function."""
+    """Return the smallest hashes of the pairs of neighbouring words of each sentence, a column a hash function."""
     scan = scan_words("\n".join(texts))
     words = scan.hash_words(ignore_case=True)
     # The last word of a sentence is paired with nothing: so a sentence of one word has a pair too.
@@ -88,14 +97,14 @@ def _sketch(texts: Sequence[str]) -> list[Hashes]:
 
 
 def find_duplicates(path: Path, *, near: bool) -> tuple[Flags, Flags]:
-    """Find what repeats an earlier sentence of the corpus.
+    """Find the sentences that repeat an earlier one of the corpus.
 
     A sentence is nearly repeated if in one of four bands its hashes are those of an earlier sentence, and the first
     such sentence shares twelve of its sixteen hashes: about three quarters of all pairs of words of the two.
 
     Args:
         path: The fingerprints of all sentences in the order of the corpus.
-        near: Whether they are those of near duplicates.
+        near: Look for nearly repeated sentences, too.
 
     Returns:
         Which sentences repeat one, and which others nearly repeat one, (S,) each.
@@ -106,10 +115,10 @@ def find_duplicates(path: Path, *, near: bool) -> tuple[Flags, Flags]:
     stored = np.memmap(path, FINGERPRINT, "r").reshape(-1, width)
     is_repeated = np.zeros(len(stored), np.bool_)
     is_near = np.zeros(len(stored), np.bool_)
-    for rows, _ in _repeats(stored, 0, 2):
+    for rows, _ in _find_repeats(stored, 0, 2):
         is_repeated[rows] = True
     for first in range(2, width, ROWS_OF_BAND):
-        for rows, earlier in _repeats(stored, first, first + ROWS_OF_BAND):
+        for rows, earlier in _find_repeats(stored, first, first + ROWS_OF_BAND):
             left = np.flatnonzero(~(is_repeated[rows] | is_near[rows]))
             rows, earlier = rows[left], earlier[left]
             for begin in range(0, len(rows), ROWS_AT_ONCE // SKETCH):
@@ -119,8 +128,8 @@ def find_duplicates(path: Path, *, near: bool) -> tuple[Flags, Flags]:
     return is_repeated, is_near
 
 
-def _repeats(stored: NDArray[np.uint32], first: int, last: int) -> list[tuple[Places, Places]]:
-    """Rows whose columns are those of an earlier row, and the first such row; in pieces that fit into memory."""
+def _find_repeats(stored: NDArray[np.uint32], first: int, last: int) -> list[tuple[Places, Places]]:
+    """Find rows whose columns equal those of an earlier row, and the first such row; in pieces that fit into memory."""
     pieces = max(1, -(-len(stored) // ROWS_AT_ONCE))
     found = []
     for piece in range(pieces):
@@ -134,7 +143,7 @@ def _repeats(stored: NDArray[np.uint32], first: int, last: int) -> list[tuple[Pl
 
 
 def _keys_of_piece(stored: NDArray[np.uint32], first: int, last: int, piece: int, pieces: int) -> tuple[Hashes, Places]:
-    """One number for the columns of each row, and the rows, of those that fall into a piece."""
+    """Return one number for the columns of each row that falls into a piece, and these rows."""
     keys, rows = [], []
     for begin in range(0, len(stored), ROWS_AT_ONCE):
         some = stored[begin : begin + ROWS_AT_ONCE]

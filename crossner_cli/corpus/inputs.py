@@ -1,30 +1,47 @@
-"""What ``prepare-data`` is given as corpus and entity lists, made into files of text and lists of names.
-
-Dumps of Wikipedia become a file of paragraphs; RDF and the target's own training sentences become lists of
-``name<TAB>type``.
-"""
+"""The raw text of a run: dumps become text, RDF and training sentences lists of names, then levels are selected."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from crossner_cli.corpus.dbpedia import RdfNames, expand_types, write_names
-from crossner_cli.corpus.dbpedia_classes import classes_of_types
+from crossner_cli.corpus.dbpedia import RdfNames, expand_types, find_specialised_classes, write_names
+from crossner_cli.corpus.levels import TEXTS, Selection, check_selection, open_work_folder, write_levels
 from crossner_cli.corpus.mediawiki_dump import is_dump
-from crossner_cli.corpus.raw_files import each_once
+from crossner_cli.corpus.raw_files import remove_repeated
 from crossner_cli.corpus.triples import is_triples
 from crossner_cli.corpus.wikipedia import write_articles
+from crossner_cli.data.domains import LabelledDomain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import read_record, write_json
 
-TRAIN = Path("train")  # what --entities calls the training sentences of the target
+TRAIN = Path("train")  # the value of --entities that stands for the training sentences of the target
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusInputs:
+    """The files that a corpus is made of.
+
+    Args:
+        corpus: Files of text, folders and dumps.
+        entities: Lists of names, RDF, or ``train``.
+        language: Language of the labels in RDF.
+        categories: Categories of the dump whose articles are taken; none takes all.
+        category_depth: Steps below a category that count.
+    """
+
+    corpus: Sequence[Path]
+    entities: Sequence[Path] = ()
+    language: str = "en"
+    categories: Sequence[str] = ()
+    category_depth: int = 3
 
 
 @dataclass(frozen=True)
@@ -34,14 +51,52 @@ class EntityLists:
     Args:
         paths: Files, a line each: name<TAB>type.
         rdf: What was found in RDF, if any was given.
-        others: Whether there are names from elsewhere too.
+        has_others: Whether there are names from elsewhere too.
         record: What was read, for the manifest.
     """
 
     paths: list[Path]
     rdf: RdfNames | None = None
-    others: bool = False
+    has_others: bool = False
     record: dict[str, Any] = field(default_factory=dict)
+
+
+def write_corpus(
+    folder: Path, inputs: CorpusInputs, selection: Selection, labelled: Mapping[str, LabelledDomain]
+) -> Work[dict[str, Any]]:
+    """Write the corpus levels, without the sentences that taggers of either domain are selected and scored on.
+
+    An interrupted call leaves in ``folder/.selection`` what it has done, the text of a dump and the parts selected;
+    the same call goes on from there.
+
+    Args:
+        folder: Where to write.
+        inputs: What to read.
+        selection: How to select; without ``specialised_types``, the target's types that the source lacks are taken.
+        labelled: The labelled domains by role; the sentences of their dev and test are left out.
+
+    Returns:
+        What was read, dropped and selected.
+
+    Raises:
+        CrossNERError: An input cannot be read, or a level cannot be made.
+    """
+    with open_work_folder(folder) as work, TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
+        train = labelled["target"].splits.get("train") if "target" in labelled else None
+        lists = yield from make_lists(inputs.entities, Path(made), language=inputs.language, train=train)
+        types = yield from choose_types(selection.specialised_types, lists, labelled)
+        held_out = [domain.splits.get(split, []) for domain in labelled.values() for split in ("dev", "test")]
+        excluded = frozenset(tuple(map(str.lower, sentence.words)) for split in held_out for sentence in split)
+        selection = replace(selection, specialised_types=types, excluded=excluded)
+        # Reading a dump takes hours: what is wrong is refused before.
+        if any(map(is_dump, inputs.corpus)):
+            check_selection(lists.paths, selection)
+        texts, wikipedia = yield from extract_dumps(
+            inputs.corpus, work / TEXTS, categories=inputs.categories, depth=inputs.category_depth
+        )
+        found: dict[str, Any] = yield from write_levels(texts, lists.paths, folder, selection)
+    read = {"wikipedia": wikipedia, "lists": lists.record}
+    return found | {name: record for name, record in read.items() if record}
 
 
 def extract_dumps(
@@ -51,7 +106,7 @@ def extract_dumps(
 
     Args:
         corpus: Files and folders of a corpus; several dumps are the parts of one.
-        folder: Where to write. What an interrupted call has written there is taken, and not read again.
+        folder: Where to write. The text that an interrupted call has written there is used.
         categories: Articles to take; none takes all.
         depth: Steps below a category that count.
 
@@ -61,23 +116,18 @@ def extract_dumps(
     Raises:
         CrossNERError: There are categories and no dump, or a dump cannot be read.
     """
-    named = [path for path in corpus if is_dump(path)]
-    dumps = each_once(named)
-    if len(named) > len(dumps):
-        yield Notice(f"{len(named) - len(dumps)} dumps were named more than once and are read once.")
+    dumps = remove_repeated([path for path in corpus if is_dump(path)])
     if not dumps:
         if categories:
             raise CrossNERError(
-                f"--wikipedia-category {categories[0]} is read from a MediaWiki dump, and --corpus names none.",
+                f"--wikipedia-category {categories[0]} needs a MediaWiki dump, and --corpus names none.",
                 hint="Add --corpus enwiki-latest-pages-articles.xml.bz2",
             )
         return list(corpus), {}
-    if not categories:
-        yield Notice("Every article of the dump is taken; --wikipedia-category chooses among those of --corpus.")
-    path, told = folder / "wikipedia.txt", folder / "wikipedia.json"
-    if told.exists():
-        yield Notice("The dump was read before the interruption; its text is taken as it is.")
-        record = read_record(told)
+    path, record_path = folder / "wikipedia.txt", folder / "wikipedia.json"
+    if record_path.exists():
+        yield Notice("The dump was read before the interruption; its text is used.")
+        record = read_record(record_path)
     else:
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{path.name}.draft"
@@ -86,14 +136,14 @@ def extract_dumps(
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
-        write_json(told, record)
-    return [path, *(each for each in corpus if each not in named)], record
+        write_json(record_path, record)
+    return [path, *(each for each in corpus if not is_dump(each))], record
 
 
 def make_lists(
     entities: Sequence[Path], folder: Path, *, language: str, train: Sequence[Sentence] | None
 ) -> Work[EntityLists]:
-    """Make lists of names of what ``--entities`` names.
+    """Make lists of names of the values of ``--entities``.
 
     Args:
         entities: Lists of names, RDF files, or ``train``.
@@ -106,62 +156,68 @@ def make_lists(
     """
     paths = [path for path in entities if path != TRAIN and not is_triples(path)]
     triples = [path for path in entities if is_triples(path)]
-    others = bool(paths)
     record: dict[str, Any] = {}
     if TRAIN in entities:
         paths.append(folder / "train.tsv")
-        record["train"] = yield from _write_mentions(paths[-1], train)
-        others = True
+        record["train"] = _write_mentions(paths[-1], train)
+    has_others = bool(paths)
     rdf = None
     if triples:
         paths.append(folder / "rdf.tsv")
         rdf = yield from write_names(triples, paths[-1], language=language)
         record["rdf"] = {**rdf.counts, "types": dict(sorted(rdf.types.items()))}
-    return EntityLists(paths, rdf, others, record)
+    return EntityLists(paths, rdf, has_others, record)
 
 
-def _write_mentions(path: Path, train: Sequence[Sentence] | None) -> Work[dict[str, int]]:
+def _write_mentions(path: Path, train: Sequence[Sentence] | None) -> dict[str, int]:
     """Write the entities of training sentences as a list of names."""
-    if not train:
-        raise CrossNERError("--entities train are the training sentences of the target, and there are none.",
-                            hint="Add --target DATASET with train sentences, or give a list.")  # fmt: skip
-    if TRAIN.exists():
-        yield Notice("--entities train are the target's training sentences; a file of that name goes by its full path.")
     mentions = Counter(
         (" ".join(" ".join(sentence.words[start:end]).split()), entity_type)
-        for sentence in train for start, end, entity_type in to_spans(sentence.tags or ())
-    )  # fmt: skip
+        for sentence in train or ()
+        for start, end, entity_type in to_spans(sentence.tags or ())
+    )
     if not mentions:
-        raise CrossNERError("--entities train: the training sentences of the target have no entity.",
-                            hint="Give a list.")  # fmt: skip
+        raise CrossNERError(
+            "--entities train: the target has no training sentences with entities.",
+            hint="Add --target DATASET with train sentences, or give a list; a file of that name is ./train.",
+        )
     path.write_text("".join(f"{name}\t{entity_type}\n" for name, entity_type in mentions), encoding="utf-8")
     return {"mentions": mentions.total(), "names": len(mentions)}
 
 
-def choose_types(wanted: set[str] | None, lists: EntityLists, *, are_asked: bool) -> Work[set[str] | None]:
-    """Say the specialised types in the words of the lists.
+def choose_types(
+    asked: frozenset[str] | None, lists: EntityLists, labelled: Mapping[str, LabelledDomain]
+) -> Work[frozenset[str] | None]:
+    """Choose the specialised types, in the words of the lists.
 
     Args:
-        wanted: Types; None if none are known.
+        asked: Types that the user asked for, if any.
         lists: The lists of names.
-        are_asked: Whether a person asked for these types. If not they are the target's, and where a list has classes
-            of DBpedia, the classes special to a domain of such types stand for them.
+        labelled: The labelled domains. If no types are asked for, the target's types that the source lacks are taken,
+            and where a list has classes of DBpedia, the classes special to a domain of such types.
 
     Returns:
-        Types of names in the lists; those that have none are among them only if they were asked for, or if there are
-        other lists than RDF.
+        Types of names in the lists, or None without a target; types without a name are among them only if they were
+        asked for, or if there are other lists than RDF.
     """
+    wanted = asked
+    if wanted is None and "target" in labelled:
+        wanted = frozenset(labelled["target"].types).difference(
+            labelled["source"].types if "source" in labelled else ()
+        )
     if wanted is None or lists.rdf is None:
         return wanted
-    classes = wanted if are_asked else classes_of_types(wanted)
+    classes = find_specialised_classes(wanted) if asked is None else set(wanted)
     expanded, stands_for = expand_types(classes, lists.rdf)
-    if not are_asked:
+    if asked is None:
         absent = sorted(classes - stands_for.keys())
-        expanded = expanded.difference(absent) | (wanted if lists.others else set())
+        expanded = expanded.difference(absent) | (wanted if lists.has_others else set())
         if stands_for:
-            yield Notice(f"Specialised types, from DBpedia's classes of the target's types: {', '.join(stands_for)}"
-                         + (f"; the lists have none of {', '.join(absent)}." if absent else "."))  # fmt: skip
+            without = f"; the lists have none of {', '.join(absent)}." if absent else "."
+            yield Notice(
+                f"Specialised types, from DBpedia's classes of the target's types: {', '.join(stands_for)}{without}"
+            )
     for name, below in stands_for.items():
         if below != [name]:
             yield Notice(f"The type {name} stands for {', '.join(below[:12])}{', …' if len(below) > 12 else ''}.")
-    return expanded
+    return frozenset(expanded)

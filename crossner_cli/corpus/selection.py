@@ -1,9 +1,10 @@
-"""The sentences of each corpus level, thousands at a time, with what is counted of them and where their names are."""
+"""The sentences of each corpus level, thousands at a time, their counts, mentions, and labels by a list of names."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -12,17 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.corpus.reading import Sentences
+from crossner_cli.corpus.blocks import Block
 from crossner_cli.data.name_index import NameIndex
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import Span, to_tags
+from crossner_cli.data.text import find_words
 from crossner_cli.data.word_scan import Flags, Places, scan_words
 
 
 @dataclass
 class LevelCounts:
-    """What a corpus level holds.
+    """The counts of a corpus level.
 
     Args:
-        documents: Documents with a sentence of the level; of plain text a line is a document.
+        documents: Documents with a sentence of the level; a line of plain text is a document.
         sentences: Its sentences.
         words: Their words, as ``word_scan`` counts them.
         type_sets: Mentions by the number of their name's types.
@@ -34,15 +38,17 @@ class LevelCounts:
     type_sets: Counter[int] = field(default_factory=Counter)
 
     def plus(self, other: LevelCounts, *, times: int = 1) -> LevelCounts:
-        """These counts and ``times`` those of another."""
+        """Return these counts and ``times`` those of another."""
         type_sets = self.type_sets + Counter({number: count * times for number, count in other.type_sets.items()})
         return LevelCounts(
-            self.documents + other.documents * times, self.sentences + other.sentences * times,
-            self.words + other.words * times, type_sets,
-        )  # fmt: skip
+            self.documents + other.documents * times,
+            self.sentences + other.sentences * times,
+            self.words + other.words * times,
+            type_sets,
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """What ``from_json`` takes."""
+        """Return what ``from_json`` takes."""
         type_sets = {str(number): count for number, count in sorted(self.type_sets.items())}
         return {"documents": self.documents, "sentences": self.sentences, "words": self.words, "type_sets": type_sets}
 
@@ -52,8 +58,8 @@ class LevelCounts:
         type_sets = Counter({int(number): count for number, count in record["type_sets"].items()})
         return cls(record["documents"], record["sentences"], record["words"], type_sets)
 
-    def tell(self, type_sets: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """The counts as the manifest gives them: mentions by type, where a name of several types counts for each."""
+    def describe(self, type_sets: Sequence[Sequence[str]]) -> dict[str, Any]:
+        """Return the counts for the manifest, with mentions by type; a name of several types counts for each."""
         mentions: Counter[str] = Counter()
         for number, count in self.type_sets.items():
             mentions.update(dict.fromkeys(type_sets[number], count))
@@ -63,20 +69,20 @@ class LevelCounts:
 
 @dataclass(frozen=True)
 class LevelPart:
-    """What some sentences add to a level.
+    """What a block of sentences adds to a level.
 
     Args:
         texts: The sentences of the level.
-        documents: The document of each, as ``Sentences`` has it, (S,).
+        documents: The document of each, as in ``Block``, (S,).
         mentions: For each mention its sentence among ``texts``, its first character and the one behind it, (M, 3).
-        type_sets: The number of each mention's types, (M,).
-        counts: What is counted of them.
+        type_numbers: The number of each mention's types, (M,).
+        counts: Their counts.
     """
 
     texts: list[str]
     documents: NDArray[np.int64]
     mentions: NDArray[np.int64]
-    type_sets: NDArray[np.uint32]
+    type_numbers: NDArray[np.uint32]
     counts: LevelCounts
 
 
@@ -99,65 +105,86 @@ class Selector:
     weak_levels: tuple[str, ...] = ()
 
     @cached_property
-    def _type_sets(self) -> NDArray[np.uint32]:
-        """The number of each name's types, (N,)."""
-        return self.names.type_numbers if self.names else np.zeros(0, np.uint32)
-
-    @cached_property
     def _is_special(self) -> Flags:
-        """Which sets of types have a specialised one."""
+        """True for sets of types with a specialised one."""
         sets = self.names.type_sets if self.names else ()
         return np.array([not self.specialised_types.isdisjoint(types) for types in sets], np.bool_)
 
-    def select(self, sentences: Sentences, counts: Counter[str]) -> dict[str, LevelPart]:
+    def select(self, block: Block, counts: Counter[str]) -> dict[str, LevelPart]:
         """Put sentences into their levels; ``counts`` gets ``sentences_without_names``."""
-        if not sentences.texts:
+        if not block.texts:
             return {}
-        scan = scan_words("\n".join(sentences.texts))
+        scan = scan_words("\n".join(block.texts))
         words = scan.words_of_lines
+        everything = np.ones(len(words), np.bool_)
         if self.names is None:
-            nothing = np.zeros(0, np.int64)
-            found = _Found(nothing, nothing, nothing, nothing.astype(np.uint32))
-            return {"domain": _part(sentences, words, found, np.ones(len(words), np.bool_))}
-        mentions = self.names.find(scan)
-        lines = scan.line_of_word[mentions.starts].astype(np.int64)
-        begins, type_sets = scan.line_starts[lines], self._type_sets[mentions.names]
-        found = _Found(lines, scan.starts[mentions.starts] - begins, scan.ends[mentions.ends - 1] - begins, type_sets)
+            return {"domain": _choose(block, words, np.zeros((0, 3), np.int64), np.zeros(0, np.uint32), everything)}
+        found = self.names.find(scan)
+        lines = scan.line_of_word[found.starts].astype(np.int64)
+        begins, types = scan.line_starts[lines], self.names.type_numbers[found.names]
+        mentions = np.stack((lines, scan.starts[found.starts] - begins, scan.ends[found.ends - 1] - begins), axis=1)
         counts["sentences_without_names"] += int(np.count_nonzero(np.bincount(lines, minlength=len(words)) == 0))
         belongs = {
-            "domain": np.ones(len(words), np.bool_),
-            "entity": self._have_several(lines, mentions.names, len(words)),
-            "task": np.bincount(lines, self._is_special[type_sets], len(words)) > 0,
+            "domain": everything,
+            "entity": self._have_several(lines, found.names, len(words)),
+            "task": np.bincount(lines, self._is_special[types], len(words)) > 0,
         }
         if self.weak_levels:
             belongs["weak"] = np.any([belongs[level] for level in self.weak_levels], axis=0)
-        return {level: _part(sentences, words, found, belongs[level]) for level in self.levels}
+        return {level: _choose(block, words, mentions, types, belongs[level]) for level in self.levels}
 
     def _have_several(self, lines: Places, names: Places, total: int) -> Flags:
-        """Tell which lines have enough distinct names, (lines,)."""
-        distinct = np.unique(lines * len(self._type_sets) + names) // len(self._type_sets)
+        """Return True for lines with enough distinct names, (total,)."""
+        assert self.names is not None
+        several = len(self.names.hashes)
+        distinct = np.unique(lines * several + names) // several
         return np.asarray(np.bincount(distinct, minlength=total) >= self.min_entities)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Mentions: their line, first character, the character behind and the number of their types, (M,) each."""
-
-    lines: Places
-    starts: Places
-    ends: Places
-    type_sets: NDArray[np.uint32]
-
-
-def _part(sentences: Sentences, words: Places, found: _Found, chosen: Flags) -> LevelPart:
-    kept = chosen[found.lines]
-    texts, documents = list(compress(sentences.texts, chosen.tolist())), sentences.documents[chosen]
-    lines = (np.cumsum(chosen) - 1)[found.lines[kept]]
-    mentions = np.stack((lines, found.starts[kept], found.ends[kept]), axis=1)
-    type_sets = found.type_sets[kept]
-    numbers, frequencies = np.unique(type_sets, return_counts=True)
+def _choose(
+    block: Block, words: Places, mentions: NDArray[np.int64], types: NDArray[np.uint32], chosen: Flags
+) -> LevelPart:
+    """Choose sentences with the mentions in them; all arguments are of the whole block."""
+    texts, documents = list(compress(block.texts, chosen.tolist())), block.documents[chosen]
+    kept = chosen[mentions[:, 0]]
+    mentions, types = mentions[kept], types[kept]
+    mentions[:, 0] = (np.cumsum(chosen) - 1)[mentions[:, 0]]
+    numbers, frequencies = np.unique(types, return_counts=True)
     counts = LevelCounts(
-        int(len(documents) and 1 + np.count_nonzero(np.diff(documents))), len(texts), int(words[chosen].sum()),
-        Counter(dict(zip(numbers.tolist(), frequencies.tolist(), strict=True))),
-    )  # fmt: skip
-    return LevelPart(texts, documents, mentions, type_sets, counts)
+        documents=int(len(documents) and 1 + np.count_nonzero(np.diff(documents))),
+        sentences=len(texts),
+        words=int(words[chosen].sum()),
+        type_sets=Counter(dict(zip(numbers.tolist(), frequencies.tolist(), strict=True))),
+    )
+    return LevelPart(texts, documents, mentions, types, counts)
+
+
+def label_sentences(part: LevelPart, type_sets: Sequence[Sequence[str]], counts: Counter[str]) -> Iterator[Sentence]:
+    """Tag the words of selected sentences in BIO: mentions of listed names are entities, all else is not.
+
+    A name of several types has the one listed first. A mention takes in the dot of an abbreviation that it ends
+    before, as ``Inc`` in ``Inc.``; one that begins or ends within a word otherwise labels nothing.
+
+    Args:
+        part: Sentences and the mentions in them.
+        type_sets: The sets of types by number.
+        counts: Where ``weak_mentions``, ``weak_mentions_within_words`` and ``weak_mentions_of_several_types`` are
+            counted.
+    """
+    lines, starts, ends = part.mentions.T.tolist()
+    numbers = part.type_numbers.tolist()
+    for line, text in enumerate(part.texts):
+        words = find_words(text)
+        begins, finishes = [word.start for word in words], [word.end for word in words]
+        spans = []
+        for place in range(bisect_left(lines, line), bisect_left(lines, line + 1)):
+            types, start, end = type_sets[numbers[place]], starts[place], ends[place]
+            first, last = bisect_left(begins, start), bisect_left(finishes, end)
+            is_whole = finishes[last] == end or (finishes[last] == end + 1 and text[end] == ".")
+            if first == len(begins) or begins[first] != start or not is_whole:
+                counts["weak_mentions_within_words"] += 1
+                continue
+            counts["weak_mentions"] += 1
+            counts["weak_mentions_of_several_types"] += len(types) > 1
+            spans.append(Span(first, last + 1, types[0]))
+        yield Sentence(tuple(word.text for word in words), tuple(to_tags(spans, len(words), "bio")))

@@ -1,4 +1,4 @@
-"""Sentences of dev and test in raw text: found as they are, and inside the paragraphs that they stand in."""
+"""Sentences of dev and test in raw text: found as they are, and inside paragraphs."""
 
 from __future__ import annotations
 
@@ -16,46 +16,49 @@ PARAGRAPH = "\u2029"  # ends a sentence wherever it stands
 BORDER = 20  # letters of a sentence that is looked for inside others; shorter ones are in too many
 
 
-def leak_key(text: str) -> str:
-    """What two sentences share that differ only in case, in the final stop and in how they are cut into words."""
-    return _without_stops(_letters(text))
+def make_leak_key(text: str) -> str:
+    """Return a key that sentences share which differ only in case, final stop and the way they are cut into words."""
+    return _strip_stops(_join_letters(text))
 
 
-def leak_keys(texts: Sequence[str]) -> list[str]:
-    """The ``leak_key`` of each text."""
-    return list(map(_without_stops, _all_letters(texts)))
+def make_leak_keys(texts: Sequence[str]) -> list[str]:
+    """Return the ``make_leak_key`` of each text."""
+    return list(map(_strip_stops, _join_all_letters(texts)))
 
 
-def not_excluded(
+def find_kept(
     sentences: Sequence[str], documents: NDArray[np.int64], whole: Sequence[str], excluded: frozenset[str]
 ) -> NDArray[np.bool_]:
-    """Tell which sentences are none to leave out, nor hold a part of one.
+    """Find the sentences that are not excluded and hold no part of one that is.
 
-    A sentence to leave out may be a sentence, the whole document, or begin or end where a sentence of the document
-    does: then the splitter has cut it in two, or joined it to the one beside it.
+    An excluded sentence may be a sentence of the document, the whole document, or begin or end at the border of a
+    sentence: then the splitter has cut it in two, or joined it to the one beside it.
 
     Args:
         sentences: Sentences of some documents.
-        documents: The number of the document of each, rising.
+        documents: The number of the document of each, ascending, (S,).
         whole: The documents.
-        excluded: Keys of what is to be left out, as ``leak_key`` makes them.
+        excluded: Keys of the sentences to leave out, as ``make_leak_key`` makes them.
+
+    Returns:
+        True for sentences to keep, (S,).
     """
-    letters = _all_letters(sentences)
-    keep = np.array([_without_stops(each) not in excluded for each in letters], np.bool_)
+    letters = _join_all_letters(sentences)
+    keep = np.array([_strip_stops(each) not in excluded for each in letters], np.bool_)
     if not np.array_equal(documents, np.arange(len(whole))):
-        keep &= np.array([key not in excluded for key in leak_keys(whole)], np.bool_)[documents]
-    starts, ends = _by_border(excluded)
+        keep &= np.array([key not in excluded for key in make_leak_keys(whole)], np.bool_)[documents]
+    starts, ends = _index_borders(excluded)
     bounds = np.flatnonzero(np.diff(documents)) + 1
     for first, last in zip([0, *bounds.tolist()], [*bounds.tolist(), len(letters)], strict=True):
-        for number, behind in _parts(letters[first:last], starts, ends):
+        for number, behind in _find_stretches(letters[first:last], starts, ends):
             keep[first + number : first + behind] = False
     return keep
 
 
-def _parts(
+def _find_stretches(
     letters: Sequence[str], starts: Mapping[str, Sequence[str]], ends: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, int]]:
-    """The first sentence and the one behind the last of each stretch of a document that is to be left out."""
+    """Yield the first sentence and the one behind the last of each stretch of a document that is excluded."""
     text = "".join(letters)
     borders = [0, *accumulate(map(len, letters))]
     for place in borders[:-1]:
@@ -72,8 +75,8 @@ def _parts(
 
 
 @lru_cache(maxsize=1)
-def _by_border(excluded: frozenset[str]) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
-    """Keys by how they begin, and by how they end."""
+def _index_borders(excluded: frozenset[str]) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+    """Return the keys by their first letters, and by their last."""
     starts: defaultdict[str, list[str]] = defaultdict(list)
     ends: defaultdict[str, list[str]] = defaultdict(list)
     for key in excluded:
@@ -83,18 +86,18 @@ def _by_border(excluded: frozenset[str]) -> tuple[Mapping[str, list[str]], Mappi
     return starts, ends
 
 
-def _without_stops(letters: str) -> str:
+def _strip_stops(letters: str) -> str:
     return letters.rstrip(FINAL_STOPS) or letters
 
 
-def _letters(text: str) -> str:
+def _join_letters(text: str) -> str:
     # casefold, not lower: that of a final sigma depends on what follows, which differs where words are joined.
     return "".join(text.split()).casefold()
 
 
-def _all_letters(texts: Sequence[str]) -> list[str]:
+def _join_all_letters(texts: Sequence[str]) -> list[str]:
     if not texts:
         return []
     if any("\n" in text for text in texts):
-        return list(map(_letters, texts))
+        return list(map(_join_letters, texts))
     return "\n".join(texts).replace(" ", "").replace(PARAGRAPH, "").casefold().split("\n")

@@ -247,7 +247,7 @@ def _join_types(
 
 
 def _flags_of(table: NDArray[np.uint8], hashes: Hashes) -> NDArray[np.uint8]:
-    return table[hashes & np.uint64(len(table) - 1)]
+    return np.asarray(table[hashes & np.uint64(len(table) - 1)])
 
 
 def _make_buckets(hashes: Hashes) -> NDArray[np.uint32]:

@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.corpus.inputs import TRAIN
-from crossner_cli.corpus.levels import WORK
-from crossner_cli.corpus.preparation import write_corpus
+from crossner_cli.corpus.execution import Execution
+from crossner_cli.corpus.inputs import TRAIN, CorpusInputs, write_corpus
+from crossner_cli.corpus.levels import WORK, Selection
 from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import Domain, LabelledDomain, find_domain, hides_folder, read_domain
 from crossner_cli.data.known_domains import bundled_domains
@@ -196,12 +196,21 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     levels: dict[str, Any] = {}
     source_levels: dict[str, Any] = {}
     if inputs.corpus:
-        levels = yield from write_corpus(folder / "corpus", options, labelled, inputs.corpus, inputs.entities)
-    if inputs.source_corpus:
-        plain = dataclasses.replace(options, corpus_level="domain", weak_labels=False, wikipedia_category=[])
-        source_levels = yield from write_corpus(
-            folder / "source-corpus", plain, labelled, inputs.source_corpus, [], "--source-corpus"
+        selection = dataclasses.replace(
+            _make_selection(options), weak_labels=folder / "weak-labels" if options.weak_labels else None
         )
+        raw = CorpusInputs(
+            corpus=inputs.corpus,
+            entities=inputs.entities,
+            language=options.language,
+            categories=options.wikipedia_category,
+            category_depth=options.category_depth,
+        )
+        levels = yield from write_corpus(folder / "corpus", raw, selection, labelled)
+    if inputs.source_corpus:
+        selection = dataclasses.replace(_make_selection(options), level="domain", flag="--source-corpus")
+        raw = CorpusInputs(corpus=inputs.source_corpus)
+        source_levels = yield from write_corpus(folder / "source-corpus", raw, selection, labelled)
     statistics = _count(labelled, folder / "corpus")
     warnings = data_warnings(inputs.domains, labelled, statistics) + _option_warnings(options, inputs.domains, labelled)
     warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
@@ -215,6 +224,29 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         corpus=levels,
         source_corpus=source_levels,
         warnings=warnings,
+    )
+
+
+def _make_selection(options: PrepareData) -> Selection:
+    """The settings of the corpus levels."""
+    types = options.specialised_types
+    return Selection(
+        level=options.corpus_level,
+        specialised_types=None if types is None else frozenset(filter(None, map(str.strip, types.split(",")))),
+        min_entities=options.min_entities,
+        task_upsample=options.task_upsample,
+        names_case=options.names_case,
+        one_a_line=options.sentences_per_line,
+        column=options.text_column,
+        duplicates=options.drop_duplicates,
+        drop_boilerplate=options.drop_boilerplate,
+        execution=Execution(
+            executor=options.executor,
+            workers=options.workers,
+            slurm_partition=options.slurm_partition,
+            slurm_time=options.slurm_time,
+            slurm_arguments=tuple(options.slurm_arguments),
+        ),
     )
 
 

@@ -370,7 +370,7 @@ def corpora(monkeypatch):
         yield Progress("corpus", 1)
         return {"domain": {"lines": 1}}
 
-    monkeypatch.setattr("crossner_cli.corpus.preparation.write_levels", write_levels)
+    monkeypatch.setattr("crossner_cli.corpus.inputs.write_levels", write_levels)
     return calls
 
 

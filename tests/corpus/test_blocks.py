@@ -12,19 +12,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpus.executors import Execution
-from crossner_cli.corpus.filters import drop_boilerplate, find_duplicates, fingerprints
-from crossner_cli.corpus.levels import Selection, write_levels
-from crossner_cli.corpus.reading import (
+from crossner_cli.corpus.blocks import (
+    Block,
     Part,
-    Sentences,
     _split,
     cut_into_parts,
-    read_sentences,
-    with_single_spaces,
+    normalise_spaces,
+    read_blocks,
 )
+from crossner_cli.corpus.execution import Execution
+from crossner_cli.corpus.filters import drop_boilerplate, find_duplicates, make_fingerprints
+from crossner_cli.corpus.levels import Selection, write_levels
 from crossner_cli.data.files import read_pieces
-from crossner_cli.data.leaks import leak_key, leak_keys, not_excluded
+from crossner_cli.data.leaks import find_kept, make_leak_key, make_leak_keys
 from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
@@ -39,7 +39,7 @@ def sentences_of(path: Path, bytes_of_part: int, **options: bool) -> tuple[list[
     counts = Counter[str]()
     given = {"one_a_line": False, **options}
     parts = cut_into_parts([path], bytes_of_part)
-    found = [read for part in parts for read in read_sentences(part, counts, excluded=frozenset(), **given)]
+    found = [read for part in parts for read in read_blocks(part, counts, excluded=frozenset(), **given)]
     return [text for read in found for text in read.texts], counts
 
 
@@ -48,7 +48,7 @@ def sentences_of(path: Path, bytes_of_part: int, **options: bool) -> tuple[list[
 @example('Ada. ) "He')
 @example("Ada.' ")
 def test_lines_have_the_sentences_that_predict_finds(text: str) -> None:
-    line = with_single_spaces(text)
+    line = normalise_spaces(text)
     expected = [" ".join(line[words[0].start : words[-1].end].split()) for words in segment(line)]
     assert _split([line] if line else []).texts == expected
 
@@ -57,7 +57,7 @@ def test_lines_have_the_sentences_that_predict_finds(text: str) -> None:
 @given(st.text("ab \n\t\r\u00a0\u2003\u0085é", max_size=30))
 def test_spaces_become_single(text: str) -> None:
     lines = [" ".join(line.split()) for line in re.split("\n", text)]
-    assert with_single_spaces(text) == "\n".join(lines)
+    assert normalise_spaces(text) == "\n".join(lines)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -90,11 +90,11 @@ def test_a_byte_order_mark_and_the_last_line_end_are_no_text(tmp_path: Path) -> 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(st.text("aB .!?ΣİÉ", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=5))
 def test_keys_of_many_are_the_keys_of_each(texts: list[str]) -> None:
-    assert leak_keys(texts) == [leak_key(text) for text in texts]
+    assert make_leak_keys(texts) == [make_leak_key(text) for text in texts]
 
 
 def test_greek_words_have_one_key_however_they_are_cut() -> None:
-    assert leak_key("ΟΔΟΣ ΑΘΗΝΩΝ".lower()) == leak_key("ΟΔΟΣΑΘΗΝΩΝ") == leak_keys(["ΟΔΟΣ ΑΘΗΝΩΝ"])[0]
+    assert make_leak_key("ΟΔΟΣ ΑΘΗΝΩΝ".lower()) == make_leak_key("ΟΔΟΣΑΘΗΝΩΝ") == make_leak_keys(["ΟΔΟΣ ΑΘΗΝΩΝ"])[0]
 
 
 HELD_OUT = [
@@ -108,17 +108,20 @@ AROUND = ["He was an engineer.", "It was electric.", "Robots are old, says A. B.
 @given(st.lists(st.sampled_from([*HELD_OUT, *AROUND]), min_size=1, max_size=5))
 def test_held_out_sentences_are_found_inside_paragraphs(pieces: list[str]) -> None:
     """However the splitter cuts: no 20 letters in a row of a longer one stay that begin or end a sentence."""
-    excluded = frozenset(map(leak_key, HELD_OUT))
+    excluded = frozenset(map(make_leak_key, HELD_OUT))
     found = _split([" ".join(pieces)])
-    keep = not_excluded(found.texts, found.documents, [" ".join(pieces)], excluded)
+    keep = find_kept(found.texts, found.documents, [" ".join(pieces)], excluded)
     kept = [text for text, stays in zip(found.texts, keep, strict=True) if stays]
-    borders = set(np.cumsum([len(leak_key(text)) for text in found.texts]).tolist())
-    assert borders and not any(leak_key(text) in excluded for text in kept)
+    borders = set(np.cumsum([len(make_leak_key(text)) for text in found.texts]).tolist())
+    assert borders and not any(make_leak_key(text) in excluded for text in kept)
     if not any(piece in HELD_OUT for piece in pieces):
         assert keep.all(), "what holds none of them is kept whole"
     for held in HELD_OUT:
         if len(held) > 30 and pieces[0] == held:
-            assert not any(leak_key(text) in leak_key(held) or leak_key(held) in leak_key(text) for text in kept)
+            assert not any(
+                make_leak_key(text) in make_leak_key(held) or make_leak_key(held) in make_leak_key(text)
+                for text in kept
+            )
 
 
 def test_a_held_out_sentence_that_is_cut_in_two_or_joined_to_another_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -127,9 +130,9 @@ def test_a_held_out_sentence_that_is_cut_in_two_or_joined_to_another_is_left_out
         "He was an engineer. In 1969, Scheinman invented the Stanford arm: It was electric.\n"
         "Robots are old. Bob founded Foo Inc. The firm sold robots. It closed.\nIt is. It is so.\n"
     )
-    counts, excluded = Counter[str](), frozenset(map(leak_key, HELD_OUT))
+    counts, excluded = Counter[str](), frozenset(map(make_leak_key, HELD_OUT))
     (part,) = cut_into_parts([path], 1000)
-    found = [text for read in read_sentences(part, counts, one_a_line=False, excluded=excluded) for text in read.texts]
+    found = [text for read in read_blocks(part, counts, one_a_line=False, excluded=excluded) for text in read.texts]
     assert found == ["He was an engineer.", "Robots are old.", "It closed.", "It is so."]
     assert counts["dropped_leaks"] == counts["sentences"] - 4
 
@@ -147,17 +150,17 @@ def test_a_paragraph_separator_alone_is_a_blank_line(tmp_path: Path, one_a_line:
     counts = Counter[str]()
     (part,) = cut_into_parts([path], 1000)
     excluded = frozenset({"ada"})
-    assert not [text for read in read_sentences(part, counts, one_a_line=one_a_line, excluded=excluded)
+    assert not [text for read in read_blocks(part, counts, one_a_line=one_a_line, excluded=excluded)
                 for text in read.texts]  # fmt: skip
     assert counts["documents"] == 0 and counts["blank_lines"] >= 1
 
 
-def sentences(*texts: str) -> Sentences:
-    return Sentences(list(texts), np.arange(len(texts)))
+def sentences(*texts: str) -> Block:
+    return Block(list(texts), np.arange(len(texts)))
 
 
 def duplicates(path: Path, texts: list[str], *, near: bool) -> tuple[list[int], list[int]]:
-    fingerprints(sentences(*texts), near=near).tofile(path)
+    make_fingerprints(sentences(*texts), near=near).tofile(path)
     return tuple(np.flatnonzero(found).tolist() for found in find_duplicates(path, near=near))  # type: ignore[return-value]
 
 
@@ -187,8 +190,8 @@ def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(
     whole = duplicates(tmp_path / "f", texts, near=True)
     monkeypatch.setattr("crossner_cli.corpus.filters.ROWS_AT_ONCE", 32)
     assert duplicates(tmp_path / "f", texts, near=True) == whole
-    first = {key: place for place, key in reversed(list(enumerate(map(leak_key, texts))))}
-    assert whole[0] == [place for place, text in enumerate(texts) if first[leak_key(text)] != place]
+    first = {key: place for place, key in reversed(list(enumerate(map(make_leak_key, texts))))}
+    assert whole[0] == [place for place, text in enumerate(texts) if first[make_leak_key(text)] != place]
 
 
 def test_boilerplate_is_left_out_and_counted_by_its_reason() -> None:
@@ -228,7 +231,7 @@ def test_a_book_is_read_some_sentences_at_a_time_with_the_same_result(
 
     whole = written(tmp_path / "whole")
     for name, size in (("CHARACTERS_AT_ONCE", 150), ("BYTES_OF_PIECE", 400)):
-        monkeypatch.setattr(f"crossner_cli.corpus.reading.{name}", size)
-    sizes = [len(each.texts) for each in read_sentences(Part(path), Counter(), one_a_line=False, excluded=frozenset())]
+        monkeypatch.setattr(f"crossner_cli.corpus.blocks.{name}", size)
+    sizes = [len(each.texts) for each in read_blocks(Part(path), Counter(), one_a_line=False, excluded=frozenset())]
     assert len(sizes) > 15 and max(sizes) < 9
     assert written(tmp_path / "pieces") == whole

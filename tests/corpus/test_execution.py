@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from crossner_cli.corpus.executors import Execution, UnfinishedError, run_pass
+from crossner_cli.corpus.blocks import cut_into_parts
+from crossner_cli.corpus.execution import Execution, UnfinishedError, run_pass
 from crossner_cli.corpus.job import Job, Request
 from crossner_cli.corpus.levels import LEVELS, Selection, write_levels
-from crossner_cli.corpus.reading import cut_into_parts
 from crossner_cli.data.name_index import read_name_index
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
@@ -113,7 +112,7 @@ def test_what_cannot_run_is_refused_at_once(
 
 
 def test_ray_that_is_not_installed_is_named(corpus: Path, names: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("crossner_cli.corpus.executors.find_spec", lambda name: None)
+    monkeypatch.setattr("crossner_cli.corpus.execution.find_spec", lambda name: None)
     with pytest.raises(CrossNERError) as refusal:
         select(corpus, names, tmp_path / "out", Execution(executor="ray"))
     assert refusal.value.hint == "pip install 'crossner[ray]'"
@@ -123,43 +122,30 @@ def test_parts_that_are_done_are_not_done_again(corpus: Path, names: Path, tmp_p
     parts = cut_into_parts(sorted(corpus.iterdir()))
     job = Job.make(tmp_path / "job", Request(levels=("domain",)), parts, frozenset(), read_name_index([names]))
     work = run_pass(job, "select", Execution(workers=1))
-    while not job.is_done("select", 1):
+    while 1 not in job.find_done("select"):
         next(work)
     work.close()
     times = {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
-    assert not job.is_done("select", 2)
+    assert 2 not in job.find_done("select")
     exhaust(run_pass(Job(tmp_path / "job"), "select", Execution(workers=1)))
     assert times == {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
-    assert all(job.is_done("select", number) for number in range(4))
+    assert job.find_done("select") >= {0, 1, 2, 3}
 
 
-def test_a_killed_worker_is_told_and_its_part_is_left(
-    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_killed_worker_is_reported_and_its_part_is_left(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fifo = corpus / "4.pipe"
-    os.mkfifo(fifo)  # whoever reads it waits
-    files = [*sorted(corpus.glob("*.txt")), fifo]
+    os.mkfifo(corpus / "4.pipe")  # whoever reads it waits
+    files = [*sorted(corpus.glob("*.txt")), corpus / "4.pipe"]
     job = Job.make(tmp_path / "job", Request(levels=("domain",)), cut_into_parts(files), frozenset(), None)
-    wait = time.sleep
-
-    def look(seconds: float) -> None:
-        wait(seconds)
-        if all(job.is_done("select", number) for number in range(4)):
-            _kill_pool_worker(job.folder)
-
-    monkeypatch.setattr("crossner_cli.corpus.executors.time", SimpleNamespace(sleep=look))
+    work = run_pass(job, "select", Execution(workers=2))
+    while not job.find_done("select") >= {0, 1, 2, 3}:
+        next(work)
+    for child in multiprocessing.active_children():
+        child.kill()
     with pytest.raises(UnfinishedError, match="ended from outside") as problem:
-        exhaust(run_pass(job, "select", Execution(workers=2)))
+        exhaust(work)
     assert "4 of 5 parts are done and kept" in problem.value.hint
-
-
-def _kill_pool_worker(folder: Path) -> None:
-    """Kill a process below the one that runs a job."""
-    runner = next((pid for pid, line in _processes().items() if str(folder) in line and "corpus_runner" in line), None)
-    below = [pid for pid, parent in _parents().items() if runner in _ancestors(pid)] if runner else []
-    deepest = max(below, key=lambda pid: len(_ancestors(pid)), default=None)
-    if deepest is not None:
-        os.kill(deepest, signal.SIGKILL)
 
 
 def _processes() -> dict[int, str]:
@@ -169,24 +155,6 @@ def _processes() -> dict[int, str]:
             found[int(path.parent.name)] = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-    return found
-
-
-def _parents() -> dict[int, int]:
-    found = {}
-    for pid in _processes():
-        try:
-            found[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    return found
-
-
-def _ancestors(pid: int) -> list[int]:
-    parents, found = _parents(), []
-    while pid in parents:
-        pid = parents[pid]
-        found.append(pid)
     return found
 
 
@@ -201,7 +169,7 @@ def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_pa
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = subprocess.Popen([*command, str(killed)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     work = killed / ".draft-prepare-data" / "corpus" / ".selection"
-    while len(list(work.glob("select/tasks/completions/*"))) < 3:
+    while len(list(work.glob("select/[0-9]*"))) < 3:
         assert process.poll() is None
         time.sleep(0.005)
     process.kill()
@@ -211,7 +179,7 @@ def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_pa
     while any(str(work) in line for line in _processes().values()):
         assert time.monotonic() < until
         time.sleep(0.05)
-    done = sorted(path.name for path in work.glob("select/tasks/completions/*"))
+    done = sorted(path.name for path in work.glob("select/[0-9]*"))
     assert 3 <= len(done) < 30, "nothing was left to go on with"
     # What is done is not done again: a trace left in it is in the result.
     traced = work / "select" / done[0] / "domain.txt"
@@ -257,11 +225,12 @@ def test_machines_of_a_cluster_are_told_whole_paths(
     assert len(told) == 5 and all(path.is_absolute() for path in told)
 
 
-def test_what_processes_said_is_shown_where_nothing_of_them_is_kept(
+def test_the_log_of_a_cluster_is_shown_if_nothing_of_it_is_kept(
     corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crossner_cli.corpus.executors.RUNNER", "print('no module', flush=True); exit('over')")
+    monkeypatch.setattr("crossner_cli.corpus.execution.CLUSTER", "print('no module', flush=True); exit('over')")
+    monkeypatch.setattr("crossner_cli.corpus.execution.Execution.check", lambda self: None)
     with pytest.raises(UnfinishedError) as found:
-        exhaust(write_levels([corpus], [names], tmp_path / "out", Selection(execution=Execution(workers=2))))
-    assert "early: over" in found.value.problem and "no module" in (found.value.hint or "")
+        exhaust(write_levels([corpus], [names], tmp_path / "out", Selection(execution=Execution(executor="slurm"))))
+    assert "early: over" in found.value.problem and "no module" in found.value.hint
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""Raw text in parts that processes share, and the sentences of a part, thousands at a time."""
+"""Raw text in parts that processes share, and the sentences of a part in blocks of thousands."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.corpus.raw_files import raw_format, read_texts, refuse_labelled, status_of
+from crossner_cli.corpus.raw_files import find_status, raw_format, read_texts, refuse_labelled
 from crossner_cli.data.files import is_compressed, read_pieces
-from crossner_cli.data.leaks import FINAL_STOPS, PARAGRAPH, not_excluded
+from crossner_cli.data.leaks import FINAL_STOPS, PARAGRAPH, find_kept
 from crossner_cli.data.text import STOPS, segment
 
 BYTES_OF_PART, BYTES_OF_PIECE, TEXTS_OF_PIECE = 1 << 25, 1 << 18, 1000
@@ -33,8 +33,8 @@ class Part:
     Args:
         path: A file.
         start: First byte, and a line belongs to the part in which it begins.
-        end: The byte behind the last; None where the file is read as a whole.
-        size: About how many bytes are read.
+        end: The byte behind the last; None if the file is read as a whole.
+        size: About the number of bytes read.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class Part:
     size: int = 0
 
     def to_json(self) -> list[Any]:
-        """What ``Part.from_json`` takes."""
+        """Return what ``Part.from_json`` takes."""
         return [str(self.path), self.start, self.end, self.size]
 
     @classmethod
@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Sentences:
+class Block:
     """Some sentences of a part.
 
     Args:
@@ -64,13 +64,13 @@ class Sentences:
     texts: list[str]
     documents: NDArray[np.int64]
 
-    def kept(self, keep: NDArray[np.bool_]) -> Sentences:
-        """Those sentences that are to be kept, (S,)."""
-        return self if keep.all() else Sentences(list(compress(self.texts, keep.tolist())), self.documents[keep])
+    def keep(self, chosen: NDArray[np.bool_]) -> Block:
+        """Return the chosen sentences, (S,)."""
+        return self if chosen.all() else Block(list(compress(self.texts, chosen.tolist())), self.documents[chosen])
 
 
 def cut_into_parts(files: Sequence[Path], bytes_of_part: int = BYTES_OF_PART) -> list[Part]:
-    """Cut a corpus into parts: plain text at lines, all else by file. The parts do not depend on who reads them.
+    """Cut a corpus into parts: plain text at lines, all else by file.
 
     Raises:
         CrossNERError: A file of text cannot be read, or is labelled data.
@@ -78,7 +78,7 @@ def cut_into_parts(files: Sequence[Path], bytes_of_part: int = BYTES_OF_PART) ->
     parts: list[Part] = []
     for path in files:
         refuse_labelled(path)
-        status = status_of(path)
+        status = find_status(path)
         size = status.st_size if status else 0
         if status is None or not stat.S_ISREG(status.st_mode) or raw_format(path) != "text" or is_compressed(path):
             parts.append(Part(path, size=size))
@@ -88,10 +88,10 @@ def cut_into_parts(files: Sequence[Path], bytes_of_part: int = BYTES_OF_PART) ->
     return parts
 
 
-def read_sentences(
+def read_blocks(
     part: Part, counts: Counter[str], *, one_a_line: bool, excluded: frozenset[str], column: str = "text"
-) -> Iterator[Sentences]:
-    """Read the sentences of a part.
+) -> Iterator[Block]:
+    """Read the sentences of a part in blocks.
 
     Args:
         part: What to read.
@@ -104,32 +104,32 @@ def read_sentences(
         CrossNERError: The file cannot be read, or is not UTF-8.
     """
     before = 0
-    for texts in _texts(part, counts, one_a_line, column):
-        found = _whole_lines(texts) if one_a_line else _split(texts)
+    for texts in _read_documents(part, counts, one_a_line, column):
+        found = _take_lines(texts) if one_a_line else _split(texts)
         counts["sentences"] += len(found.texts)
         if excluded and texts:
-            keep = not_excluded(found.texts, found.documents, texts, excluded)
+            keep = find_kept(found.texts, found.documents, texts, excluded)
             counts["dropped_leaks"] += len(keep) - int(keep.sum())
-            found = found.kept(keep)
-        yield from _in_pieces(Sentences(found.texts, found.documents + before))
+            found = found.keep(keep)
+        yield from _cut_blocks(Block(found.texts, found.documents + before))
         before += len(texts)
 
 
-def _in_pieces(found: Sentences) -> Iterator[Sentences]:
-    """The same sentences, of a document that is a book some at a time."""
+def _cut_blocks(found: Block) -> Iterator[Block]:
+    """Cut a block whose document is a book into smaller ones."""
     ends = np.cumsum([len(text) for text in found.texts])
     pieces = ends // CHARACTERS_AT_ONCE
     bounds = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(found.texts)]
     for start, end in pairwise(bounds):
-        yield Sentences(found.texts[start:end], found.documents[start:end])
+        yield Block(found.texts[start:end], found.documents[start:end])
 
 
-def with_single_spaces(text: str, *, paragraphs: bool = False) -> str:
+def normalise_spaces(text: str, *, paragraphs: bool = False) -> str:
     """Make every run of white space within a line one space, and none at its ends.
 
     Args:
         text: Lines.
-        paragraphs: Whether paragraph separators are spaces too.
+        paragraphs: Take paragraph separators for spaces, too.
     """
     raw = np.frombuffer(text.encode(), np.uint8)
     has_others = len(raw) > len(text) or bool(((raw < 32) & (raw != 10)).any())
@@ -145,28 +145,28 @@ def with_single_spaces(text: str, *, paragraphs: bool = False) -> str:
     return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
 
 
-def _texts(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> Iterator[list[str]]:
-    """The documents of a part that are not blank, some at a time."""
+def _read_documents(part: Part, counts: Counter[str], one_a_line: bool, column: str) -> Iterator[list[str]]:
+    """Read the documents of a part that are not blank, some at a time."""
     if part.end is not None:
         for piece in read_pieces(part.path, part.start, part.end, BYTES_OF_PIECE):
             given = piece.count("\n") + 1
-            lines = with_single_spaces(piece, paragraphs=one_a_line)
+            lines = normalise_spaces(piece, paragraphs=one_a_line)
             texts = [line for line in lines.split("\n") if line.strip()]  # a paragraph separator alone is no text
             counts["documents"] += len(texts)
             counts["blank_lines"] += given - len(texts)
             yield texts
         return
-    for some in _gathered(read_texts(part.path, column=column, counts=counts)):
+    for some in _gather(read_texts(part.path, column=column, counts=counts)):
         # A mark of the byte order before a text would be taken for that of the file where the corpus is read again.
         some = [text.removeprefix("\ufeff") for text in some]
-        texts = [with_single_spaces(text, paragraphs=one_a_line) for text in some if text.strip()]
+        texts = [normalise_spaces(text, paragraphs=one_a_line) for text in some if text.strip()]
         counts["documents"] += len(texts)
         counts["blank_lines"] += len(some) - len(texts)
         yield texts
 
 
-def _gathered(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Some texts at a time: many short ones, or a long one."""
+def _gather(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Gather texts: many short ones, or a long one."""
     some: list[str] = []
     size = 0
     for text in texts:
@@ -178,14 +178,14 @@ def _gathered(texts: Iterable[str]) -> Iterator[list[str]]:
     yield some
 
 
-def _whole_lines(texts: Sequence[str]) -> Sentences:
+def _take_lines(texts: Sequence[str]) -> Block:
     if not any("\n" in text for text in texts):
-        return Sentences(list(texts), np.arange(len(texts)))
+        return Block(list(texts), np.arange(len(texts)))
     lines = [(number, line) for number, text in enumerate(texts) for line in text.split("\n") if line]
-    return Sentences([line for _, line in lines], np.array([number for number, _ in lines], np.int64))
+    return Block([line for _, line in lines], np.array([number for number, _ in lines], np.int64))
 
 
-def _split(texts: Sequence[str]) -> Sentences:
+def _split(texts: Sequence[str]) -> Block:
     found: list[str] = []
     documents: list[int] = []
     for number, text in enumerate(texts):
@@ -196,7 +196,7 @@ def _split(texts: Sequence[str]) -> Sentences:
         sentences = list(_sentences_of(text))
         found += sentences
         documents += [number] * len(sentences)
-    return Sentences(found, np.array(documents, np.int64))
+    return Block(found, np.array(documents, np.int64))
 
 
 def _sentences_of(text: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 from crossner_cli.adaptation.masking import NOT_CHOSEN, choose_units, mask_block
 from crossner_cli.adaptation.token_stream import HELD_OUT, TRAIN, TokenBlocks, write_token_stream
 from crossner_cli.corpus.levels import Selection, write_levels
-from crossner_cli.corpus.mentioned_lines import MENTION, MentionedLines
+from crossner_cli.corpus.mentions import MENTION, MentionedLines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
 

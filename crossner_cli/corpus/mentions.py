@@ -1,4 +1,4 @@
-"""Which subwords of a corpus level belong to the mention of one name."""
+"""The mentions of listed names in a corpus level, as stored beside it, and the subwords that belong to one mention."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Line(NamedTuple):
     start: int
 
 
-def join_bit(dtype: str) -> Any:
-    """The highest bit of a number format."""
+def make_join_bit(dtype: str) -> Any:
+    """Return the highest bit of a number format, which marks a subword that a mention joins to the one before."""
     return np.dtype(dtype).type(1 << (8 * np.dtype(dtype).itemsize - 1))
 
 
 class MentionedLines:
-    """The mentions of a corpus level, mapped.
+    """The mentions of a corpus level, mapped into memory.
 
     Args:
-        path: What ``corpora.write_levels`` wrote.
+        path: A file that ``levels.write_levels`` wrote.
 
     Raises:
         CrossNERError: The file was cut.
@@ -45,22 +45,24 @@ class MentionedLines:
     def __init__(self, path: Path) -> None:
         size = path.stat().st_size
         if size % (MENTION.itemsize * COLUMNS):
-            raise CrossNERError(f"{path}: {size} bytes are no whole number of mentions.", hint="Prepare it again.")
+            raise CrossNERError(
+                f"{path}: {size} bytes are no whole number of mentions.", hint="Run prepare-data again."
+            )
         stored = np.memmap(path, MENTION, "r") if size else np.zeros(0, MENTION)
         self._rows = stored.reshape(-1, COLUMNS)
 
-    def joins(
+    def find_joins(
         self, lines: Sequence[Line], encoded: Sequence[Encoding], lengths: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Tell which subwords belong to the mention of the subword before them.
+        """Find the subwords that belong to the mention of the subword before them.
 
         Args:
             lines: Lines in the order of the corpus.
             encoded: Their subwords (T in all), with their places in ``text``.
-            lengths: How many subwords each line has.
+            lengths: The number of subwords of each line.
 
         Returns:
-            True where they do, (T,).
+            True for these, (T,).
         """
         numbers = self._rows[:, 0]
         first, last = bisect_left(numbers, lines[0].number), bisect_left(numbers, lines[-1].number + 1)
