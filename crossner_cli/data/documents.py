@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -35,6 +36,7 @@ JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met",
 # Files that hold text and are not read, by their endings.
 NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U", ".csv": "CSV"}
 FORMATS_HINT = f"Text, columns (CoNLL), Parquet and JSONL are read. In JSONL, {JSONL_HINT[0].lower()}{JSONL_HINT[1:]}"
+JSON_START = re.compile(r'\s*\[?\s*\{\s*"')
 # Lines that tell whether a file that is called text is text.
 HEAD, FEWEST_ROWS = 20, 3
 
@@ -101,7 +103,7 @@ def _check_text(name: str, head: Sequence[str]) -> None:
             f"{name} is read as plain text, but its first lines look like {looks_like}: {start}.",
             hint=f"Name its format: --input-format {looks_like}, or --input-format text.",
         )
-    other = NEVER_READ.get(Path(name).suffix.lower())
+    other = NEVER_READ.get(Path(name).suffix.lower()) or ("JSON" if JSON_START.match("".join(head)) else None)
     if other is not None:
         raise CrossNERError(
             f"{name} is {other}, which is not read: {start}.", hint=f"{FORMATS_HINT} For text: --input-format text."
@@ -170,7 +172,7 @@ def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Documen
     """
     text = record.get(TEXT)
     if text is not None:
-        check_strings([text], f"{place}: text")
+        check_strings([text], f"{place}: text", JSONL_HINT)
     lists = {key: record[key] for key in WORDS if record.get(key) is not None}
     key = next((key for key, words in lists.items() if text is None or not _holds_objects(words)), None)
     if key is None:
@@ -181,7 +183,7 @@ def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Documen
     words = record[key]
     if not isinstance(words, list):
         raise BadLine(f"{place}: {key} is no list.", hint=JSONL_HINT)
-    check_strings(words, f"{place}: {key}")
+    check_strings(words, f"{place}: {key}", JSONL_HINT)
     return document_of_words(words, record) if text is None else _find_words(text, words, record, place)
 
 

@@ -174,7 +174,7 @@ def _read_strings(record: dict[str, Any], keys: tuple[str, ...], place: str) -> 
     return values
 
 
-def check_strings(values: list[Any], place: str) -> None:
+def check_strings(values: list[Any], place: str, hint: str = JSONL_HINT) -> None:
     """Refuse values that are no strings, or that no file can hold.
 
     Raises:
@@ -182,10 +182,10 @@ def check_strings(values: list[Any], place: str) -> None:
     """
     wrong = [value for value in values if not isinstance(value, str)]
     if wrong:
-        raise BadLine(f"{place} holds a value of type {type(wrong[0]).__name__}, expected strings.", hint=JSONL_HINT)
+        raise BadLine(f"{place} holds a value of type {type(wrong[0]).__name__}, expected strings.", hint=hint)
     if not is_writable("".join(values)):
-        hint = "Write whole characters, as \\ud83d\\ude00 or the character itself."
-        raise BadLine(f"{place} holds half a surrogate pair, which is no character.", hint=hint)
+        way_out = "Write whole characters, as \\ud83d\\ude00 or the character itself."
+        raise BadLine(f"{place} holds half a surrogate pair, which is no character.", hint=way_out)
 
 
 def is_writable(text: str) -> bool:

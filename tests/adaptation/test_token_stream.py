@@ -255,7 +255,7 @@ def test_an_interrupted_tokenisation_leaves_no_finished_stream(tmp_path, tokeniz
     ("content", "message"),
     [
         (None, "cannot be read"),
-        ("folder", "is a folder"),
+        ("folder", "Is a directory"),
         (b"", "no text in it"),
         (b"\n  \n", "no text in it"),
         (b"w1 w2\nw3 caf\xe9 w4\n", r"domain\.txt:2: .*not UTF-8"),

@@ -251,8 +251,7 @@ def test_other_formats_are_not_taken_for_text_unless_told(predicted, data, found
      ("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "is JSON"),
      ("x.txt", b'{\n "text": "Anna met Peter."\n}\n', "is JSON"),
      ("x.txt", b'\xef\xbb\xbf{"sentence": "Anna met Peter."}\n', "is JSON"),
-     ("x.conllu", b"1\tAnna\n", "is CoNLL-U"), ("x.conllu", b"", "is CoNLL-U"), ("x.csv", b"id,text\n", "is CSV"),
-     ("stdin", b"# text = Anna\n1\tAnna\tAnna\tPROPN\t_\t_\t_\t_\t_\t_\n\n", "is CoNLL-U")],
+     ("x.conllu", b"1\tAnna\n", "is CoNLL-U"), ("x.conllu", b"", "is CoNLL-U"), ("x.csv", b"id,text\n", "is CSV")],
 )  # fmt: skip
 def test_what_is_no_text_and_not_read_is_refused_with_a_way_out_unless_it_is_called_text(name, data, found):
     with pytest.raises(CrossNERError, match=f"{name} .*{found}") as caught:

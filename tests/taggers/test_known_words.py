@@ -26,10 +26,10 @@ def design(folder: Path, method: str, *settings: str, **files: str) -> TaggerDes
     [
         ("linear", [], "embeddings", "vectors.txt", "does not read it with these settings"),
         ("bilstm-crf", ["words=none"], "embeddings", "corpus", "does not read it with these settings"),
-        ("bilstm-crf", [], "embeddings", "none.txt", "there is no such file"),
-        ("bilstm-crf", [], "embeddings", ".", "that is a folder"),
+        ("bilstm-crf", [], "embeddings", "none.txt", "not found"),
+        ("bilstm-crf", [], "embeddings", ".", "a folder"),
         ("bilstm-crf", [], "ngram_embeddings", "vectors.txt", "does not read it with these settings"),
-        ("bilstm-crf", ["characters=ngrams"], "ngram_embeddings", "none.txt", "there is no such file"),
+        ("bilstm-crf", ["characters=ngrams"], "ngram_embeddings", "none.txt", "not found"),
         ("bilstm-crf", [], "strings", "vectors.txt", "does not read it with these settings"),
     ],
 )
