@@ -131,7 +131,7 @@ def with_published(options: Options, context: typer.Context) -> Options:
 def options_of_the_paper(options: Any) -> Mapping[str, Any]:
     """What the paper of the method has for options, where that is not CrossNER's; nothing for one that is not there."""
     method = method_of(options)
-    return {} if method is None else method.published_options(of_source=options.of_source)
+    return {} if method is None else method.paper.options_for(of_source=options.of_source)
 
 
 def settings_of_the_paper(options: Any) -> list[str]:

@@ -26,34 +26,38 @@ from crossner_cli.encoders.subwords import (
 )
 from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, fallback_forms, replace_digits
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.settings import check_range, check_rate
+from crossner_cli.layers.settings import Settings, rate, setting
 
 UNKNOWN = 0
 LONGEST_WORD = 50  # characters that are read of a word
 
 
 @dataclass(frozen=True)
-class WordInputs:
-    """words: how static word vectors are used: trained, frozen or none; words met once that no file and no start has a
-    vector of are read as unknown half of the time in training. word_size: their width where no --embeddings give one.
-    characters: cnn (a convolution), ngrams (the mean of the vectors of 2-, 3- and 4-grams) or none. character_size:
-    width of that. character_dropout: share of the values of characters dropped before the convolution. strings: whether
-    two frozen language models of characters read the sentence (Flair); none or frozen, from --string-embeddings.
-    transformer: whether the --encoder reads along: none, frozen or trained. input_dropout: share of the values of a
-    word's vector dropped. lower_case: look words up lower-cased. digits: kept, or read as zeros in words and
-    characters, so that all years look alike; models of strings and the --encoder read them as they are.
-    """
+class WordInputs(Settings):
+    """Settings of an encoder of words: what it reads of each word."""
 
-    words: Literal["trained", "frozen", "none"] = "trained"
-    word_size: int = 100
-    characters: Literal["cnn", "ngrams", "none"] = "cnn"
-    character_size: int = 50
-    character_dropout: float = 0.0
-    strings: Literal["none", "frozen"] = "none"
-    transformer: Literal["none", "frozen", "trained"] = "none"
-    input_dropout: float = 0.3
-    lower_case: bool = False
-    digits: Literal["kept", "zeros"] = "kept"
+    words: Literal["trained", "frozen", "none"] = setting(
+        "trained",
+        "Static word vectors. Words met once that no file and no start has a vector of are read as unknown half of the"
+        " time in training.",
+    )
+    word_size: int = setting(100, "Width of static word vectors without --embeddings.", minimum=1)
+    characters: Literal["cnn", "ngrams", "none"] = setting(
+        "cnn", "Vectors of characters: a convolution, or the mean of the vectors of 2-, 3- and 4-grams."
+    )
+    character_size: int = setting(50, "Width of the vectors of characters.", minimum=1)
+    character_dropout: float = rate(0.0, "Share of the values of characters dropped before the convolution.")
+    strings: Literal["none", "frozen"] = setting(
+        "none", "Two frozen language models of characters that read the sentence (Flair), from --string-embeddings."
+    )
+    transformer: Literal["none", "frozen", "trained"] = setting("none", "The --encoder, read beside the word vectors.")
+    input_dropout: float = rate(0.3, "Share of the values of a word's vector dropped.")
+    lower_case: bool = setting(False, "Look words up lower-cased.")
+    digits: Literal["kept", "zeros"] = setting(
+        "kept",
+        "zeros: read digits as zeros in words and characters, so that all years look alike; models of strings and the"
+        " --encoder read them as they are.",
+    )
 
     def normalise_word(self, word: str) -> str:
         """A word as its static vector is looked up."""
@@ -65,15 +69,12 @@ class WordInputs:
         return replace_digits(word) if self.digits == "zeros" else word
 
     def __post_init__(self) -> None:
-        check_rate(self.input_dropout, "input_dropout")
-        check_rate(self.character_dropout, "character_dropout")
+        super().__post_init__()
         if self.words == self.characters == self.strings == self.transformer == "none":
             raise CrossNERError(
                 "words, characters, strings and transformer are all none: there is nothing to read.",
                 hint="Set one of them, as --set words=trained.",
             )
-        check_range("word_size", self.word_size, 1)
-        check_range("character_size", self.character_size, 1)
 
 
 @dataclass(frozen=True)

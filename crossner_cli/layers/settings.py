@@ -1,10 +1,47 @@
-"""Checks of settings that several methods share."""
+"""Settings of methods: fields of a dataclass, declared with default, help and limits as options are."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from dataclasses import dataclass
+from typing import Any
 
 from crossner_cli.errors import CrossNERError
+
+
+def setting(default: Any, help: str, *, minimum: float | None = None, maximum: float = math.inf) -> Any:
+    """Declare a setting.
+
+    Args:
+        default: Value without ``--set``.
+        help: The sentence that ``crossner methods`` shows.
+        minimum: Smallest value allowed; None where every value of the field's type is allowed.
+        maximum: Largest value allowed.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "limits": (minimum, maximum), "is_rate": False})
+
+
+def rate(default: float, help: str) -> Any:
+    """Declare a setting that is a dropout rate, in [0, 1)."""
+    return dataclasses.field(default=default, metadata={"help": help, "limits": (None, 1), "is_rate": True})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base of the settings of a method.
+
+    Raises:
+        CrossNERError: A value is outside the limits that its field declares.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, (minimum, maximum) = getattr(self, field.name), field.metadata["limits"]
+            if field.metadata["is_rate"]:
+                check_rate(value, field.name)
+            elif minimum is not None:
+                check_range(field.name, value, minimum, maximum)
 
 
 def check_rate(rate: float, name: str = "dropout") -> None:
@@ -30,30 +67,12 @@ def check_range(name: str, value: float, least: float, most: float = math.inf) -
         raise CrossNERError(f"{name}={value} is not {wanted}.", hint=f"Give a number {wanted}: --set {name}={least}.")
 
 
-def check_lstm(layers: int, size: int, dropout: float, *, fewest: int) -> None:
-    """Check the settings of a BiLSTM.
-
-    Args:
-        layers: Number of layers.
-        size: Units of one direction.
-        dropout: Share of values dropped.
-        fewest: Smallest number of layers allowed.
-
-    Raises:
-        CrossNERError: One of them is out of range.
-    """
-    check_rate(dropout)
-    check_range("lstm_layers", layers, fewest)
-    check_range("lstm_size", size, 1)
-
-
 def check_layers(layers: int, generator: str) -> None:
-    """Check the number of layers of a BiLSTM whose parameters may be generated.
+    """Refuse several layers of a BiLSTM whose parameters are generated.
 
     Raises:
-        CrossNERError: There is no layer, or there are several and ``generator`` is not none.
+        CrossNERError: As above.
     """
-    check_range("lstm_layers", layers, 1)
     if layers > 1 and generator != "none":
         raise CrossNERError(
             f"lstm_layers={layers} needs generator=none: parameters are generated for one layer only.",

@@ -23,8 +23,8 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import EncoderDecoder
 from crossner_cli.layers.crf import Decoded
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.layers.settings import check_rate
-from crossner_cli.methods.contract import Tagger
+from crossner_cli.layers.settings import Settings, rate
+from crossner_cli.methods.contract import OtherUnits, Paper, Rows, Tagger
 
 # A step is a number: the end, then 1 .. E for the types, then one for each word of the window.
 END = 0
@@ -56,7 +56,7 @@ class Windows(NamedTuple):
 
 
 def find_windows(batch: Batch) -> Windows:
-    """Tell which words belong to which row: those that the batch reads there."""
+    """Find the words that a batch reads in each row."""
     height, width = batch.input_ids.shape
     flat = batch.word_places[batch.word_mask]  # (N,)
     rows = flat // width
@@ -111,7 +111,7 @@ def read_entities(
     return entities, discarded + bool(words)
 
 
-def join(before: list[Entity], entities: Sequence[Entity], words: int) -> list[Entity]:
+def join_entities(before: list[Entity], entities: Sequence[Entity], words: int) -> list[Entity]:
     """Put the entities of a window behind those of the windows before it, which hold ``words`` words.
 
     An entity that begins with the window, where one of its type ended with the words before, is the rest of it.
@@ -123,8 +123,8 @@ def join(before: list[Entity], entities: Sequence[Entity], words: int) -> list[E
         return before + moved
     probability = max(ending.probability * opening.probability, LEAST)
     whole = Entity(ending.start, opening.end, ending.type, probability)
-    return [*(entity for entity in before if entity is not ending), whole,
-            *(entity for entity in moved if entity is not opening)]  # fmt: skip
+    others = [entity for entity in before if entity is not ending]
+    return [*others, whole, *(entity for entity in moved if entity is not opening)]
 
 
 class Written(NamedTuple):
@@ -145,25 +145,33 @@ class BARTNER(Tagger):
     """Writes the entities of a sentence in the order of their words."""
 
     @dataclass(frozen=True)
-    class Hyperparameters:
-        """dropout: share of values dropped where scores are made: of the decoder's states, of the vectors of end, types
-        and subwords that they are compared with, and inside the layers that the encoder's states pass.
-        """
+    class Hyperparameters(Settings):
+        """Settings of the scores."""
 
-        dropout: float = 0.3
-
-        def __post_init__(self) -> None:
-            check_rate(self.dropout)
+        dropout: float = rate(
+            0.3,
+            "Share of the values dropped where scores are made: of the decoder's states, of the vectors of end, types"
+            " and subwords that they are compared with, and inside the layers that the encoder's states pass.",
+        )
 
     reads = "encoder-decoder"
-    terms_of_other_units = frozenset(("steps",))
+    rows = Rows(types={"symbols": (0,)})  # the end stands where others have O
     # The encoder-decoder of Hu et al. (2022); the rest of the authors' code, which clips values, not the norm.
-    paper_options = {
-        "encoder": "facebook/bart-base", "learning_rate": 1e-5, "head_learning_rate": 1e-5, "weight_decay": 0.01,
-        "epochs": 30, "warmup": 0.01, "schedule": "linear", "clip_norm": None, "patience": None, "upsample": None,
-        "keep": None,
-    }  # fmt: skip
-    type_dimensions = {"symbols": (0,)}  # the end stands where others have O
+    paper = Paper(
+        options={
+            "encoder": "facebook/bart-base",
+            "learning_rate": 1e-5,
+            "head_learning_rate": 1e-5,
+            "weight_decay": 0.01,
+            "epochs": 30,
+            "warmup": 0.01,
+            "schedule": "linear",
+            "clip_norm": None,
+            "patience": None,
+            "upsample": None,
+            "keep": None,
+        }
+    )
     encoder: EncoderDecoder
     opening: Tensor
     tag_types: Tensor
@@ -172,6 +180,7 @@ class BARTNER(Tagger):
 
     def __init__(self, encoder: EncoderDecoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
+        self.discarded_sequences = 0  # parts of its sequences that were no entity, since the tagger was made
         size, types = encoder.output_dim, tag_set.types
         self.dropout = Dropout(hyper.dropout)
         self.mlp = nn.Sequential(nn.Linear(size, size), Dropout(hyper.dropout), nn.ReLU(), nn.Linear(size, size))
@@ -189,7 +198,7 @@ class BARTNER(Tagger):
             self.register_buffer(name, torch.tensor(values, dtype=kind), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy summed over the steps, each given the gold steps before it."""
+        """Return the cross-entropy, summed over the steps, each given the gold steps before it."""
         windows = find_windows(batch)
         steps = self._targets(batch, windows)  # (R, S)
         read = self.encoder.read(batch)
@@ -199,11 +208,11 @@ class BARTNER(Tagger):
         return {"steps": functional.cross_entropy(scores.flatten(0, 1), steps.flatten(), reduction="sum")}
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Steps: a word of an entity, a type, an end."""
-        return {"steps": int((self._targets(batch, find_windows(batch)) != NO_STEP).sum())}
+        """Count steps: a word of an entity, a type, an end."""
+        return {"steps": OtherUnits((self._targets(batch, find_windows(batch)) != NO_STEP).sum())}
 
     def decode(self, batch: Batch) -> Decoded:
-        """What the decoder writes step by step, each time the likeliest; what is no entity is discarded and counted."""
+        """Write entities step by step, each time the likeliest; what is no entity is discarded and counted."""
         windows = find_windows(batch)
         written = self._write(batch, windows)
         owner = windows.sentences.tolist()
@@ -216,7 +225,7 @@ class BARTNER(Tagger):
             self.discarded_sequences += discarded
             before = len(probabilities[sentence])
             probabilities[sentence] += outside[:count]
-            found[sentence] = join(found[sentence], entities, before)
+            found[sentence] = join_entities(found[sentence], entities, before)
         for entities, likely in zip(found, probabilities, strict=True):
             for start, end, _, probability in entities:
                 likely[start:end] = [probability] * (end - start)
@@ -229,7 +238,7 @@ class BARTNER(Tagger):
         return self.tag_set.to_ids(to_tags(spans, words, self.tag_set.scheme))
 
     def _targets(self, batch: Batch, windows: Windows) -> Tensor:
-        """The steps of the gold tags, (R, S); ``NO_STEP`` behind the end. Spans are read by conlleval's rule."""
+        """Return the steps of the gold tags, (R, S); ``NO_STEP`` behind the end. Spans are read by conlleval's rule."""
         assert batch.tags is not None
         tags = batch.tags[batch.word_mask]  # (N,)
         # Steps are counted before a batch is moved to the model's device.
@@ -250,34 +259,34 @@ class BARTNER(Tagger):
         return steps
 
     def _inputs(self, steps: Tensor, batch: Batch, windows: Windows) -> Tensor:
-        """What the decoder reads: the start, then the vector of each step, (R, S+1, H) for (R, S)."""
+        """Return what the decoder reads: the start, then the vector of each step, (R, S+1, H) for (R, S)."""
         start = self.encoder.start_vector.expand(len(steps), 1, -1)
         return torch.cat([start, self._vectors(steps, batch.input_ids.gather(1, windows.columns))], dim=1)
 
     def _vectors(self, steps: Tensor, subwords: Tensor) -> Tensor:
-        """Vectors of steps, (R, S, H): of the subword pointed to among ``subwords``, (R, P), or of the symbol."""
+        """Return the vectors of steps, (R, S, H): of the pointed one of the ``subwords``, (R, P), or of the symbol."""
         symbols = functional.embedding(steps.clamp(0, len(self.symbols) - 1), self.symbols)
         chosen = subwords.gather(1, (steps - len(self.symbols)).clamp(min=0))
         words = functional.embedding(chosen, self.encoder.word_embeddings)
         return torch.where((steps >= len(self.symbols))[..., None], words, symbols)
 
     def _pointed(self, read: Tensor, batch: Batch, windows: Windows) -> Tensor:
-        """What a state is compared with to point to a word, (R, P, H)."""
+        """Return the vectors that a state is compared with to point to a word, (R, P, H)."""
         rows = torch.arange(len(read), device=read.device)[:, None]
         words = functional.embedding(batch.input_ids[rows, windows.columns], self.encoder.word_embeddings)
         pointed: Tensor = (self.mlp(read[rows, windows.columns]).float() + self.dropout(words.float())) / 2
         return pointed
 
     def _scores(self, states: Tensor, pointed: Tensor, mask: Tensor) -> Tensor:
-        """Scores of all steps, (R, S, 1+E+P), given states, (R, S, H); -infinity where no word is."""
+        """Score all steps, (R, S, 1+E+P), given states, (R, S, H); -infinity where no word is."""
         with torch.autocast(states.device.type, enabled=False):
             states, symbols = self.dropout(states.float()), self.dropout(self.symbols.float())
             words = (states @ pointed.mT).masked_fill(~mask[:, None], -torch.inf)
             return torch.cat([states @ symbols.T, words], dim=-1)
 
     def _banned(self, batch: Batch, windows: Windows) -> Tensor:
-        """Steps that cannot be written, (R, 1+E+P): types of other domains; words, where there is no type at all."""
-        types = ~self.allowed_tags(batch)[windows.sentences][:, self.opening]  # (R, E)
+        """Return the steps that cannot be written, (R, 1+E+P): types of other domains; words if there is no type."""
+        types = ~self.rules.allowed(batch.domains)[windows.sentences][:, self.opening]  # (R, E)
         words = types.all(dim=1, keepdim=True).expand(-1, windows.columns.shape[1])
         return torch.cat([torch.zeros_like(words[:, :1]), types, words], dim=1)
 

@@ -21,8 +21,8 @@ from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.layers.settings import check_lstm, check_rate
-from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Tagger
+from crossner_cli.layers.settings import rate, setting
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows, Tagger
 
 
 class BiLSTMCRFTagger(Tagger):
@@ -30,26 +30,20 @@ class BiLSTMCRFTagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(WordInputs):
-        """What is read, as in ``WordInputs``. lstm_layers: one above the other. lstm_size: units of one direction.
-        dropout: share of the values dropped between the layers. output_dropout: behind the last one. legal: give only
-        sequences that the tag scheme allows.
-        """
+        """Settings of words, the BiLSTM and the CRF."""
 
-        lstm_layers: int = 2
-        lstm_size: int = 256
-        dropout: float = 0.5
-        output_dropout: float = 0.0
-        legal: bool = True
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
-            check_rate(self.output_dropout, "output_dropout")
+        lstm_layers: int = setting(2, "Layers of the BiLSTM.", minimum=1)
+        lstm_size: int = setting(256, "Units of one direction of the BiLSTM.", minimum=1)
+        dropout: float = rate(0.5, "Share of the values dropped between the layers.")
+        output_dropout: float = rate(0.0, "Share of the values dropped behind the last layer.")
+        legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
     reads = "words"
-    paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"}
-    paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-3, "upsample": 10}
-    tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
+    rows = Rows(tags={f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()})
+    paper = Paper(
+        settings={"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"},
+        options={**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-3, "upsample": 10},
+    )
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
@@ -58,21 +52,21 @@ class BiLSTMCRFTagger(Tagger):
         self.tag_layer = TagLayer(self.lstm.output_dim, len(tag_set), "crf")
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Negative log-likelihood of the gold sequences, summed over sentences."""
+        """Return the negative log-likelihood of the gold sequences, summed over sentences."""
         assert batch.tags is not None
         return {"crf": self.tag_layer.loss(self._states(batch), batch.tags, batch.word_mask)}
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words, so that the loss and its learning rate do not depend on sentence length."""
+        """Count words, so that the loss and its learning rate do not depend on sentence length."""
         return {"crf": batch.words}
 
     def decode(self, batch: Batch) -> Decoded:
-        """The best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
-        moves = self.legal_moves() if self.hyper.legal else None
-        return self.tag_layer.decode(self._states(batch), batch.word_mask, self.allowed_tags(batch), moves)
+        """Return the best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
+        moves = self.rules.moves() if self.hyper.legal else None
+        return self.tag_layer.decode(self._states(batch), batch.word_mask, self.rules.allowed(batch.domains), moves)
 
     def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
-        """What the BiLSTM says, (B, W, 2 H)."""
+        """Return the outputs of the BiLSTM, (B, W, 2 H)."""
         return {"hidden": self._states(batch)}
 
     def _states(self, batch: Batch) -> Tensor:

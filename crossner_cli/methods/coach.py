@@ -24,13 +24,12 @@ from torch.nn.utils.rnn import PackedSequence
 from crossner_cli.data.tags import Span, TagSet, to_tags
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, TagLayer, unpad
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.layers.settings import check_lstm, check_range
-from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Penalties
-from crossner_cli.methods.described import DescribedInputs, DescribingTagger
+from crossner_cli.layers.settings import rate, setting
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, OtherUnits, Paper, TagRules
+from crossner_cli.methods.described import DescribedInputs, DescribedTagger
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 
@@ -40,58 +39,41 @@ BOUNDARIES = TagSet({"": ("entity",)})
 WRONG_TEMPLATES = 2
 
 
-class CoachTagger(DescribingTagger):
+class CoachTagger(DescribedTagger):
     """A CRF tells where entities are; the sum of a BiLSTM over an entity's words tells which description it fits."""
 
     @dataclass(frozen=True)
     class Hyperparameters(DescribedInputs):
-        """What is read, as in ``WordInputs``. lstm_layers: one above the other. lstm_size: units of one direction.
-        dropout: share of the values dropped between the layers and behind the last. templates: train with template
-        regularisation. template_weight: weight of its loss. template_margin: mean squared difference up to which a
-        sentence and its wrong templates are pushed apart. legal: detect only what B, I and O allow.
-        """
+        """Settings of words, descriptions, the BiLSTM and the templates."""
 
-        lstm_layers: int = 2
-        lstm_size: int = 256
-        dropout: float = 0.5
-        templates: bool = False
-        template_weight: float = 1.0
-        template_margin: float = 0.1
-        legal: bool = True
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=1)
-            check_range("template_weight", self.template_weight, 0)
-            check_range("template_margin", self.template_margin, 0)
+        lstm_layers: int = setting(2, "Layers of the BiLSTM.", minimum=1)
+        lstm_size: int = setting(256, "Units of one direction of the BiLSTM.", minimum=1)
+        dropout: float = rate(0.5, "Share of the values dropped between the layers and behind the last.")
+        templates: bool = setting(False, "Train with template regularisation.")
+        template_weight: float = setting(1.0, "Weight of the templates' loss.", minimum=0)
+        template_margin: float = setting(
+            0.1, "Mean squared difference up to which a sentence and its wrong templates are pushed apart.", minimum=0
+        )
+        legal: bool = setting(True, "Detect only what B, I and O allow.")
 
     reads = "words"
-    terms_of_other_units = frozenset(("types", "templates"))
-    paper_settings = {"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"}
-    paper_options = {**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10}
+    needs_even_width = True
+    paper = Paper(
+        settings={"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"},
+        options={**UNPUBLISHED_FOR_WORDS, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": 10},
+    )
     boundary_of_tag: Tensor
     type_of_tag: Tensor
     tag_of: Tensor
-
-    @classmethod
-    def check_description_size(cls, size: int) -> None:
-        """Refuse an odd width: each direction of the BiLSTM over entities gives half of it."""
-        if size % 2:
-            raise CrossNERError(
-                f"Type descriptions have {size} values, and coach needs an even number: each direction of its BiLSTM"
-                " over entities gives half as many.",
-                hint="Set an even word_size, or give --embeddings of an even width.",
-            )
 
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.lstm = BiLSTM(encoder.output_dim, hyper.lstm_size, hyper.lstm_layers, hyper.dropout)
         self.dropout = Dropout(hyper.dropout)
         self.boundary_layer = TagLayer(self.lstm.output_dim, len(BOUNDARIES), "crf")
-        self.boundary_moves = Penalties(BOUNDARIES)
-        size = encoder.description_size
-        self.check_description_size(size)
+        self.boundary_rules = TagRules(BOUNDARIES)
         self.describe(encoder)  # q, (E + 1, D)
+        size = encoder.description_size
         self.entity_reader = EntityReader(self.lstm.output_dim, size)
         self.templates: Templates | None = None
         if hyper.templates:
@@ -101,8 +83,11 @@ class CoachTagger(DescribingTagger):
         self.register_buffer("tag_of", tag_of_types(tag_set), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Negative log-likelihood of the gold boundaries, summed over sentences; cross-entropy of the gold types,
-        summed over gold entities; squared differences from the templates, summed over sentences with an entity.
+        """Return the losses of boundaries, types and templates.
+
+        These are the negative log-likelihood of the gold boundaries, summed over sentences; the cross-entropy of the
+        gold types, summed over gold entities; the squared differences from the templates, summed over sentences with an
+        entity.
         """
         assert batch.tags is not None
         words = self.encoder(batch)  # (B, W, H)
@@ -120,17 +105,18 @@ class CoachTagger(DescribingTagger):
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words, so that a learning rate does not depend on sentence length; entities; sentences that have any."""
+        """Count words, entities, and sentences that have entities."""
         assert batch.tags is not None
         boundaries = self.boundary_of_tag.to(batch.tags.device)[batch.tags]
         firsts = find_entities(boundaries, batch.word_mask).firsts
-        units = {"boundaries": batch.words, "types": len(firsts)}
+        units = {"boundaries": batch.words, "types": OtherUnits(len(firsts))}
         if self.templates is not None:
-            units["templates"] = int((firsts // batch.word_mask.shape[1]).bincount().count_nonzero())
+            sentences = (firsts // batch.word_mask.shape[1]).bincount().count_nonzero()
+            units["templates"] = OtherUnits(sentences)
         return units
 
     def decode(self, batch: Batch) -> Decoded:
-        """The best boundaries (Viterbi), and the likeliest of the domain's types for each entity that they make.
+        """Return the best boundaries (Viterbi), and the likeliest of the domain's types for each entity they make.
 
         The probability of a tag is the marginal one of its boundary, times that of the type where it has one.
         """
@@ -140,7 +126,7 @@ class CoachTagger(DescribingTagger):
         states = self.dropout(self.lstm(self.encoder(batch), mask))
         usable = torch.stack([allowed[:, 0], *2 * [allowed[:, 1:].any(dim=1)]], dim=1)  # no type, no entity: (B, 3)
         scores = self.boundary_layer.scores(states).masked_fill(~usable[:, None], IMPOSSIBLE)
-        boundaries = crf.viterbi(scores, mask, self.boundary_moves() if self.hyper.legal else None)  # (B, W)
+        boundaries = crf.viterbi(scores, mask, self.boundary_rules.moves() if self.hyper.legal else None)  # (B, W)
         begun = (boundaries == FIRST).cumsum(dim=1) > 0
         boundaries = boundaries.masked_fill(~begun, OUTSIDE)
         probabilities = crf.marginals(scores, mask).gather(2, boundaries[..., None]).flatten()  # (B * W,)
@@ -156,19 +142,17 @@ class CoachTagger(DescribingTagger):
         return Decoded(unpad(tags.view_as(mask), mask), unpad(probabilities.view_as(mask), mask))
 
     def _type_scores(self, states: Tensor, entities: Entities) -> Tensor:
-        """How well each type's description fits each entity, r q: (N, E + 1). O fits none."""
+        """Score how well each type's description fits each entity, r q: (N, E + 1). O fits none."""
         read = self.entity_reader(states, entities)  # r, (N, D)
         with torch.autocast(read.device.type, enabled=False):
             scores: Tensor = read @ self.descriptions[1:].T
         return functional.pad(scores, (1, 0), value=-torch.inf)
 
     def _allowed_types(self, batch: Batch) -> Tensor:
-        """Whether each sentence's domain uses each type, (B, E + 1); the first one is O."""
-        return self.allowed_tags(batch)[:, self.tag_of[:, 0]]
+        """Return the types of each sentence's domain as a mask, (B, E + 1); the first one is O."""
+        return self.rules.allowed(batch.domains)[:, self.tag_of[:, 0]]
 
-    def _template_loss(
-        self, batch: Batch, words: Tensor, hidden: Tensor, entities: Entities, types: Tensor
-    ) -> Tensor:  # fmt: skip
+    def _template_loss(self, batch: Batch, words: Tensor, hidden: Tensor, entities: Entities, types: Tensor) -> Tensor:
         """Draw each sentence towards its template, and away from templates of wrong types up to the margin."""
         assert self.templates is not None
         sentences = entities.sentences(batch.word_mask)  # (N,)
@@ -222,7 +206,7 @@ def find_entities(boundaries: Tensor, mask: Tensor) -> Entities:
 
 
 def tag_of_types(tag_set: TagSet) -> Tensor:
-    """The tags of each type, (E + 1, 4): of an entity's first word, further one, only one, last one. O is itself."""
+    """Return the tags of an entity's first, further, only and last word for each type, (E + 1, 4). O is itself."""
     rows = [[0, 0, 0, 0]]
     for entity_type in tag_set.types:
         first, further, last = to_tags([Span(0, 3, entity_type)], 3, tag_set.scheme)

@@ -25,9 +25,9 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.layers.bilstm import BiLSTM, Context
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, decode_words
-from crossner_cli.layers.settings import check_lstm
-from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS
-from crossner_cli.methods.described import DescribedInputs, DescribingTagger
+from crossner_cli.layers.settings import rate, setting
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper
+from crossner_cli.methods.described import DescribedInputs, DescribedTagger
 from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 
@@ -50,7 +50,7 @@ class Passes(NamedTuple):
     scores: Tensor
 
 
-class ConceptTagger(DescribingTagger):
+class ConceptTagger(DescribedTagger):
     """A BiLSTM, and a second one that reads its states h beside q_k, the description of one type.
 
     Nothing above the encoder learns a row a tag or a type: all types share all weights.
@@ -68,36 +68,43 @@ class ConceptTagger(DescribingTagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(DescribedInputs):
-        """words: how static word vectors are used: trained, frozen or none; they describe the types too, so that types
-        alike are read alike where --embeddings give them a meaning. lstm_layers: of the BiLSTM that all types share; no
-        layers leave the encoder's vectors. lstm_size: units of one direction, also of the BiLSTM above it. dropout:
-        share of values dropped between the layers of the first BiLSTM; input_dropout before them. legal: give only
-        sequences that the tag scheme allows.
+        """Settings of words, descriptions and both BiLSTMs.
+
+        Static vectors describe the types too, so that types alike are read alike where --embeddings give a meaning.
         """
 
-        lstm_layers: int = 2
-        lstm_size: int = 200
-        dropout: float = 0.3
-        legal: bool = True
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
+        lstm_layers: int = setting(
+            2, "Layers of the BiLSTM that all types share; 0 leaves the encoder's vectors.", minimum=0
+        )
+        lstm_size: int = setting(200, "Units of one direction of each BiLSTM.", minimum=1)
+        dropout: float = rate(0.3, "Share of the values dropped between the layers of the first BiLSTM.")
+        legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
     reads = "words"
-    paper_settings = {"word_size": "300", "characters": "none", "lower_case": "true", "legal": "false"}
-    paper_options = {
-        **UNPUBLISHED_FOR_WORDS,
-        "epochs": 300, "patience": 5, "batch_size": 32, "head_learning_rate": 1e-4, "upsample": None,
-    }  # fmt: skip
+    paper = Paper(
+        settings={"word_size": "300", "characters": "none", "lower_case": "true", "legal": "false"},
+        options={
+            **UNPUBLISHED_FOR_WORDS,
+            "epochs": 300,
+            "patience": 5,
+            "batch_size": 32,
+            "head_learning_rate": 1e-4,
+            "upsample": None,
+        },
+    )
     first_tags: Tensor
     type_row: Tensor
     class_of_tag: Tensor
 
     def __init__(
-        self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters, *, context_size: int | None = None,
+        self,
+        encoder: WordEncoder,
+        tag_set: TagSet,
+        hyper: Hyperparameters,
+        *,
+        context_size: int | None = None,
         type_vectors: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.describe(encoder)  # q, (1 + E, D)
         described = type_vectors * self.descriptions.shape[1]
@@ -110,7 +117,7 @@ class ConceptTagger(DescribingTagger):
         self.register_buffer("class_of_tag", entity_class_of_tags(tag_set, CLASSES), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy of O, B and I: the mean over the types of each sentence's domain, summed over the words."""
+        """Return the cross-entropy of O, B and I: the mean over the types of the domain, summed over the words."""
         assert batch.tags is not None
         sentences, types, scores = self._passes(batch)
         gold = batch.tags[sentences]  # (N, W)
@@ -120,20 +127,20 @@ class ConceptTagger(DescribingTagger):
         return {"tags": (losses * batch.word_mask[sentences] / passes[:, None]).sum()}
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words, however many types their domain has."""
+        """Count words, however many types their domain has."""
         return {"tags": batch.words}
 
     def decode(self, batch: Batch) -> Decoded:
-        """The best sequence of the domain's tags, with the probability of each word's tag."""
+        """Return the best sequence of the domain's tags, with the probability of each word's tag."""
         log_probabilities = self._merge(self._passes(batch), len(batch))  # (B, W, K)
-        moves = self.legal_moves() if self.hyper.legal else None
+        moves = self.rules.moves() if self.hyper.legal else None
         decoded = decode_words(log_probabilities, batch.word_mask, moves)
         if moves is not None or self.tag_set.scheme == "bio":
             return decoded
         return Decoded([self._with_ends(tags) for tags in decoded.tags], decoded.probabilities)
 
     def _with_ends(self, tags: Sequence[int]) -> list[int]:
-        """Tags of BIOES whose ends a pass does not tell, B and I alone: S or E where no I of the type follows."""
+        """Put S and E at the ends of BIOES entities, which passes do not tell: where no I of the type follows."""
         names = self.tag_set.from_ids(tags)
         found = []
         for name, following in zip(names, [*names[1:], OUTSIDE], strict=True):
@@ -143,9 +150,9 @@ class ConceptTagger(DescribingTagger):
         return self.tag_set.to_ids(found)
 
     def _passes(self, batch: Batch) -> Passes:
-        """One pass for each type of each sentence's domain, all at once as far as memory allows."""
+        """Make a pass for each type of each sentence's domain, all at once as far as memory allows."""
         states = self.context(self.encoder(batch), batch.word_mask)  # h, (B, W, C)
-        sentences, types = self.allowed_tags(batch)[:, self.first_tags].nonzero(as_tuple=True)
+        sentences, types = self.rules.allowed(batch.domains)[:, self.first_tags].nonzero(as_tuple=True)
         if not len(types):  # of nothing, but all that is trained still has a gradient: DDP waits for each
             nothing = 0 * sum(value.flatten()[:1].sum() for value in self.parameters() if value.requires_grad)
             return Passes(sentences, types, states[:0, :, :1].expand(-1, -1, CLASSES) + nothing)
@@ -161,28 +168,27 @@ class ConceptTagger(DescribingTagger):
         return Passes(sentences, types, torch.cat(scores))
 
     def _scores(self, states: Tensor, mask: Tensor, sentences: Tensor, types: Tensor) -> Tensor:
-        """Scores of some passes, (n, W, 3), over the states, (B, W, C), of all sentences."""
+        """Return the scores of some passes, (n, W, 3), over the states, (B, W, C), of all sentences."""
         with torch.autocast(states.device.type, enabled=False):
             inputs = self._inputs(states[sentences], 1 + types)
             scores: Tensor = self.type_classifier(self.type_lstm(inputs, mask[sentences]))
         return scores
 
     def _inputs(self, states: Tensor, rows: Tensor) -> Tensor:
-        """What passes read, [h ; q_k], from the states of their sentences, (n, W, C), and their types' rows, (n,)."""
+        """Return what passes read, [h ; q_k], given states of sentences, (n, W, C), and rows of types, (n,)."""
         described = self.descriptions[rows][:, None].expand(-1, states.shape[1], -1)
         return torch.cat([states, described], dim=-1)
 
     def _merge(self, passes: Passes, batch: int) -> Tensor:
-        """Log-probabilities of each word's tags, (B, W, K).
+        """Return the log-probabilities of each word's tags, (B, W, K).
 
         E and S have those of I and B: a pass does not tell them apart, and so tags mean the same in every scheme.
         """
         sentences, types, scores = passes
         odds = scores.new_full((batch, len(self.first_tags), scores.shape[1], 2), IMPOSSIBLE)
         odds[sentences, types] = scores[..., 1:] - scores[..., :1]  # log P_k(B or I) - log P_k(O)
-        merged = functional.pad(
-            odds.transpose(1, 2).flatten(2), (1, 0)
-        )  # (B, W, 1 + 2 E): O, then B and I of each type
+        # O, then B and I of each type, (B, W, 1 + 2 E)
+        merged = functional.pad(odds.transpose(1, 2).flatten(2), (1, 0))
         place = torch.where(self.type_row > 0, 2 * (self.type_row - 1) + self.class_of_tag, 0)  # of each tag, (K,)
         return merged.log_softmax(dim=-1)[..., place]
 

@@ -16,27 +16,22 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, LinearChainCRF, pair_probabilities
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.layers.settings import check_rate
-from crossner_cli.methods.contract import Tagger
+from crossner_cli.layers.settings import Settings, rate, setting
+from crossner_cli.methods.contract import Paper, Rows, Tagger
 
 
 class CRFTagger(Tagger):
     """One score for the whole tag sequence of a sentence."""
 
     @dataclass(frozen=True)
-    class Hyperparameters:
-        """dropout: share of each word vector's values dropped before the scores. legal: give only sequences that the
-        tag scheme allows.
-        """
+    class Hyperparameters(Settings):
+        """Settings of the scores and the CRF."""
 
-        dropout: float = 0.1
-        legal: bool = True
+        dropout: float = rate(0.1, "Share of the values of each word vector dropped before the scores.")
+        legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
-        def __post_init__(self) -> None:
-            check_rate(self.dropout)
-
-    paper_settings = {"dropout": "0", "legal": "false"}
-    tag_dimensions = TAG_DIMENSIONS
+    rows = Rows(tags=TAG_DIMENSIONS)
+    paper = Paper(settings={"dropout": "0", "legal": "false"})
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
@@ -45,18 +40,18 @@ class CRFTagger(Tagger):
         self.crf = LinearChainCRF(len(tag_set))
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Negative log-likelihood of the gold sequences, summed over sentences."""
+        """Return the negative log-likelihood of the gold sequences, summed over sentences."""
         assert batch.tags is not None
         return {"crf": -self.crf.log_likelihood(self._scores(batch), batch.tags, batch.word_mask).sum()}
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words, so that the loss and its learning rate do not depend on sentence length."""
+        """Count words, so that the loss and its learning rate do not depend on sentence length."""
         return {"crf": batch.words}
 
     def decode(self, batch: Batch) -> Decoded:
-        """The best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
-        scores = self._scores(batch).masked_fill(~self.allowed_tags(batch)[:, None], self.crf.impossible)
-        tags = self.crf.viterbi(scores, batch.word_mask, self.legal_moves() if self.hyper.legal else None)  # (B, W)
+        """Return the best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
+        scores = self._scores(batch).masked_fill(~self.rules.allowed(batch.domains)[:, None], self.crf.impossible)
+        tags = self.crf.viterbi(scores, batch.word_mask, self.rules.moves() if self.hyper.legal else None)  # (B, W)
         return pair_probabilities(tags, self.crf.marginals(scores, batch.word_mask), batch.word_mask)
 
     def _scores(self, batch: Batch) -> Tensor:

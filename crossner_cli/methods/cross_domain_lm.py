@@ -27,10 +27,11 @@ or strings the language models see the words that they predict.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +45,8 @@ from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers.randomness import Dropout, repeat_first_row
-from crossner_cli.layers.settings import check_layers, check_range
-from crossner_cli.methods.multi_task import ROLES, SOURCE, TARGET, TASKS, MultiTaskInputs, MultiTaskTagger
+from crossner_cli.layers.settings import check_layers, setting
+from crossner_cli.methods.multi_task import ROLES, SOURCE, TARGET, MultiTaskInputs, MultiTaskTagger, roles_of
 
 NER, LM = 0, 1  # numbers of the tasks
 
@@ -53,43 +54,55 @@ NER, LM = 0, 1  # numbers of the tasks
 class CrossDomainLM(MultiTaskTagger):
     """theta = W (x) I^D (x) I^T is the BiLSTM's of domain d and task t; a CRF and two language models read it."""
 
-    paper_options = {**MultiTaskTagger.paper_options, "batch_size": 30}
-    type_dimensions = dict.fromkeys(("entity_score.weight", "entity_score.bias"), (0,))
+    rows = dataclasses.replace(MultiTaskTagger.rows, types={"entity_score.weight": (0,), "entity_score.bias": (0,)})
+    paper = dataclasses.replace(
+        MultiTaskTagger.paper,
+        # With labels of the target language models read the labelled sentences, and no raw text.
+        with_target_labels={"lm_text": "labelled"},
+        options={**MultiTaskTagger.paper.options, "batch_size": 30},
+    )
     type_of_tag: Tensor
 
     @dataclass(frozen=True)
     class Hyperparameters(MultiTaskInputs):
-        """tasks: what is learnt, of target-ner, source-ner, target-lm, source-lm. generator: which BiLSTMs there are:
-        full, one for each domain and task; domain, one for each domain; task, one for each task; none, one.
-        domain_size, task_size: values of the vectors that they are generated from. domain_vectors: whether those of the
-        domains begin apart, as published, or alike. negatives: words that the right one is told from. lm_weight: weight
-        of the loss of the language models. lm_text: what they read: raw text, the labelled sentences of their domain
-        (raw text where these are no task), or both. lm_mixed: the language models of both domains read the text of
-        both. lstm_layers: BiLSTMs one above the other, of which tags and types read the last and language models the
-        first; more than one with generator=none only. entity_weight: weight of telling the types of words, of a
-        dictionary's in raw text and of labelled ones, 0 leaves it out. The others are those of ``multi-task-lstm``.
-        """
+        """Settings of words and tasks, of the BiLSTMs and their generator, and of the language models."""
 
-        tasks: str = ",".join(TASKS)
-        lstm_layers: int = 1
-        generator: Literal["full", "domain", "task", "none"] = "full"
-        domain_size: int = 8
-        task_size: int = 8
-        domain_vectors: Literal["apart", "alike"] = "apart"
-        negatives: int = 50
-        target_weight: float = 2.0
-        lm_weight: float = 1.0
-        lm_text: Literal["both", "labelled", "raw"] = "both"
-        lm_mixed: bool = False
-        entity_weight: float = 0.0
+        tasks: str = setting(
+            "target-ner,source-ner,target-lm,source-lm",
+            "Tasks to learn, of target-ner, source-ner, target-lm and source-lm.",
+        )
+        lstm_layers: int = setting(
+            1,
+            "BiLSTMs one above the other: tags and types read the last, language models the first; more than one need"
+            " generator=none.",
+            minimum=1,
+        )
+        generator: Literal["full", "domain", "task", "none"] = setting(
+            "full", "full: a BiLSTM for each domain and task; domain: for each domain; task: for each task; none: one."
+        )
+        domain_size: int = setting(8, "Values of the vector of a domain, for the generator.", minimum=1)
+        task_size: int = setting(8, "Values of the vector of a task, for the generator.", minimum=1)
+        domain_vectors: Literal["apart", "alike"] = setting(
+            "apart", "The vectors of the domains begin apart, as published, or alike."
+        )
+        negatives: int = setting(50, "Words that the language models tell the right one from.", minimum=1)
+        target_weight: float = setting(2.0, "Weight of the loss of the target's tags.", minimum=0)
+        lm_weight: float = setting(1.0, "Weight of the loss of the language models.", minimum=0)
+        lm_text: Literal["both", "labelled", "raw"] = setting(
+            "both",
+            "Text that the language models read: raw text, the labelled sentences of their domain (raw text where these"
+            " are no task), or both.",
+        )
+        lm_mixed: bool = setting(False, "The language models of both domains read the text of both.")
+        entity_weight: float = setting(
+            0.0,
+            "Weight of telling the types of words: labelled ones, and a dictionary's in raw text; 0 leaves it out.",
+            minimum=0,
+        )
 
         def __post_init__(self) -> None:
             super().__post_init__()
             check_layers(self.lstm_layers, self.generator)
-            for name in ("domain_size", "task_size", "negatives"):
-                check_range(name, getattr(self, name), 1)
-            check_range("lm_weight", self.lm_weight, 0)
-            check_range("entity_weight", self.entity_weight, 0)
             if self.words == "none" and self.learns("lm"):
                 raise CrossNERError(
                     f"words=none, tasks={self.tasks}: without words there are none to predict.",
@@ -106,28 +119,37 @@ class CrossDomainLM(MultiTaskTagger):
                     hint="Name target-lm and source-lm, or leave lm_mixed out.",
                 )
 
-    @classmethod
-    def published(cls, given: Mapping[str, str], *, of_source: bool = False) -> Mapping[str, str]:
-        """With labels of the target language models read the labelled sentences, and no raw text."""
-        has_labels = not of_source and "target-ner" in given.get("tasks", "target-ner")
-        return {**cls.paper_settings, "lm_text": "labelled"} if has_labels else cls.paper_settings
+        @property
+        def streams(self) -> tuple[str, ...]:
+            """The tasks of which an update reads a batch each: no raw text if labelled sentences replace it."""
+            instead: set[str] = set()
+            if self.lm_text == "labelled":
+                instead = {f"{role}-lm" for role in roles_of(self.task_names, "ner")}
+            return tuple(task for task in self.task_names if task not in instead)
+
+        @property
+        def learns_from_dictionary(self) -> bool:
+            """True if telling types is switched on."""
+            return bool(self.entity_weight)
 
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
         self.lstm: BiLSTM | GeneratedBiLSTM = BiLSTM(encoder.output_dim, hyper.lstm_size)
         if hyper.generator != "none":
             self.lstm = GeneratedBiLSTM(
-                encoder.output_dim, hyper.lstm_size,
-                domains=2, domain_size=0 if hyper.generator == "task" else hyper.domain_size,
-                tasks=2, task_size=0 if hyper.generator == "domain" else hyper.task_size,
-            )  # fmt: skip
+                encoder.output_dim,
+                hyper.lstm_size,
+                domains=2,
+                domain_size=0 if hyper.generator == "task" else hyper.domain_size,
+                tasks=2,
+                task_size=0 if hyper.generator == "domain" else hyper.task_size,
+            )
             if hyper.domain_vectors == "alike":
                 repeat_first_row(self.lstm.generator.domain_vectors)
         self.upper: BiLSTM | None = None
         if hyper.lstm_layers > 1:
             self.upper = BiLSTM(2 * hyper.lstm_size, hyper.lstm_size, hyper.lstm_layers - 1, hyper.dropout)
         self.dropout = Dropout(hyper.dropout)
-        self.language_model: SampledSoftmax | None = None
         if hyper.learns("lm"):
             words = len(encoder.vocabulary.words) + 1
             self.language_model = SampledSoftmax(words, hyper.lstm_size, hyper.negatives)
@@ -135,27 +157,8 @@ class CrossDomainLM(MultiTaskTagger):
             self.entity_score = nn.Linear(2 * hyper.lstm_size, 1 + len(tag_set.types))  # O is one
             self.register_buffer("type_of_tag", torch.tensor(tag_set.type_numbers()), persistent=False)
 
-    @classmethod
-    def learns_from_dictionary(cls, hyper: Any) -> bool:
-        """Where telling types is switched on."""
-        return bool(hyper.entity_weight)
-
-    @classmethod
-    def streams(cls, hyper: Any) -> tuple[str, ...]:
-        """A batch of each task, but no raw text where labelled sentences are read instead."""
-        instead = {
-            task.replace("-ner", "-lm") for task in hyper.task_names
-            if task.endswith("-ner") and hyper.lm_text == "labelled"
-        }  # fmt: skip
-        return tuple(task for task in hyper.task_names if task not in instead)
-
-    def set_word_counts(self, counts: Tensor) -> None:
-        """Take in how often each word is to be predicted in the raw text, (V+1,)."""
-        if self.language_model is not None:
-            self.language_model.set_counts(counts)
-
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Of each domain the CRF's and that of both language models, where they read the batch; weighted sums."""
+        """Return the weighted losses of each domain: of its CRF and of the language models that read the batch."""
         words = self.encoder(batch)  # v, (B, W, D)
         terms: dict[str, Tensor] = {}
         for domain, rows in self.rows_by_domain(batch):
@@ -178,7 +181,7 @@ class CrossDomainLM(MultiTaskTagger):
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words of the domain, with a label or not; for the language models two predictions a word."""
+        """Count the words of the domain, with a label or not; for the language models two predictions a word."""
         units: Counter[str] = Counter()
         for domain, words in self.words_by_domain(batch).items():
             for reader, kind in self._readers(batch, domain):
@@ -186,11 +189,11 @@ class CrossDomainLM(MultiTaskTagger):
         return dict(units)
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """Those of theta^{d,ner}, whether or not it was ever trained as a whole: (B, W, D) to (B, W, 2 H)."""
+        """Return the states of theta^{d,ner}, even if it was never trained as a whole: (B, W, D) to (B, W, 2 H)."""
         return self._states(words, mask, domain, NER)
 
     def _readers(self, batch: Batch, domain: int) -> list[tuple[int, str]]:
-        """Domain and kind of the losses that a domain's sentences of a batch are read for."""
+        """Return domain and kind of the losses that a domain's sentences of a batch are read for."""
         readers = [] if batch.is_raw else [(domain, "tags")]
         if self.hyper.entity_weight and batch.tags is not None:
             readers.append((domain, "entity"))
@@ -201,7 +204,7 @@ class CrossDomainLM(MultiTaskTagger):
         return readers
 
     def _type_loss(self, states: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """Cross-entropy of the types of the words that have a label, given states, (B, W, 2 H), with its weight."""
+        """Return the weighted cross-entropy of the types of labelled words, given states, (B, W, 2 H)."""
         known = mask & (tags != UNLABELLED)
         scores = self.entity_score(states[known])  # (words, 1 + types)
         loss = functional.cross_entropy(scores, self.type_of_tag[tags[known]], reduction="sum")
@@ -209,13 +212,13 @@ class CrossDomainLM(MultiTaskTagger):
         return weight * loss
 
     def _bilstm(self, domain: int, task: int) -> Hashable:
-        """What tells apart the BiLSTMs that there are."""
+        """Return a key of the BiLSTM of a domain and a task: some share one."""
         of = self.hyper.generator
         by_task = of in ("full", "task") or self.upper is not None
         return (domain if of in ("full", "domain") else None, task if by_task else None)
 
     def _states(self, words: Tensor, mask: Tensor, domain: int, task: int) -> Tensor:
-        """The BiLSTM of a domain and a task, (B, W, 2 H), over its input, (B, W, D)."""
+        """Run the BiLSTM of a domain and a task over word vectors, (B, W, D), to (B, W, 2 H)."""
         generated = (self.read_as(domain), task) if isinstance(self.lstm, GeneratedBiLSTM) else ()
         states: Tensor = self.dropout(self.lstm(words, mask, *generated))
         return states if self.upper is None or task == LM else self.dropout(self.upper(states, mask))

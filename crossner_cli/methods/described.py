@@ -1,4 +1,4 @@
-"""What taggers share that tell entity types by vectors of their descriptions."""
+"""What taggers share that compare entity types by vectors of their descriptions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from crossner_cli.encoders.type_descriptions import describe_type, description_w
 from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger
+from crossner_cli.layers.settings import setting
+from crossner_cli.methods.contract import Rows, Tagger
 
 
 @dataclass(frozen=True)
 class DescribedInputs(WordInputs):
-    """descriptions: words that describe types, as MISC=nationality or event;PER=name of a person; types without any are
-    described by their names. Types that carry over from a start keep its descriptions where they are given no others.
-    """
+    """Settings of words, and the descriptions of types."""
 
-    descriptions: str = ""
+    descriptions: str = setting(
+        "",
+        "Words that describe types, as MISC=nationality or event;PER=name of a person. Other types keep the description"
+        " of the start; without a start their names describe them.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,69 +39,93 @@ class DescribedInputs(WordInputs):
                 hint="Set words=trained, words=frozen or transformer=frozen.",
             )
 
+    def described_words(self, types: Sequence[str]) -> list[str]:
+        """Return the words whose vectors these types are compared by."""
+        return description_words(types, read_descriptions(self.descriptions))
 
-class DescribingTagger(Tagger, ABC):
-    """A tagger with a row a type, the vector of its description, (1 + E, D): stored, since the vectors of words that it
-    is made of may be trained; a buffer, since it is not.
+
+class DescribedTagger(Tagger, ABC):
+    """A tagger with a row a type, the vector of its description, (1 + E, D).
+
+    The rows are stored, since the vectors of words that they are made of may be trained, in a buffer.
     """
 
-    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {"descriptions": (0,)}
+    # True where a BiLSTM takes half the width of a description in each direction.
+    needs_even_width: ClassVar[bool] = False
+    rows = Rows(types={"descriptions": (0,)})
     descriptions: Tensor
 
-    @classmethod
-    def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """The distinct words of the types' descriptions."""
-        return description_words(types, read_descriptions(hyper.descriptions))
-
     def describe(self, encoder: WordEncoder) -> None:
-        """Take in the vectors of the descriptions, behind a row of zeros for O.
+        """Set the vectors of the descriptions, behind a row of zeros for O.
 
         Raises:
-            CrossNERError: The encoder has no vectors for descriptions.
+            CrossNERError: The encoder has no vectors for descriptions, or they have an odd width.
         """
+        check_description_size(type(self), encoder.description_size)
         types, outside = self.tag_set.types, torch.zeros(1, encoder.description_size)
         given = read_descriptions(self.hyper.descriptions)
         rows = torch.cat([outside, encoder.describe(types, given).float()]) if types else outside
         self.register_buffer("descriptions", rows)
 
-    def redescribed(self, settings: Mapping[str, Any]) -> list[str]:
-        """Types that are given another description than the start was, of whose method these are the settings."""
-        given, before = (
-            read_descriptions(text) for text in (self.hyper.descriptions, settings.get("descriptions", ""))
-        )
-        return [name for name in given if given[name] != tuple(describe_type(name, before))]
-
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Types that are given another description than the start was take it; the others keep that of the start."""
-        old = super().adopt(old, tag_set, settings)
+        """Return the tensors of a start, with the descriptions that this tagger is given in place of the start's.
+
+        Args:
+            old: The tensors above its encoder.
+            tag_set: Its tags.
+            settings: Its hyperparameters.
+        """
         rows = old.get("descriptions")
         if rows is None or rows.shape[1:] != self.descriptions.shape[1:]:
             return old
-        changed = self.redescribed(settings)
-        self.note_kept("descriptions", read_descriptions, settings, tag_set, " ".join)
-        return {**old, "descriptions": with_rows(rows, tag_set, self.descriptions, self.tag_set, changed)}
+        changed = self.redescribed_types(settings)
+        self.keep_words("descriptions", read_descriptions, settings, tag_set, " ".join)
+        return {**old, "descriptions": replace_rows(rows, tag_set, self.descriptions, self.tag_set, changed)}
 
-    def note_kept(
-        self, setting: str, read: Callable[[str], Mapping[str, tuple[str, ...]]], settings: Mapping[str, Any],
-        tag_set: TagSet, join: Callable[[Sequence[str]], str],
-    ) -> None:  # fmt: skip
-        """Make the words that come with rows of a start this tagger's own setting, as a stage after it must know them.
+    def redescribed_types(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return the types whose given description differs from that of a start with these hyperparameters."""
+        given = read_descriptions(self.hyper.descriptions)
+        before = read_descriptions(settings.get("descriptions", ""))
+        return [name for name in given if given[name] != tuple(describe_type(name, before))]
+
+    def keep_words(
+        self,
+        name: str,
+        read: Callable[[str], Mapping[str, tuple[str, ...]]],
+        settings: Mapping[str, Any],
+        tag_set: TagSet,
+        join: Callable[[Sequence[str]], str],
+    ) -> None:
+        """Add to a setting the words that come with rows of a start, since a later stage must know them.
 
         Args:
-            setting: Which one.
-            read: What makes words of types of its text.
-            settings: Of the start.
-            tag_set: Its tags.
-            join: What makes the text of one type's words.
+            name: The setting.
+            read: Reads its text as words of types.
+            settings: The hyperparameters of the start.
+            tag_set: The tags of the start.
+            join: Writes the words of one type.
         """
-        given = read(getattr(self.hyper, setting))
-        kept = {
-            name: words for name, words in read(settings.get(setting, "")).items()
-            if name in self.tag_set.types and name in tag_set.types and name not in given
-        }  # fmt: skip
-        text = ";".join(f"{name}={join(words)}" for name, words in {**given, **kept}.items())
+        given = read(getattr(self.hyper, name))
+        shared = [kind for kind in tag_set.types if kind in self.tag_set.types and kind not in given]
+        before = read(settings.get(name, ""))
+        kept = {kind: before[kind] for kind in before if kind in shared}
         if kept:
-            self.hyper = dataclasses.replace(self.hyper, **{setting: text})
+            text = ";".join(f"{kind}={join(words)}" for kind, words in {**given, **kept}.items())
+            self.hyper = dataclasses.replace(self.hyper, **{name: text})
+
+
+def check_description_size(method: type[Tagger], size: int) -> None:
+    """Refuse vectors of words whose width a method that describes types with them cannot read.
+
+    Raises:
+        CrossNERError: The method reads descriptions in halves, and the width is odd.
+    """
+    if issubclass(method, DescribedTagger) and method.needs_even_width and size % 2:
+        raise CrossNERError(
+            f"Type descriptions have {size} values, and this method needs an even number: each direction of a BiLSTM"
+            " takes half of them.",
+            hint="Set an even word_size, or give --embeddings of an even width.",
+        )
 
 
 def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
@@ -110,8 +137,8 @@ def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
     return parse_type_words(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
 
 
-def with_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Sequence[str]) -> Tensor:
-    """A copy of the old rows, (1 + E, ...), where some types that both have have those of the new ones."""
+def replace_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Sequence[str]) -> Tensor:
+    """Return a copy of the old rows, (1 + E, ...), with the new rows of some types that both sets have."""
     here, there = ("", *new_set.types), ("", *old_set.types)
     rows = old.clone()
     for name in types:

@@ -26,18 +26,17 @@ from torch.utils.checkpoint import checkpoint
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.crf import Decoded, unpad
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.layers.settings import check_rate
-from crossner_cli.methods.contract import Tagger, Weights
+from crossner_cli.layers.settings import Settings, rate, setting
+from crossner_cli.methods.contract import Paper, Rows, Shares, Tagger
 
 # Pairs of a word and a previous label whose states are held at once: half a gigabyte where gradients are wanted.
 MOST_PAIRS = 2**17
 
 
 def shares_of(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax of the dot products of queries with vectors.
+    """Return the softmax of the dot products of queries with vectors.
 
     Args:
         asked: Queries, (B, Q, D).
@@ -98,11 +97,11 @@ class LabelEncoder(nn.Module):
         self.backward_lstm = nn.LSTM(size, size, batch_first=True)
 
     def table(self) -> Tensor:
-        """The label of each tag and, behind them, the start label, (K+1, d2)."""
+        """Return the label of each tag and, behind them, the start label, (K+1, d2)."""
         return torch.cat([self.labels.weight, self.start])
 
     def previous(self, tags: Tensor) -> Tensor:
-        """Rows of the table that stand before each word, (B, W), of its sentence's tags, (B, W)."""
+        """Return the rows of the table that stand before each word, (B, W), given the tags, (B, W)."""
         start = torch.full_like(tags[:, :1], self.labels.num_embeddings)
         return torch.cat([start, tags[:, :-1]], dim=1)
 
@@ -140,7 +139,7 @@ class LabelEncoder(nn.Module):
         )
 
     def encode(self, prefix: Prefix) -> Tensor:
-        """The e_j of the labels of a prefix, the last label first, (B, L, 2 d2)."""
+        """Return the e_j of the labels of a prefix, the last label first, (B, L, 2 d2)."""
         backward, _ = self.backward_lstm(prefix.labels)
         return torch.cat([prefix.forward, backward], dim=-1)
 
@@ -210,7 +209,7 @@ class LabelEncoder(nn.Module):
         return by_place.t(), (weights[..., None] * states).sum(dim=0)
 
     def _read_backwards(self, gates: Tensor, labels: Tensor, counts: list[int]) -> Tensor:
-        """States of the backward half after each label, (T, R, d2), for R rows of which step t has the last counts[t].
+        """Return the backward states after each label, (T, R, d2), for R rows of which step t has the last counts[t].
 
         Args:
             gates: What the LSTM's gates receive from each label, (K+1, 4 d2).
@@ -234,34 +233,30 @@ class LANER(Tagger):
     """Tags word by word, given the sentence (background) and the tags before (context)."""
 
     @dataclass(frozen=True)
-    class Hyperparameters:
-        """label_size: values of a label and of each half of the label LSTM (the paper's d2). background: look at the
-        whole sentence (label background, LB). context: look at the previous labels (label context, LC); without both, a
-        linear tagger. memory: most previous labels that the context is made of; no sentence of CrossNER, CoNLL-2003 or
-        MIT has more than the default. dropout: share of each word vector's values dropped where the output layer reads
-        it. legal: give only sequences that the tag scheme allows; without, each word gets its likeliest tag, as in the
-        paper.
-        """
+    class Hyperparameters(Settings):
+        """Settings of the label encoder and both attentions; without both, a linear tagger."""
 
-        label_size: int = 100
-        background: bool = True
-        context: bool = True
-        memory: int = 128
-        dropout: float = 0.1
-        legal: bool = True
+        label_size: int = setting(
+            100, "Values of a label and of each half of the label LSTM (the paper's d2).", minimum=1
+        )
+        background: bool = setting(True, "Look at the whole sentence (label background, LB).")
+        context: bool = setting(True, "Look at the previous labels (label context, LC).")
+        memory: int = setting(
+            128,
+            "Most previous labels that the context is made of; no sentence of CrossNER, CoNLL-2003 or MIT has more.",
+            minimum=1,
+        )
+        dropout: float = rate(0.1, "Share of the values of each word vector dropped where the output layer reads it.")
+        legal: bool = setting(
+            True, "Give only tag sequences that the scheme allows; without, each word gets its likeliest tag."
+        )
 
-        def __post_init__(self) -> None:
-            check_rate(self.dropout)
-            for name in ("label_size", "memory"):
-                if getattr(self, name) < 1:
-                    raise CrossNERError(
-                        f"A {name} of {getattr(self, name)} is not positive.", hint=f"Give --set {name}=100."
-                    )
-
-    paper_settings = {"dropout": "0", "legal": "false"}
-    paper_options_of_target = frozenset(("epochs", "patience"))  # the source is trained as CrossNER trains it
-    paper_options = {"patience": 16, "epochs": 100}
-    tag_dimensions = {"label_encoder.labels.weight": (0,), "output.weight": (0,), "output.bias": (0,)}
+    rows = Rows(tags={"label_encoder.labels.weight": (0,), "output.weight": (0,), "output.bias": (0,)})
+    paper = Paper(
+        settings={"dropout": "0", "legal": "false"},
+        options={"patience": 16, "epochs": 100},
+        target_options=frozenset(("epochs", "patience")),  # the source is trained as CrossNER trains it
+    )
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
@@ -277,7 +272,7 @@ class LANER(Tagger):
             self.context_query = nn.Linear(seen, 2 * size)  # W3
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy summed over the real words, each given the gold tags before it."""
+        """Return the cross-entropy, summed over the real words, each given the gold tags before it."""
         assert batch.tags is not None
         real, words = batch.word_mask, self.encoder(batch)
         with torch.autocast(words.device.type, enabled=False):
@@ -285,37 +280,37 @@ class LANER(Tagger):
             return {"tags": functional.cross_entropy(scores[real], batch.tags[real], reduction="sum")}
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words."""
+        """Count words."""
         return {"tags": batch.words}
 
     def decode(self, batch: Batch) -> Decoded:
-        """The likeliest tag of each word given those before it, word by word; probabilities are of each choice."""
+        """Return the likeliest tag of each word given those before it, with the probability of each choice."""
         words = self.encoder(batch)
         with torch.autocast(words.device.type, enabled=False):
-            tags, probabilities = self._decode(words.float(), batch.word_mask, self.allowed_tags(batch))
+            tags, probabilities = self._decode(words.float(), batch.word_mask, self.rules.allowed(batch.domains))
         return Decoded(unpad(tags, batch.word_mask), unpad(probabilities, batch.word_mask))
 
-    def explain(self, batch: Batch) -> dict[str, Weights]:
-        """Attention to the sentence (background) and to the labels given before (context), as decoding has it."""
+    def explain(self, batch: Batch) -> dict[str, Shares]:
+        """Return the attention to the sentence (background) and to the labels before (context), as in decoding."""
         words, mask, found = self.encoder(batch), batch.word_mask, {}
         if not self.reads_labels:
             return {}
         with torch.autocast(words.device.type, enabled=False):
             words, labels = words.float(), self.label_encoder
-            previous = labels.previous(self._decode(words, mask, self.allowed_tags(batch))[0])
+            previous = labels.previous(self._decode(words, mask, self.rules.allowed(batch.domains))[0])
             last, forward = labels.last(previous)
             read = words
             if self.hyper.background:
                 shares = shares_of(self.background_query(last), words, mask)
                 read = torch.cat([words, shares @ words], dim=-1)
-                found["background"] = Weights(shares, "words")
+                found["background"] = Shares(shares, "words")
             if self.hyper.context:
                 shares, _ = labels.weigh(self.context_query(read), forward, previous, mask)
-                found["context"] = Weights(shares, "labels")
+                found["context"] = Shares(shares, "labels")
         return found
 
     def _scores(self, words: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        """Scores of the tags of each word given the tags before it, (B, W, K): all words at once."""
+        """Score the tags of each word given the tags before it, (B, W, K), all words at once."""
         if not self.reads_labels:
             return self._predict(words, words, mask)
         labels = self.label_encoder
@@ -324,12 +319,12 @@ class LANER(Tagger):
         return self._predict(words, words, mask, last, lambda asked: labels.context(asked, forward, previous, mask))
 
     def _decode(self, words: Tensor, mask: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
-        """Greedy tags of each word and their probabilities, (B, W).
+        """Choose the tag of each word greedily; return tags and probabilities, (B, W).
 
         No legal tag leads where no other can follow: what is begun can end with the next word, in the same type.
         """
         lengths, order = mask.sum(dim=1).sort(descending=True)  # sentences that have a word left come first
-        words, mask, allowed, moves = words[order], mask[order], allowed[order], self.legal_moves()
+        words, mask, allowed, moves = words[order], mask[order], allowed[order], self.rules.moves()
         tags, probabilities = torch.zeros_like(mask, dtype=torch.long), torch.zeros_like(mask, dtype=torch.float)
         prefix, previous = None, torch.full_like(lengths, allowed.shape[1])  # the start label
         penalties = moves.start.expand_as(allowed)

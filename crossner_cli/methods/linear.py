@@ -19,27 +19,24 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, decode_words
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.layers.settings import check_rate
-from crossner_cli.methods.contract import Tagger
+from crossner_cli.layers.settings import Settings, rate, setting
+from crossner_cli.methods.contract import Paper, Rows, Tagger
 
 
 class LinearTagger(Tagger):
     """Softmax over the tags of each word."""
 
     @dataclass(frozen=True)
-    class Hyperparameters:
-        """dropout: share of each word vector's values dropped before the classifier. legal: give only sequences that
-        the tag scheme allows; without, each word gets its likeliest tag, as in the paper.
-        """
+    class Hyperparameters(Settings):
+        """Settings of the classifier."""
 
-        dropout: float = 0.1
-        legal: bool = True
+        dropout: float = rate(0.1, "Share of the values of each word vector dropped before the classifier.")
+        legal: bool = setting(
+            True, "Give only tag sequences that the scheme allows; without, each word gets its likeliest tag."
+        )
 
-        def __post_init__(self) -> None:
-            check_rate(self.dropout)
-
-    paper_settings = {"dropout": "0", "legal": "false"}
-    tag_dimensions = {"classifier.weight": (0,), "classifier.bias": (0,)}
+    rows = Rows(tags={"classifier.weight": (0,), "classifier.bias": (0,)})
+    paper = Paper(settings={"dropout": "0", "legal": "false"})
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
@@ -47,20 +44,20 @@ class LinearTagger(Tagger):
         self.classifier = nn.Linear(encoder.output_dim, len(tag_set))
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy summed over the real words of the batch."""
+        """Return the cross-entropy, summed over the real words of the batch."""
         assert batch.tags is not None
         real = batch.word_mask  # (B, W)
         return {"tags": functional.cross_entropy(self._scores(batch)[real], batch.tags[real], reduction="sum")}
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words."""
+        """Count words."""
         return {"tags": batch.words}
 
     def decode(self, batch: Batch) -> Decoded:
-        """The likeliest legal sequence of the domain's tags, each word on its own; probabilities are the words'."""
-        allowed = self.allowed_tags(batch)[:, None]  # (B, 1, K)
+        """Return the likeliest legal sequence of the domain's tags, with each word's probability of its tag."""
+        allowed = self.rules.allowed(batch.domains)[:, None]  # (B, 1, K)
         log_probabilities = torch.log_softmax(self._scores(batch).masked_fill(~allowed, IMPOSSIBLE), -1)
-        moves = self.legal_moves() if self.hyper.legal else None
+        moves = self.rules.moves() if self.hyper.legal else None
         return decode_words(log_probabilities, batch.word_mask, moves)
 
     def _scores(self, batch: Batch) -> Tensor:

@@ -10,7 +10,6 @@ paper's are equal). For Task1, dropout and the paper's BERT version (lstm_layers
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +20,8 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.bilstm import Context
 from crossner_cli.layers.crf import Decoded, TagLayer
-from crossner_cli.layers.settings import check_range
-from crossner_cli.methods.contract import Tagger, Weights
+from crossner_cli.layers.settings import setting
+from crossner_cli.methods.contract import Rows, Shares, Tagger
 from crossner_cli.methods.mtl import MTLTagger, entity_class_of_tags
 
 
@@ -31,28 +30,18 @@ class MoEETagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(MTLTagger.Hyperparameters):
-        """multi_task: learn Task1 too, as ``mtl``. expert_size: width of the experts' outputs. gate_weight: weight of
-        the gate's loss. The others are those of ``mtl``.
-        """
+        """Settings of ``mtl``, and of the experts and their gate."""
 
-        multi_task: bool = True
-        expert_size: int = 200
-        gate_weight: float = 1.0
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_range("expert_size", self.expert_size, 1)
-            check_range("gate_weight", self.gate_weight, 0)
+        multi_task: bool = setting(True, "Learn Task1 too, as mtl.")
+        expert_size: int = setting(200, "Width of the experts' outputs.", minimum=1)
+        gate_weight: float = setting(1.0, "Weight of the gate's loss.", minimum=0)
 
     reads = "words"
-    paper_settings, paper_options = MTLTagger.paper_settings, MTLTagger.paper_options
-    tag_dimensions = MTLTagger.tag_dimensions
-    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {
-        "gate.weight": (0,),
-        "gate.bias": (0,),
-        "experts.weight": (0,),
-        "experts.bias": (0,),
-    }
+    rows = Rows(
+        tags=MTLTagger.rows.tags,
+        types={"gate.weight": (0,), "gate.bias": (0,), "experts.weight": (0,), "experts.bias": (0,)},
+    )
+    paper = MTLTagger.paper
     type_row: Tensor
     entity_class: Tensor
 
@@ -69,7 +58,7 @@ class MoEETagger(Tagger):
             self.register_buffer("entity_class", entity_class_of_tags(tag_set, hyper.entity_classes), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Task2; the gate's cross-entropy with the gold types; Task1. Summed over the real words."""
+        """Return the losses of Task2, of the gate (cross-entropy with gold types) and of Task1, summed over words."""
         assert batch.tags is not None
         real = batch.word_mask  # (B, W)
         states = self.context(self.encoder(batch), real)  # h, (B, W, D)
@@ -82,23 +71,23 @@ class MoEETagger(Tagger):
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words, for every term."""
+        """Count words, for every term."""
         terms = ("tags", "gate", "entity") if self.hyper.multi_task else ("tags", "gate")
         return dict.fromkeys(terms, batch.words)
 
     def decode(self, batch: Batch) -> Decoded:
-        """The best sequence of the domain's tags, with the probability of each tag."""
+        """Return the best sequence of the domain's tags, with the probability of each tag."""
         mixture, _ = self._mixture(self.context(self.encoder(batch), batch.word_mask))
-        moves = self.legal_moves() if self.hyper.legal else None
-        return self.tag_layer.decode(mixture, batch.word_mask, self.allowed_tags(batch), moves)
+        moves = self.rules.moves() if self.hyper.legal else None
+        return self.tag_layer.decode(mixture, batch.word_mask, self.rules.allowed(batch.domains), moves)
 
-    def explain(self, batch: Batch) -> dict[str, Weights]:
-        """The experts' shares alpha."""
+    def explain(self, batch: Batch) -> dict[str, Shares]:
+        """Return the experts' shares alpha."""
         _, gate = self._mixture(self.hidden_states(batch)["hidden"])
-        return {"experts": Weights(gate.softmax(dim=-1), ("O", *self.tag_set.types))}
+        return {"experts": Shares(gate.softmax(dim=-1), ("O", *self.tag_set.types))}
 
     def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
-        """The h of each word, (B, W, D)."""
+        """Return the h of each word, (B, W, D)."""
         return {"hidden": self.context(self.encoder(batch), batch.word_mask)}
 
     def _mixture(self, states: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,7 +119,7 @@ class EntityExperts(nn.Module):
 
 
 def type_row_of_tags(tag_set: TagSet) -> Tensor:
-    """The expert of each tag, (K,): 0 for O, then the types in the order of the tag set."""
+    """Return the expert of each tag, (K,): 0 for O, then the types in the order of the tag set."""
     rows = {entity_type: row for row, entity_type in enumerate(("", *tag_set.types))}
     return torch.tensor([rows[split_tag(tag)[1]] for tag in tag_set.tags])
 

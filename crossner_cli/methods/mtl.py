@@ -21,8 +21,8 @@ from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.layers.bilstm import Context
 from crossner_cli.layers.crf import TAG_DIMENSIONS, Decoded, TagLayer
-from crossner_cli.layers.settings import check_lstm, check_range
-from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Tagger
+from crossner_cli.layers.settings import rate, setting
+from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows, Tagger
 
 
 class MTLTagger(Tagger):
@@ -30,34 +30,31 @@ class MTLTagger(Tagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(WordInputs):
-        """What is read, as in ``WordInputs``. lstm_layers: of the BiLSTM; none leave the encoder's vectors. lstm_size:
-        units of one direction. decoder: crf, or softmax of each word. entity_classes: of Task1 (is this word part of an
-        entity), 3 for O, B and I, or 2 for outside and inside. entity_weight: weight of Task1's loss. dropout: share of
-        values dropped between the BiLSTM's layers; input_dropout before the first. legal: give only sequences that the
-        tag scheme allows.
-        """
+        """Settings of words, the BiLSTM and both tasks."""
 
-        lstm_layers: int = 2
-        lstm_size: int = 200
-        decoder: Literal["crf", "softmax"] = "crf"
-        entity_classes: int = 3
-        entity_weight: float = 1.0
-        dropout: float = 0.3
-        legal: bool = True
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_lstm(self.lstm_layers, self.lstm_size, self.dropout, fewest=0)
-            check_range("entity_classes", self.entity_classes, 2, 3)
-            check_range("entity_weight", self.entity_weight, 0)
+        lstm_layers: int = setting(2, "Layers of the BiLSTM; 0 leaves the encoder's vectors.", minimum=0)
+        lstm_size: int = setting(200, "Units of one direction of the BiLSTM.", minimum=1)
+        decoder: Literal["crf", "softmax"] = setting("crf", "A CRF, or a softmax of each word.")
+        entity_classes: int = setting(
+            3, "Classes of Task1: 3 for O, B and I, or 2 for outside and inside.", minimum=2, maximum=3
+        )
+        entity_weight: float = setting(1.0, "Weight of Task1's loss.", minimum=0)
+        dropout: float = rate(0.3, "Share of the values dropped between the BiLSTM's layers.")
+        legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
     reads = "words"
-    paper_settings = {"word_size": "300", "characters": "none", "legal": "false"}
-    paper_options = {
-        **UNPUBLISHED_FOR_WORDS,
-        "epochs": None, "patience": None, "batch_size": 32, "head_learning_rate": 1e-3, "upsample": None,
-    }  # fmt: skip
-    tag_dimensions = {f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()}
+    rows = Rows(tags={f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()})
+    paper = Paper(
+        settings={"word_size": "300", "characters": "none", "legal": "false"},
+        options={
+            **UNPUBLISHED_FOR_WORDS,
+            "epochs": None,
+            "patience": None,
+            "batch_size": 32,
+            "head_learning_rate": 1e-3,
+            "upsample": None,
+        },
+    )
     entity_class: Tensor
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
@@ -68,7 +65,7 @@ class MTLTagger(Tagger):
         self.register_buffer("entity_class", entity_class_of_tags(tag_set, hyper.entity_classes), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Task2 and Task1, each the negative log-likelihood of its gold sequences, summed over sentences."""
+        """Return the negative log-likelihood of the gold sequences of Task2 and Task1, summed over sentences."""
         assert batch.tags is not None
         states = self.context(self.encoder(batch), batch.word_mask)  # h, (B, W, D)
         entity = self.entity_layer.loss(states, self.entity_class[batch.tags], batch.word_mask)
@@ -78,24 +75,22 @@ class MTLTagger(Tagger):
         }
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words, for both tasks."""
+        """Count words, for both tasks."""
         return {"tags": batch.words, "entity": batch.words}
 
     def decode(self, batch: Batch) -> Decoded:
-        """The best sequence of the domain's tags, with the probability of each tag."""
+        """Return the best sequence of the domain's tags, with the probability of each tag."""
         states = self.context(self.encoder(batch), batch.word_mask)
-        moves = self.legal_moves() if self.hyper.legal else None
-        return self.tag_layer.decode(states, batch.word_mask, self.allowed_tags(batch), moves)
+        moves = self.rules.moves() if self.hyper.legal else None
+        return self.tag_layer.decode(states, batch.word_mask, self.rules.allowed(batch.domains), moves)
 
     def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
-        """The h of each word, (B, W, D)."""
+        """Return the h of each word, (B, W, D)."""
         return {"hidden": self.context(self.encoder(batch), batch.word_mask)}
 
 
 def entity_class_of_tags(tag_set: TagSet, classes: int) -> Tensor:
-    """Task1's class of each tag, (K,): 0 for O; all types merge, into 1 for the first word of an entity and 2 for the
-    others, or into 1 for every word of it where there are two classes.
-    """
+    """Return Task1's class of each tag, (K,): 0 for O, 1 for the first word of an entity, 2 (or 1) for the others."""
     class_of = {"O": 0, "B": 1, "S": 1, "I": classes - 1, "E": classes - 1}
     return torch.tensor([class_of[split_tag(tag)[0]] for tag in tag_set.tags])
 

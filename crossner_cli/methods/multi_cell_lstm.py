@@ -19,9 +19,10 @@ are drawn by how often words occur; the code ranks words by where they are first
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -36,12 +37,9 @@ from crossner_cli.layers.language_model import SampledSoftmax, language_model_lo
 from crossner_cli.layers.multi_cell import MultiCellLSTM, MultiCellStates
 from crossner_cli.layers.multi_cell_recurrence import DIRECTIONS
 from crossner_cli.layers.randomness import Dropout, repeat_first_row
-from crossner_cli.layers.settings import check_range
-from crossner_cli.methods.contract import Weights
-from crossner_cli.methods.multi_task import MultiTaskInputs, MultiTaskTagger
-
-# What the paper sets in its unsupervised setting; with labels of the target both are 1.
-WITHOUT_TARGET_LABELS = {"entity_weight": "0.1", "attention_weight": "0.5"}
+from crossner_cli.layers.settings import setting
+from crossner_cli.methods.contract import Shares
+from crossner_cli.methods.multi_task import MultiTaskInputs, MultiTaskTagger, taught_types
 
 
 class MultiCellTagger(MultiTaskTagger):
@@ -49,43 +47,47 @@ class MultiCellTagger(MultiTaskTagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(MultiTaskInputs):
-        """What is read, as in ``WordInputs``. tasks: what is learnt, of target-ner, source-ner, and of target-lm,
-        source-lm, whose raw text is predicted word by word. lstm_size: units of one direction. dropout: share of the
-        values dropped of states and cells where losses read them. lm_weight: weight of the loss of raw text.
-        entity_weight: weight of telling a word's type from its cells, 0 leaves it out; attention_weight: weight of
-        telling it from the attention, 0 leaves it out. attention: its weights are shared by the domains, or each
-        has a set. cells: whether they begin apart or alike. negatives: words that a word of raw text is told from. The
-        others are those of ``multi-task-lstm``.
-        """
+        """Settings of words and tasks, of the cells and of the language models that read raw text."""
 
-        entity_weight: float = 1.0
-        attention_weight: float = 1.0
-        lm_weight: float = 1.0
-        attention: Literal["shared", "domain"] = "shared"
-        cells: Literal["apart", "alike"] = "apart"
-        negatives: int = 50
+        entity_weight: float = setting(
+            1.0, "Weight of telling a word's type from its cells; 0 leaves it out.", minimum=0
+        )
+        attention_weight: float = setting(
+            1.0, "Weight of telling a word's type from the attention; 0 leaves it out.", minimum=0
+        )
+        lm_weight: float = setting(1.0, "Weight of the loss of raw text.", minimum=0)
+        attention: Literal["shared", "domain"] = setting(
+            "shared", "The weights of the attention: shared by the domains, or a set for each."
+        )
+        cells: Literal["apart", "alike"] = setting("apart", "The cells begin apart or alike.")
+        negatives: int = setting(50, "Words that a word of raw text is told from.", minimum=1)
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            for name in ("entity_weight", "attention_weight", "lm_weight"):
-                check_range(name, getattr(self, name), 0)
-            check_range("negatives", self.negatives, 1)
             if self.learns("lm") and self.words == "none":
                 raise CrossNERError(
                     f"tasks={self.tasks}, words=none: there are no words to predict.",
                     hint="Set words=trained or words=frozen, or take target-lm and source-lm out of tasks.",
                 )
 
-    paper_options = {**MultiTaskTagger.paper_options, "raw_minimum": 1}
+        @property
+        def learns_from_dictionary(self) -> bool:
+            """True if one of the two losses of types is switched on."""
+            return bool(self.entity_weight or self.attention_weight)
 
-    @classmethod
-    def published(cls, given: Mapping[str, str], *, of_source: bool = False) -> Mapping[str, str]:
-        """Without labels of the target the types' losses weigh less."""
-        has_labels = not of_source and "target-ner" in given.get("tasks", "target-ner")
-        return cls.paper_settings if has_labels else {**cls.paper_settings, **WITHOUT_TARGET_LABELS}
+        def dictionary_types(self, tag_set: TagSet) -> Sequence[str]:
+            """Return the types of the target that have a cell: those of which a task learns labels."""
+            taught = taught_types(tag_set, {"tasks": self.tasks})
+            return [kind for kind in super().dictionary_types(tag_set) if kind in taught]
 
-    type_dimensions = dict.fromkeys(
-        ("lstm.type_gate", "lstm.type_candidate", "type_score.weight", "type_score.bias"), (0,)
+    rows = dataclasses.replace(
+        MultiTaskTagger.rows,
+        types={"lstm.type_gate": (0,), "lstm.type_candidate": (0,), "type_score.weight": (0,), "type_score.bias": (0,)},
+    )
+    paper = dataclasses.replace(
+        MultiTaskTagger.paper,
+        without_target_labels={"entity_weight": "0.1", "attention_weight": "0.5"},
+        options={**MultiTaskTagger.paper.options, "raw_minimum": 1},
     )
     runs: Tensor
     type_of_tag: Tensor
@@ -100,7 +102,6 @@ class MultiCellTagger(MultiTaskTagger):
         if alike:
             for value in self.type_score.parameters():
                 repeat_first_row(value)
-        self.language_model: SampledSoftmax | None = None
         if hyper.learns("lm"):
             assert isinstance(encoder, WordEncoder)
             count = len(encoder.vocabulary.words) + 1
@@ -108,24 +109,8 @@ class MultiCellTagger(MultiTaskTagger):
         self.register_buffer("runs", torch.tensor(self._types_by_domain(tag_set)), persistent=False)
         self.register_buffer("type_of_tag", torch.tensor(tag_set.type_numbers()), persistent=False)
 
-    @classmethod
-    def learns_from_dictionary(cls, hyper: Any) -> bool:
-        """Where one of the two losses of types is switched on."""
-        return bool(hyper.entity_weight or hyper.attention_weight)
-
-    @classmethod
-    def dictionary_types(cls, hyper: Any, tag_set: TagSet) -> Sequence[str]:
-        """Those that have a cell: of which a task learns labels."""
-        taught = cls.taught_types(tag_set, {"tasks": hyper.tasks})
-        return [each for each in super().dictionary_types(hyper, tag_set) if each in taught]
-
-    def set_word_counts(self, counts: Tensor) -> None:
-        """Rank the words that raw text is told from by how often each is to be predicted, (V+1,)."""
-        if self.language_model is not None:
-            self.language_model.set_counts(counts)
-
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Of each domain: CRF of labelled text, language models of raw text; types where known. Weighted sums."""
+        """Return the weighted losses of each domain: CRF of labelled text, language models of raw text, known types."""
         words, terms, kinds = self.encoder(batch), {}, self._kinds(batch)
         for domain, rows in self.rows_by_domain(batch):
             mask, tags = batch.word_mask[rows], None if batch.tags is None else batch.tags[rows]
@@ -146,42 +131,44 @@ class MultiCellTagger(MultiTaskTagger):
         return terms
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words of the domain, with a label or not; for the language models two a word, its neighbours."""
+        """Count the words of the domain, with a label or not; for the language models two a word, its neighbours."""
         return {
             self.term(kind, domain): 2 * words if kind == "language" else words
-            for domain, words in self.words_by_domain(batch).items() for kind in self._kinds(batch)
-        }  # fmt: skip
+            for domain, words in self.words_by_domain(batch).items()
+            for kind in self._kinds(batch)
+        }
 
     def _kinds(self, batch: Batch) -> list[str]:
-        """The losses that a batch is read for."""
+        """Return the losses that a batch is read for."""
         own = "tags" if not batch.is_raw else "language" if self.language_model is not None else None
         return [*([own] if own else []), *([] if batch.tags is None else self._type_weights())]
 
     def _types_by_domain(self, tag_set: TagSet) -> list[list[bool]]:
-        """Which cells the target, the first domain, and the source, all others, run: O and those of their types.
+        """Return the cells that the target, the first domain, and the source, all others, run, as masks (2, 1 + E).
 
-        Not those of types of which no task learns a label: the CRF has never read a state that they are part of.
+        These are O and those of their types, but not of types of which no task learns a label: the CRF has never read
+        a state that they are part of.
         """
         target, *others = tag_set.domains.values()
         sources = {entity_type for types in others or [target] for entity_type in types}
-        taught = self.taught_types(tag_set, {"tasks": self.hyper.tasks})
+        taught = taught_types(tag_set, {"tasks": self.hyper.tasks})
         return [
             [True, *(entity_type in types and entity_type in taught for entity_type in tag_set.types)]
             for types in (set(target), sources)
         ]
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """The h of each word with dropout, (B, W, 2 H), given its vector, (B, W, D)."""
+        """Return the h of each word with dropout, (B, W, 2 H), given its vector, (B, W, D)."""
         states: Tensor = self.dropout(self.states(words, mask, domain).hidden)
         return states
 
     def states(self, words: Tensor, mask: Tensor, domain: int) -> MultiCellStates:
-        """What the cells of a domain make of words, (B, W, D)."""
+        """Run the cells of a domain over word vectors, (B, W, D)."""
         states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain), self._attention_of(domain))
         return states
 
-    def explain(self, batch: Batch) -> dict[str, Weights]:
-        """Attention of both directions: the cells' shares in the compositional cell, 0 for cells that do not run."""
+    def explain(self, batch: Batch) -> dict[str, Shares]:
+        """Return the cells' shares in the compositional cell, for each direction; 0 for cells that do not run."""
         words, columns = self.encoder(batch), ("O", *self.tag_set.types)
         shares = self.type_score.weight.new_zeros(DIRECTIONS, *batch.word_mask.shape, len(columns))
         for domain, rows in self.rows_by_domain(batch):
@@ -189,10 +176,10 @@ class MultiCellTagger(MultiTaskTagger):
             attention = self.states(words[rows], batch.word_mask[rows], domain).attention  # (B, W, 2, l)
             of_domain[..., self.cells_of(domain)] = attention.softmax(dim=-1).permute(2, 0, 1, 3)
             shares[:, rows] = of_domain
-        return {"cells forward": Weights(shares[0], columns), "cells backward": Weights(shares[1], columns)}
+        return {"cells forward": Shares(shares[0], columns), "cells backward": Shares(shares[1], columns)}
 
     def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
-        """The h of each word, and as ``cells`` the c_k of the type that the word is given, (B, W, 2 H) both."""
+        """Return the h of each word, and as ``cells`` the c_k of the type that the word is given, (B, W, 2 H) both."""
         words, found = self.encoder(batch), super().hidden_states(batch)
         given = torch.zeros_like(batch.word_mask, dtype=torch.long)
         for row, tags in enumerate(self.decode(batch).tags):
@@ -208,22 +195,22 @@ class MultiCellTagger(MultiTaskTagger):
         return {**found, "cells": cells}
 
     def cells_of(self, domain: int) -> Tensor:
-        """Numbers of the cells that a domain runs, (l,): O, then its types in the order of the tag set."""
+        """Return the numbers of the cells that a domain runs, (l,): O, then its types in the order of the tag set."""
         return self.runs[domain].nonzero()[:, 0]
 
     def entity_scores(self, states: MultiCellStates, domain: int) -> Tensor:
-        """Entity type prediction, (B, W, l): each cell scores its own type, w_k . c_k + b_k."""
+        """Score entity types, (B, W, l): each cell scores its own type, w_k . c_k + b_k."""
         cells = self.cells_of(domain)
         weight = self.type_score.weight[cells].view(len(cells), DIRECTIONS, -1).transpose(0, 1)  # (2, l, H)
         by_direction = (self.dropout(states.cells) * weight[:, None, None]).sum(dim=-1)  # (2, W, B, l)
         return states.in_words(by_direction).sum(dim=2) + self.type_score.bias[cells]
 
     def attention_scores(self, states: MultiCellStates, domain: int) -> Tensor:
-        """Attention scoring, (B, W, l): the mean of both directions' scores before the softmax."""
+        """Score types by attention, (B, W, l): the mean of both directions' scores before the softmax."""
         return states.attention.mean(dim=2)
 
     def _type_weights(self) -> dict[str, float]:
-        """The two losses of types that are switched on."""
+        """Return the weights of the losses of types that are switched on."""
         weights = {"entity": self.hyper.entity_weight, "attention": self.hyper.attention_weight}
         return {name: weight for name, weight in weights.items() if weight > 0}
 
@@ -231,7 +218,7 @@ class MultiCellTagger(MultiTaskTagger):
         return self.read_as(domain) if self.hyper.attention == "domain" else 0
 
     def _type_loss(self, scores: Tensor, tags: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """Cross-entropy of the types of the words that have a tag, (B, W), given scores, (B, W, l), summed."""
+        """Return the cross-entropy, summed, of the types of words that have a tag, (B, W), given scores, (B, W, l)."""
         types = self.type_of_tag[tags.clamp(min=0)]
         known = mask & (tags != UNLABELLED) & self.runs[domain][types]
         place = self.runs[domain].cumsum(dim=0) - 1  # of each type among those of the domain

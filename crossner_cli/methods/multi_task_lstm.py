@@ -42,8 +42,8 @@ from crossner_cli.layers.adversary import (
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.layers.settings import check_layers, check_range
-from crossner_cli.methods.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger
+from crossner_cli.layers.settings import check_layers, setting
+from crossner_cli.methods.multi_task import SOURCE, MultiTaskInputs, MultiTaskTagger, roles_of
 
 GRAD_REVERSAL = 0.7
 
@@ -53,34 +53,32 @@ class MultiTaskLSTM(MultiTaskTagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(MultiTaskInputs):
-        """What is read, as in ``WordInputs``. tasks: what is learnt, of target-ner, source-ner, and of target-lm,
-        source-lm, whose raw text the adversary reads. lstm_layers: of the BiLSTM, one above the other; more than one
-        with generator=none only. generator: domain generates the BiLSTM's parameters from a vector
-        of the domain. domain_size: values of that vector. adversary: what tells the domains apart while the BiLSTM
-        learns that it cannot: grad, dann or none. adversary_weight: weight of its loss. adversary_warmup: share of the
-        training until dann has its full effect. focal_alpha: weight of the source in grad's loss, the target has the
-        rest; focal_gamma: how much less sentences weigh that are easy. The others are as in ``MultiTaskInputs``.
+        """Settings of words, tasks and the BiLSTM, of the generator and of the adversary.
+
+        The adversary reads the raw text of target-lm and source-lm.
         """
 
-        lstm_layers: int = 1
-        generator: Literal["none", "domain"] = "none"
-        domain_size: int = 16
-        adversary: Literal["none", "grad", "dann"] = "none"
-        adversary_weight: float = 1.0
-        adversary_warmup: float = 1.0
-        focal_alpha: float = 0.25
-        focal_gamma: float = 2.0
+        lstm_layers: int = setting(1, "Layers of the BiLSTM; more than one need generator=none.", minimum=1)
+        generator: Literal["none", "domain"] = setting(
+            "none", "domain: generate the BiLSTM's parameters from a vector of the domain."
+        )
+        domain_size: int = setting(16, "Values of that vector.", minimum=1)
+        adversary: Literal["none", "grad", "dann"] = setting(
+            "none", "Discriminator that tells the domains apart while the BiLSTM learns that it cannot."
+        )
+        adversary_weight: float = setting(1.0, "Weight of the adversary's loss.", minimum=0)
+        adversary_warmup: float = setting(
+            1.0, "Share of the training until dann has its full effect.", minimum=0, maximum=1
+        )
+        focal_alpha: float = setting(
+            0.25, "Weight of the source in grad's loss; the target has the rest.", minimum=0, maximum=1
+        )
+        focal_gamma: float = setting(2.0, "How much less easy sentences weigh in grad's loss.", minimum=0)
 
         def __post_init__(self) -> None:
             super().__post_init__()
             check_layers(self.lstm_layers, self.generator)
-            check_range("domain_size", self.domain_size, 1)
-            check_range("adversary_weight", self.adversary_weight, 0)
-            if self.adversary == "dann":  # nothing else reads it; older taggers hold updates there, no share
-                check_range("adversary_warmup", self.adversary_warmup, 0, 1)
-            check_range("focal_alpha", self.focal_alpha, 0, 1)
-            check_range("focal_gamma", self.focal_gamma, 0)
-            if self.adversary != "none" and len({task.partition("-")[0] for task in self.task_names}) == 1:
+            if self.adversary != "none" and len(set(roles_of(self.task_names))) == 1:
                 raise CrossNERError(
                     f"tasks={self.tasks}, adversary={self.adversary}: of one domain alone there is nothing to tell"
                     " apart.",
@@ -106,11 +104,8 @@ class MultiTaskLSTM(MultiTaskTagger):
             self.discriminator = MeanDiscriminator(2 * size)
         self.progress = 0.0  # share of the training that is done
 
-    def set_word_counts(self, counts: Tensor) -> None:
-        """Nothing depends on how often words occur, (V+1,)."""
-
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Of each domain the CRF's, unless the text is raw, and the adversary's. Weighted sums."""
+        """Return the weighted losses of each domain's CRF, unless the text is raw, and of the adversary."""
         words = self.encoder(batch)  # (B, W, D)
         terms: dict[str, Tensor] = {}
         for domain, rows in self.rows_by_domain(batch):
@@ -126,13 +121,13 @@ class MultiTaskLSTM(MultiTaskTagger):
 
     @contextmanager
     def update(self, progress: float) -> Iterator[None]:
-        """Note how far the training is, for the schedule of DANN."""
+        """Set how far the training is, for the schedule of DANN; see ``MultiTaskTagger.update``."""
         self.progress = progress
         with super().update(progress):
             yield
 
     def units(self, batch: Batch) -> dict[str, int]:
-        """Words of the domain."""
+        """Count the words of the domain."""
         units: dict[str, int] = {}
         for domain, words in self.words_by_domain(batch).items():
             if not batch.is_raw:
@@ -143,7 +138,7 @@ class MultiTaskLSTM(MultiTaskTagger):
         return units
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """What the BiLSTM says, (B, W, 2 H), of its input, (B, W, D)."""
+        """Return the outputs of the BiLSTM, (B, W, 2 H), given word vectors, (B, W, D)."""
         generated = (self.read_as(domain),) if isinstance(self.lstm, GeneratedBiLSTM) else ()
         states: Tensor = self.dropout(self.lstm(words, mask, *generated))
         return states
@@ -152,7 +147,7 @@ class MultiTaskLSTM(MultiTaskTagger):
         return self.term("adversary", domain) if self.hyper.adversary == "dann" else "adversary"
 
     def _adversary_loss(self, states: Tensor, mask: Tensor, domain: int) -> Tensor:
-        """How badly the domain of sentences is told from states, (B, W, 2 H), summed. In fp32."""
+        """Return the loss of telling the domain of sentences from states, (B, W, 2 H), summed. In fp32."""
         with torch.autocast(states.device.type, enabled=False):
             logits = self.discriminator(reverse_gradient(states, self._reversal(states)), mask)  # (B,)
             is_source = torch.full_like(logits, domain == SOURCE, dtype=torch.bool)
@@ -161,7 +156,7 @@ class MultiTaskLSTM(MultiTaskTagger):
             return functional.binary_cross_entropy_with_logits(logits, is_source.float(), reduction="sum")
 
     def _reversal(self, states: Tensor) -> Tensor:
-        """What the reversed gradient is multiplied by: grows with the training in DANN."""
+        """Return the factor of the reversed gradient; it grows with the training in DANN."""
         if self.hyper.adversary == "grad":
             return states.new_tensor(GRAD_REVERSAL)
         warmup = self.hyper.adversary_warmup

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +21,10 @@ from torch.nn import functional
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.type_descriptions import describe_type, parse_type_words
 from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.settings import check_range
+from crossner_cli.layers.settings import setting
 from crossner_cli.methods.concept_tagger import ConceptTagger
-from crossner_cli.methods.described import with_rows
+from crossner_cli.methods.contract import Rows
+from crossner_cli.methods.described import replace_rows
 
 # By the description of the type, so that PER, Person and person have the same ones.
 PUBLISHED: dict[str, tuple[str, ...]] = {
@@ -47,49 +47,39 @@ class RobustTagger(ConceptTagger):
 
     @dataclass(frozen=True)
     class Hyperparameters(ConceptTagger.Hyperparameters):
-        """examples: words that are entities of a type, as politician=Merkel+Obama;country=Chile+Kenya; types that the
-        run lacks are left aside. They are static vectors, so --embeddings make them meaningful: all words that are
-        unknown look alike. Without, person, location, organisation and misc have the published ones, other types their
-        description. Types that carry over from a start keep its examples where they are given no others. A + that
-        belongs to a word is written \\+. lstm_layers: of the first BiLSTM, at least one. lstm_size: of the second
-        BiLSTM only; the first has half the width of a word's static vector. The others are those of ``concept-tagger``.
-        """
+        """Settings of ``concept-tagger``, and the examples."""
 
-        lstm_size: int = 150
-        examples: str = ""
+        lstm_layers: int = setting(2, "Layers of the first BiLSTM.", minimum=1)
+        lstm_size: int = setting(
+            150,
+            "Units of one direction of the second BiLSTM; the first has half the width of a word's static vector.",
+            minimum=1,
+        )
+        examples: str = setting(
+            "",
+            "Words that are entities of a type, as politician=Merkel+Obama;country=Chile+Kenya; \\+ is a + of a word."
+            " Other types keep the examples of the start; without a start, person, location, organisation and misc"
+            " have the published ones, and all others their description. Examples are static vectors, so --embeddings"
+            " make them meaningful: all unknown words look alike.",
+        )
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            check_range("lstm_layers", self.lstm_layers, 1)
             read_examples(self.examples)
 
-    type_dimensions: ClassVar[dict[str, tuple[int, ...]]] = {
-        **ConceptTagger.type_dimensions,
-        "examples": (0,),
-        "is_example": (0,),
-    }
+        def described_words(self, types: Sequence[str]) -> list[str]:
+            """Return the words of the types' descriptions, and their examples."""
+            given = read_examples(self.examples)
+            examples = (word for name in types for word in example_words(name, given))
+            return [*super().described_words(types), *examples]
+
+    needs_even_width = True
+    rows = Rows(types={**ConceptTagger.rows.types, "examples": (0,), "is_example": (0,)})
     examples: Tensor
     is_example: Tensor
 
-    @classmethod
-    def described_words(cls, hyper: Any, types: Sequence[str]) -> list[str]:
-        """The words of the types' descriptions, and their examples."""
-        given = read_examples(hyper.examples)
-        examples = (word for name in types for word in example_words(name, given))
-        return [*super().described_words(hyper, types), *examples]
-
-    @classmethod
-    def check_description_size(cls, size: int) -> None:
-        """Refuse an odd width: each direction of the first BiLSTM has half of it."""
-        if size % 2:
-            raise CrossNERError(
-                f"The robust tagger needs vectors of an even width to read their words from both sides, not {size}.",
-                hint="Give --embeddings of an even width, or --set word_size=100 where there are none.",
-            )
-
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         size = encoder.description_size
-        self.check_description_size(size)
         super().__init__(encoder, tag_set, hyper, context_size=size // 2, type_vectors=2)
         words = [example_words(entity_type, read_examples(hyper.examples)) for entity_type in tag_set.types]
         most = max(map(len, (*PUBLISHED.values(), *read_examples(hyper.examples).values())))
@@ -99,10 +89,10 @@ class RobustTagger(ConceptTagger):
         self.example_weight = nn.Parameter(torch.empty(size).uniform_(-0.01, 0.01))  # w_a
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Types that are given other examples than the start was take these; the others keep those of the start.
+        """Return the tensors of a start, with the descriptions and examples that this tagger is given in their place.
 
         Lists of another length stand in rows of another width: this tagger gets as many places as the examples that
-        are kept need.
+        are kept need. Arguments as of ``DescribedTagger.adopt``.
         """
         old = super().adopt(old, tag_set, settings)
         examples, is_example = old.get("examples"), old.get("is_example")
@@ -112,18 +102,20 @@ class RobustTagger(ConceptTagger):
         changed = [name for name in given if given[name] != example_words(name, before)]
         # Of a type without examples its description is one.
         changed += [
-            name for name in self.redescribed(settings)
+            name
+            for name in self.redescribed_types(settings)
             if not example_words(name, given) and not example_words(name, before)
-        ]  # fmt: skip
+        ]
         kept = [row for row, name in enumerate(tag_set.types, 1) if name in self.tag_set.types and name not in changed]
-        self.note_kept("examples", read_examples, settings, tag_set, _join_examples)
+        self.keep_words("examples", read_examples, settings, tag_set, _join_examples)
         places = max([self.examples.shape[1], *is_example[kept].sum(dim=1).tolist()])
-        self.examples, self.is_example = with_places(self.examples, self.is_example, places)
-        examples, is_example = with_places(examples, is_example, places)
+        self.examples, self.is_example = resize_lists(self.examples, self.is_example, places)
+        examples, is_example = resize_lists(examples, is_example, places)
         return {
-            **old, "examples": with_rows(examples, tag_set, self.examples, self.tag_set, changed),
-            "is_example": with_rows(is_example, tag_set, self.is_example, self.tag_set, changed),
-        }  # fmt: skip
+            **old,
+            "examples": replace_rows(examples, tag_set, self.examples, self.tag_set, changed),
+            "is_example": replace_rows(is_example, tag_set, self.is_example, self.tag_set, changed),
+        }
 
     def _inputs(self, states: Tensor, rows: Tensor) -> Tensor:
         examples = self.examples[rows]  # (n, J, D)
@@ -145,8 +137,8 @@ def read_examples(text: str) -> dict[str, tuple[str, ...]]:
     return parse_type_words(text, "examples", "politician=Merkel+Obama;country=Chile+Kenya", split)
 
 
-def with_places(examples: Tensor, is_example: Tensor, places: int) -> tuple[Tensor, Tensor]:
-    """Lists of examples, (N, J, D) and (N, J), with as many places; what stands behind is cut off."""
+def resize_lists(examples: Tensor, is_example: Tensor, places: int) -> tuple[Tensor, Tensor]:
+    """Give lists of examples, (N, J, D) and (N, J), as many places; what stands behind is cut off."""
     more = max(0, places - examples.shape[1])
     return functional.pad(examples, (0, 0, 0, more))[:, :places], functional.pad(is_example, (0, more))[:, :places]
 
@@ -156,7 +148,7 @@ def _join_examples(words: Sequence[str]) -> str:
 
 
 def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Examples of a type: those given, else the published ones, else none."""
+    """Return the examples of a type: those given, else the published ones, else none."""
     return given.get(entity_type) or PUBLISHED.get(" ".join(describe_type(entity_type)), ())
 
 
@@ -164,7 +156,7 @@ def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tup
 def example_rows(
     encoder: WordEncoder, words: Sequence[Sequence[str]], descriptions: Tensor, most: int
 ) -> tuple[Tensor, Tensor]:
-    """Vectors of the examples of each type, and where there are any.
+    """Look up the vectors of the examples of each type.
 
     Args:
         encoder: What has vectors of words.

@@ -15,6 +15,7 @@ from crossner_cli.data.documents import Document
 from crossner_cli.engine.devices import Engine, default_threads, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
+from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.options import Predict
 from crossner_cli.prediction.chunks import Totals, tag_documents
 from crossner_cli.prediction.formats import OutputFormat, Piece
@@ -59,7 +60,7 @@ class ChunkTagger:
     ) -> None:  # fmt: skip
         self.tagger, self.engine, self.options = tagger, engine, options
         self.calibration, self.format = calibration, output_format
-        self.domain = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
+        self.domain = domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
         self._before: dict[str, int] = {}
 
     def __call__(self, chunk: Chunk) -> TaggedChunk:

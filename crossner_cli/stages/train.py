@@ -20,6 +20,7 @@ from crossner_cli.engine.runtime import keep_freed_memory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
+from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.options import LARGEST_SEED, Optimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
@@ -305,7 +306,7 @@ def _train_seed(job: TrainingJob, seed: int, folder: Path) -> Work[SeedResult]:
     tagger, carried = start_tagger(start, job.recipe.design, data.tag_set, seed, engine, job.known)
     start.check_unchanged(stage.command)
     yield Notice(f"{task}: {carried.describe()}")
-    if data.tasks:
+    if isinstance(tagger, MultiTaskTagger):
         _count_words(tagger, data)
     raw = data.raw.reread(data.labelled, job.recipe.options) if data.raw else ()
     yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
@@ -390,7 +391,7 @@ def _write_card(job: TrainingJob, tagger: Tagger, folder: Path, seed: int, resul
     write_tagger_card(folder, tagger, provenance, facts)
 
 
-def _count_words(tagger: Tagger, data: TaggerData) -> None:
+def _count_words(tagger: MultiTaskTagger, data: TaggerData) -> None:
     """Tell the tagger how often each word is to be predicted: in raw text, and in labelled sentences of domains whose
     language model reads no raw text.
     """

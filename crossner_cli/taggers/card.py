@@ -25,6 +25,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.pretrained import MINILM
 from crossner_cli.methods.contract import Tagger
+from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import ExportResult, SeedResult
 from crossner_cli.run.stage import StageRequest
@@ -101,7 +102,7 @@ class TrainingFacts:
 def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, facts: TrainingFacts) -> None:
     """Write the card of a tagger that has been saved into its folder."""
     method, calibration = get_method_name(tagger), read_calibration(folder)
-    target = tagger.domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
+    target = domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
     names = [provenance.domains[role]["name"] for role in facts.labelled]
     is_classifier, score = _is_token_classifier(folder), facts.result.dev_f1
     front_matter = ModelCardData(

@@ -29,7 +29,9 @@ from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
 from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger, find_method
+from crossner_cli.methods.contract import Tagger, find_method, head_tensors
+from crossner_cli.methods.described import DescribedTagger
+from crossner_cli.methods.multi_task import MultiTaskTagger, taught_types
 from crossner_cli.run.results import StartCounts
 from crossner_cli.taggers.folder import TENSORS, is_tagger_folder, read_description, read_tag_set
 from crossner_cli.taggers.sources import Start, check_transformer
@@ -234,7 +236,7 @@ def start_tagger(
     if folder is not None and is_tagger_folder(folder):
         carry_over(tagger, folder, carried)
     else:
-        carried.add(0, tagger.above_encoder())
+        carried.add(0, head_tensors(tagger))
         carried.fresh_types = list(tag_set.types)
     if folder is not None and not carried.loaded:
         raise CrossNERError(
@@ -309,10 +311,12 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
     Of those with a row a word the rows of the start's words, where these are the first ones of the new tagger's.
     """
     old_set, settings = read_tag_set(folder), read_description(folder)["hyperparameters"]
-    old = tagger.adopt(read_tensors(folder / TENSORS), old_set, settings)
-    new = tagger.above_encoder()
-    new_set, by_type = tagger.tag_set, type(tagger).type_dimensions
-    taught = tagger.taught_types(old_set, settings)
+    old = read_tensors(folder / TENSORS)
+    if isinstance(tagger, MultiTaskTagger | DescribedTagger):
+        old = tagger.adopt(old, old_set, settings)
+    new = head_tensors(tagger)
+    new_set, by_type = tagger.tag_set, tagger.rows.types
+    taught = taught_types(old_set, settings)
     # The rows of types that no label taught have learnt never to be chosen.
     tag_rows = _shared_rows(new_set.tags, old_set.tags, lambda tag: tag == "O" or split_tag(tag)[1] in taught)
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O stands first
@@ -320,11 +324,11 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
     fresh: list[str] = []
     learnt = {name for name, _ in tagger.named_parameters()}
     # Taggers that read descriptions have no row a type that is learnt: all that is learnt tells types apart.
-    rows_of = {name: by_type.get(name) or type(tagger).tag_dimensions.get(name, ()) for name in new}
+    rows_of = {name: by_type.get(name) or tagger.rows.tags.get(name, ()) for name in new}
     by_rows = any(rows_of[name] for name in learnt & rows_of.keys())
     has_rows, lost_rows = False, False
     for name, value in new.items():
-        if name in type(tagger).word_rows and name in old:
+        if name in tagger.rows.words and name in old:
             is_kept = _begins_with(value, old[name]) and _keeps_words(tagger, folder)
             if is_kept:
                 value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters

@@ -23,7 +23,8 @@ from crossner_cli.encoders.word_encoder import WordEncoder, load_word_encoder, s
 from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger, find_method
+from crossner_cli.methods.contract import Tagger, find_method, head_tensors
+from crossner_cli.methods.multi_task import domain_of_new_text, taught_types
 from crossner_cli.run.storage import write_json
 
 Decoding = Literal["trained", "legal", "any"]
@@ -87,8 +88,7 @@ def read_domain_of_new_text(folder: Path) -> str:
         CrossNERError: ``tagger.json`` is missing or broken.
     """
     description = read_description(folder)
-    method = find_method(description["method"])
-    return method.domain_of_new_text(read_tag_set(folder), description["hyperparameters"])
+    return domain_of_new_text(read_tag_set(folder), description["hyperparameters"])
 
 
 def read_types(folder: Path, domain: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def read_types(folder: Path, domain: str) -> tuple[str, ...]:
         CrossNERError: ``tagger.json`` is missing or broken.
     """
     description, tag_set = read_description(folder), read_tag_set(folder)
-    taught = find_method(description["method"]).taught_types(tag_set, description["hyperparameters"])
+    taught = taught_types(tag_set, description["hyperparameters"])
     return tuple(each for each in tag_set.domains.get(domain, tag_set.types) if each in taught)
 
 
@@ -119,7 +119,7 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
         with quiet_transformers():
             to_hugging_face(tagger, transformer).save_pretrained(folder)
             transformer.reader.tokenizer.save_pretrained(folder)
-    save_file({name: value.contiguous().cpu() for name, value in tagger.above_encoder().items()}, folder / TENSORS)
+    save_file({name: value.contiguous().cpu() for name, value in head_tensors(tagger).items()}, folder / TENSORS)
     description = {
         "method": get_method_name(tagger),
         "hyperparameters": dataclasses.asdict(tagger.hyper),
@@ -143,7 +143,7 @@ def to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
     config.label2id = {tag: number for number, tag in enumerate(tagger.tag_set.tags)}
     classifier = getattr(tagger, "classifier", None)
     is_all_there_is = encoder is tagger.encoder and isinstance(classifier, nn.Linear)
-    if not is_all_there_is or set(tagger.above_encoder()) != {"classifier.weight", "classifier.bias"}:
+    if not is_all_there_is or set(head_tensors(tagger)) != {"classifier.weight", "classifier.bias"}:
         return encoder.model
     try:
         with torch.device("meta"):
@@ -239,7 +239,7 @@ def _check_whole(weights: LoadedWeights, folder: Path) -> None:
 
 def load_tensors(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:
     """Put stored tensors above the encoder into a tagger of the same shape."""
-    own = tagger.above_encoder()
+    own = head_tensors(tagger)
     shapes = {name: tuple(value.shape) for name, value in own.items()}
     stored = {name: tuple(value.shape) for name, value in tensors.items()}
     if shapes != stored:

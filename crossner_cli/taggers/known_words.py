@@ -17,6 +17,7 @@ from crossner_cli.encoders.vector_files import read_vector_width, read_vectors
 from crossner_cli.encoders.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
 from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, import_gensim, train_vectors
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.described import DescribedInputs, check_description_size
 from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import digest_file, digest_path
@@ -60,9 +61,9 @@ def check_word_files(design: TaggerDesign, start: Start) -> None:
     if inputs is None or inputs.words == "none":
         return
     if design.embeddings not in (None, CORPUS):
-        design.method.check_description_size(read_vector_width(Path(design.embeddings)))
+        check_description_size(design.method, read_vector_width(Path(design.embeddings)))
     elif design.embeddings == CORPUS or start.folder is None:
-        design.method.check_description_size(inputs.word_size)
+        check_description_size(design.method, inputs.word_size)
 
 
 def find_strings(run: RunDirectory, name: str | None) -> Path | None:
@@ -149,7 +150,8 @@ def collect_known_words(
     inputs = design.word_inputs
     if inputs is None:
         return None
-    described = [inputs.normalise_word(word) for word in design.method.described_words(inputs, tag_set.types)]
+    described = inputs.described_words(tag_set.types) if isinstance(inputs, DescribedInputs) else []
+    described = [inputs.normalise_word(word) for word in described]
     of_types = described if inputs.words != "none" else []
     raw_words = [inputs.normalise_word(word) for word in raw_words]
     words: list[str] = []
@@ -157,7 +159,7 @@ def collect_known_words(
         words = [word for domain in prepared.domains.values() for word in domain.words()]
     # Words of types that a later stage of the run has are found in the start then, as they stand here.
     all_types = [name for domain in prepared.domains.values() for name in domain.types]
-    later = map(inputs.normalise_word, design.method.described_words(inputs, all_types))
+    later = map(inputs.normalise_word, inputs.described_words(all_types) if isinstance(inputs, DescribedInputs) else [])
     of_data = {*raw_words, *map(inputs.normalise_word, words)}
     vectors = yield from _read_word_vectors(design, prepared, of_data, {*of_types, *later}, seed)
     ngram_vectors = yield from _read_ngram_vectors(design, words)

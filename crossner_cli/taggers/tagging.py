@@ -92,7 +92,7 @@ def count_unread(tagger: Tagger, engine: Engine) -> dict[str, int]:
         "unreadable_words": reader.unreadable_words,
         "shortened_words": reader.shortened_words,
         "unknown_words": reader.unknown_words,
-        "discarded_sequences": int(engine.sum([tagger.discarded_sequences])[0]),
+        "discarded_sequences": int(engine.sum([getattr(tagger, "discarded_sequences", 0)])[0]),
     }
 
 

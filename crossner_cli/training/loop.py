@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import OtherUnits
 from crossner_cli.run.progress import Notice, Progress
 from crossner_cli.training.checkpoints import Checkpoints, TrainingState, load_weights, trained_weights
 
@@ -183,9 +184,8 @@ def fit(
     """Train a model.
 
     Args:
-        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` over how many units, which are words
-            but for the terms in ``model.terms_of_other_units``, where it has that; all passes of an update are made
-            inside ``model.update(progress)``, where it has that.
+        model: ``model(batch)`` gives named sums of losses, ``model.units(batch)`` the units of each, which are words or
+            ``OtherUnits``; all passes of an update are made inside ``model.update(progress)``, where it has that.
         groups: What to train and how fast.
         streams: One batch of each makes an update; the first decides the length of an epoch.
         plan: How long.
@@ -293,14 +293,13 @@ class _Loop:
         units_of: Callable[[Any], dict[str, int]] = self.plain_model.units  # type: ignore[assignment]
         parts: list[tuple[Any, float]] = []
         units: list[tuple[dict[str, float], float]] = []
-        others: frozenset[str] = getattr(self.plain_model, "terms_of_other_units", frozenset())
         for stream, numbers in zip(self.streams, items, strict=True):
             read = self._parts(stream, numbers, epoch)
             length = stream.relative_length(numbers) if isinstance(stream, KnowsLengths) else 1.0
             parts += read
             for batch, weight in read:
                 counts = units_of(batch).items()
-                units.append(({name: count / (1.0 if name in others else length) for name, count in counts}, weight))
+                units.append(({name: _scale_units(count, length) for name, count in counts}, weight))
         names = list(dict.fromkeys(name for counts, _ in units for name in counts))
         mine = [sum(counts.get(name, 0) * weight for counts, weight in units) for name in names]
         *sums, words = engine.sum([*mine, sum(batch.words * weight for batch, weight in parts)])
@@ -398,3 +397,8 @@ class _Loop:
         })  # fmt: skip
         values = {"epoch": float(state.epoch + 1), "loss": sum(losses.values()), **scores, f"{self.unit}/s": rate}
         return Progress(self.task, state.step, float(self.total), "updates", values, is_milestone=True)
+
+
+def _scale_units(count: int, length: float) -> float:
+    """Count words as those of as many average sentences, given how long these are beside them."""
+    return count if isinstance(count, OtherUnits) else count / length

@@ -87,7 +87,8 @@ def tasks_of(options: Optimisation, command: str, roles: Sequence[str]) -> list[
         CrossNERError: None of them reads labelled sentences.
     """
     method = find_method(options.method)
-    tasks = method.streams(read_settings(method, options.settings))
+    inputs = read_settings(method, options.settings)
+    tasks = inputs.streams if isinstance(inputs, MultiTaskInputs) else ()
     kept = [task for task in tasks if task.partition("-")[0] in roles]
     if tasks and not any(task.endswith("-ner") for task in kept):
         raise CrossNERError(
@@ -131,7 +132,7 @@ def check_dictionary(options: Optimisation, tasks: Sequence[str]) -> None:
     """
     method = find_method(options.method)
     inputs = read_settings(method, options.settings)
-    learns = method.learns_from_dictionary(inputs)
+    learns = isinstance(inputs, MultiTaskInputs) and inputs.learns_from_dictionary
     if options.dictionary and not (learns and "target-lm" in tasks):
         lacking = [] if "target-lm" in tasks else [f"--set tasks={','.join([*tasks, 'target-lm'])}"]
         lacking += [] if learns else ["--set entity_weight=0.1"]
@@ -203,7 +204,7 @@ def types_of_dictionary(
     method = find_method(options.method)
     tag_set = prepared.tag_set(*(role for role in ROLES if any(task.startswith(f"{role}-") for task in tasks)))
     types = prepared.domains["target"].types
-    taught = method.dictionary_types(read_settings(method, options.settings), tag_set)
+    taught = read_settings(method, options.settings).dictionary_types(tag_set)
     return taught, [each for each in types if each not in taught]
 
 

@@ -61,7 +61,7 @@ def make_encoder_of(kind: type[Tagger], hyper: Any, folder: Path) -> Encoder:
     transformer = None if hyper.transformer == "none" else load_encoder(str(folder), attention="eager")[0]
     known = [Sentence((word, word)) for word in WORDS if word != "acme"]
     # Where types are compared with words, every type has a vector of its own.
-    described = [*TAG_SET.types, "Quigley", "Samokhalova"] if "descriptions" in kind.type_dimensions else []
+    described = [*TAG_SET.types, "Quigley", "Samokhalova"] if "descriptions" in kind.rows.types else []
     return WordEncoder(collect_vocabulary(known, hyper, described=described), hyper, transformer)
 
 
@@ -96,7 +96,7 @@ def copy_in_another_order(old: Tagger, new: Tagger, batch: Batch) -> Batch:
     tags = known.to_ids(other.tags)
     values = old.state_dict()
     for name, value in values.items():
-        for rows, dimensions in ((types, old.type_dimensions), (tags, old.tag_dimensions)):
+        for rows, dimensions in ((types, old.rows.types), (tags, old.rows.tags)):
             for dimension in dimensions.get(name, ()):
                 value = value.index_select(dimension, torch.tensor(rows))
         values[name] = value

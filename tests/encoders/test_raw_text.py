@@ -15,7 +15,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import Sentence
@@ -24,7 +23,6 @@ from crossner_cli.encoders.raw_text import LONGEST, RawFile, RawSentences, RawSt
 from crossner_cli.encoders.subwords import UNLABELLED
 from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, WordReader
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Finetune, JointTrain, PretrainSource
 from crossner_cli.stages import train as tagger_training
 from crossner_cli.training import streams as module
@@ -225,40 +223,20 @@ def test_names_of_types_that_a_method_learns_nothing_of_label_nothing(tmp_path, 
     assert "--map-types calls types of the source as the target does: artist, song." in caught.value.hint
 
 
-class Several(Tagger):
-    """Stands for a method of several tasks."""
-
-    @classmethod
-    def learns_from_dictionary(cls, hyper: Any) -> bool:
-        return True
-
-    @classmethod
-    def streams(cls, hyper: Any) -> tuple[str, ...]:
-        return ("target-ner", "source-ner", "target-lm")
-
-    def loss(self, batch: Any) -> dict[str, Tensor]:
-        raise NotImplementedError
-
-    units = decode = loss  # type: ignore[assignment]
+SEVERAL = ["tasks=target-ner,source-ner,target-lm", "entity_weight=0.1"]
 
 
-@pytest.fixture
-def _several(monkeypatch):
-    monkeypatch.setattr(module, "find_method", lambda name: Several)
-
-
-@pytest.mark.usefixtures("_several")
 def test_a_stage_trains_the_tasks_of_the_domains_it_reads(tmp_path):
-    options = Finetune(method="several")
+    options = Finetune(method="cross-domain-lm", settings=SEVERAL)
     assert tasks_of(options, "finetune", ("target",)) == ["target-ner", "target-lm"]
     assert tasks_of(options, "pretrain-source", ("source",)) == ["source-ner"]
     assert tasks_of(options, "joint-train", ("target", "source")) == ["target-ner", "source-ner", "target-lm"]
     with pytest.raises(CrossNERError, match="read no labelled sentences of it"):
         tasks_of(options, "other", ("elsewhere",))
-    with pytest.raises(CrossNERError, match="several as set learns from no such labels"):
-        check_dictionary(Finetune(method="several", dictionary=[tmp_path]), ["source-ner"])
+    with pytest.raises(CrossNERError, match="cross-domain-lm as set learns from no such labels"):
+        check_dictionary(dataclasses.replace(options, dictionary=[tmp_path]), ["source-ner"])
     with pytest.raises(CrossNERError, match="not found"):
-        check_dictionary(Finetune(method="several", dictionary=[tmp_path / "no.tsv"]), ["target-lm"])
+        check_dictionary(dataclasses.replace(options, dictionary=[tmp_path / "no.tsv"]), ["target-lm"])
 
 
 def test_a_dictionary_that_no_loss_reads_is_refused(tmp_path):
@@ -299,8 +277,8 @@ def test_the_smaller_domain_is_spread_over_the_updates_of_the_larger(target, sou
         "source": [Sentence(("Abba", "sang"), ("O", "O"), "news")] * source,
     }
     raw = RawInputs({"target": RawSentences([("Anna", "sang")] * 7)}, {"target": "songs"}, None, 1)
-    options = JointTrain(method="several", batch_size=size, upsample=upsample, raw_batch_size=3)
-    streams: list[Any] = domain_streams(TAGGER, Several.streams(None), sentences, raw, options, 1)
+    options = JointTrain(method="cross-domain-lm", batch_size=size, upsample=upsample, raw_batch_size=3)
+    streams: list[Any] = domain_streams(TAGGER, ("target-ner", "source-ner", "target-lm"), sentences, raw, options, 1)
     larger, smaller, raw_stream = streams
     updates = math.ceil(max(target, source) / size)
     assert len(larger.epoch(0)) == updates

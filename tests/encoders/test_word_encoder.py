@@ -125,7 +125,7 @@ def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(tm
     vectors = read_vectors(tmp_path / "even.txt", ["the", "London", "of", "met", "visited"])
     options = Finetune(epochs=2, device="cpu")
     sentences = some_sentences(6)
-    described = TAG_SET.types if "descriptions" in kind.type_dimensions else ()
+    described = TAG_SET.types if "descriptions" in kind.rows.types else ()
     design = design_tagger(tmp_path, method, [f"words={words}", *small_sizes(kind)])
     known = KnownWords(collect_vocabulary(sentences, design.settings, vectors, described=described), vectors)
     tagger, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)

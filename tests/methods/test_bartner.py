@@ -20,7 +20,7 @@ from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join, read_entities
+from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, read_entities
 from crossner_cli.methods.contract import find_method
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
 from crossner_cli.run.directory import RunDirectory
@@ -70,7 +70,7 @@ def spans_of(tagger: BARTNER, sentence: Sentence) -> tuple[list[tuple[int, int, 
         steps = [step for step in row if step != NO_STEP]
         assert (steps[-1:] == [END] and END not in steps[:-1]) if count else not steps
         entities, discarded = read_entities(steps[:-1], len(TYPES))
-        found, words, bad = join(found, entities, words), words + count, bad + discarded
+        found, words, bad = join_entities(found, entities, words), words + count, bad + discarded
     return [(entity.start, entity.end, TYPES[entity.type - 1]) for entity in found], bad
 
 
@@ -148,10 +148,10 @@ def test_the_probability_of_an_entity_is_that_of_its_steps():
 def test_parts_are_joined_only_where_one_goes_on_in_the_type_of_the_other():
     before = [Entity(0, 1, 1, 0.5), Entity(3, 5, 2, 0.5)]
     rest = Entity(0, 2, 2, 0.5)
-    assert join(before, [rest], 5) == [before[0], Entity(3, 7, 2, 0.25)]
-    assert join(before, [rest], 6)[2:] == [Entity(6, 8, 2, 0.5)]
-    assert join(before, [rest._replace(type=1)], 5)[2:] == [Entity(5, 7, 1, 0.5)]
-    assert join([], [rest], 0) == [rest]
+    assert join_entities(before, [rest], 5) == [before[0], Entity(3, 7, 2, 0.25)]
+    assert join_entities(before, [rest], 6)[2:] == [Entity(6, 8, 2, 0.5)]
+    assert join_entities(before, [rest._replace(type=1)], 5)[2:] == [Entity(5, 7, 1, 0.5)]
+    assert join_entities([], [rest], 0) == [rest]
 
 
 def test_types_begin_as_the_mean_of_their_words_and_the_end_as_its_token(folder):

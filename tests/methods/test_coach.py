@@ -32,7 +32,7 @@ from crossner_cli.methods.coach import (
     draw_wrong_types,
     find_entities,
 )
-from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.methods.contract import find_method, head_tensors, read_settings
 
 ONE_TYPE = TagSet({"news": ("person",)})
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place"), "numbers": ("amount",)})
@@ -187,7 +187,7 @@ def test_a_description_is_the_sum_of_the_vectors_of_its_words():
     political, party, person = encoder.words.weight.detach()
     torch.testing.assert_close(tagger.descriptions, torch.stack([torch.zeros(6), political + party, person]))
     assert tagger.entity_reader.lstm.hidden_size == 3
-    assert "descriptions" in tagger.above_encoder() and not tagger.descriptions.requires_grad
+    assert "descriptions" in head_tensors(tagger) and not tagger.descriptions.requires_grad
     batch = encoder.reader.collate(encoder.reader.encode([Sentence(("party",), ("B-person",), "news")], tag_set))
     tagger.loss(batch)["types"].backward()
     assert tagger.descriptions.grad is None and encoder.words.weight.grad is not None

@@ -23,7 +23,7 @@ from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import concept_tagger
 from crossner_cli.methods.concept_tagger import ConceptTagger
-from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.methods.contract import find_method, head_tensors, read_settings
 from crossner_cli.methods.robust_tagger import RobustTagger, example_words, read_examples
 from crossner_cli.options import Finetune
 from crossner_cli.taggers.carry_over import CarryOver, carry_over
@@ -159,7 +159,7 @@ def test_a_description_is_read_by_the_passes_of_its_type_only(method):
 def test_types_that_nothing_tells_apart_are_read_alike(method):
     tagger, batch = given(method)
     assert not torch.allclose(*[passes_of(tagger, batch)[0, name] for name in types_of("news")])
-    for name in tagger.type_dimensions:
+    for name in tagger.rows.types:
         if name != "is_example":
             getattr(tagger, name).zero_()
     found = passes_of(tagger, batch)
@@ -234,9 +234,9 @@ def test_what_stands_in_padding_is_in_no_loss(method):
 def test_descriptions_and_examples_are_saved_but_never_learnt(method):
     tagger, batch = given(method)
     learnt = {name for name, _ in tagger.named_parameters()}
-    assert not learnt & set(tagger.type_dimensions) and set(tagger.type_dimensions) <= set(tagger.above_encoder())
+    assert not learnt & set(tagger.rows.types) and set(tagger.rows.types) <= set(head_tensors(tagger))
     tagger.loss(batch)["tags"].backward()
-    for name in tagger.type_dimensions:
+    for name in tagger.rows.types:
         rows = getattr(tagger, name)
         assert not rows.requires_grad and rows.grad is None
         assert len(rows) == 1 + len(TAG_SET.types) and not rows[0].any()
@@ -454,11 +454,11 @@ def test_vectors_of_types_stay_as_they_were_read_when_words_learn_and_taggers_ar
     sentences = [dataclasses.replace(sentence, domain="news") for sentence in some_sentences(3, longest=6)]
     assert decode(again, sentences) == decode(old, sentences)
     new = over_words(method, TagSet({"music": ("song", "person")}), known, 2)
-    own = {name: value.clone() for name, value in new.above_encoder().items()}
+    own = {name: value.clone() for name, value in head_tensors(new).items()}
     carried = CarryOver("old")
     carry_over(new, tmp_path, carried)
     assert carried.new_tensors == carried.left_tensors == [] and carried.carried_types == ["person"]
-    for name in new.type_dimensions:
+    for name in new.rows.types:
         rows = getattr(new, name)
         assert torch.equal(rows[1], own[name][1]) and torch.equal(rows[2], getattr(old, name)[1])
         assert name == "is_example" or not torch.equal(rows[2], own[name][2])
@@ -476,7 +476,7 @@ def test_a_type_is_described_by_the_words_that_are_given_or_by_its_name(method):
     torch.testing.assert_close(tagger.descriptions[1], words(["name", "of", "a", "person"]).sum(dim=0))
     torch.testing.assert_close(tagger.descriptions[2], words(["place"])[0])
     assert not tagger.descriptions[0].any()
-    assert tagger.described_words(tagger.hyper, tag_set.types)[:5] == ["name", "of", "a", "person", "place"]
+    assert tagger.hyper.described_words(tag_set.types)[:5] == ["name", "of", "a", "person", "place"]
 
 
 @every_describing_method
@@ -530,7 +530,7 @@ def test_words_that_came_with_a_start_are_those_of_the_next_stage_which_may_give
     assert read_examples(middle.hyper.examples) == {"song": ("bach",), "place": ("C++", "anna")}
     save_tagger(middle, tmp_path / "middle")
     last = over_words("robust-tagger", tag_set, known, 3, "descriptions=song=song", "examples=place=place")
-    own = {name: value.clone() for name, value in last.above_encoder().items()}
+    own = {name: value.clone() for name, value in head_tensors(last).items()}
     carry_over(last, tmp_path / "middle", CarryOver("middle"))
     assert torch.equal(last.descriptions[1], own["descriptions"][1]), "its own name, and still other words"
     assert torch.equal(last.examples[2, 0], own["examples"][2, 0]) and last.is_example[2].sum() == 1
@@ -560,7 +560,7 @@ def started_with_examples(folder: Path, before: str, now: str) -> tuple[Any, Any
     old = over_words("robust-tagger", TagSet({"news": ("human", "town")}), known, 1, f"examples={before}")
     save_tagger(old, folder)
     new = over_words("robust-tagger", TagSet({"music": ("song", "town", "human")}), known, 2, f"examples={now}")
-    own = {name: value.clone() for name, value in new.above_encoder().items()}
+    own = {name: value.clone() for name, value in head_tensors(new).items()}
     carry_over(new, folder, CarryOver("old"))
     return old, new, own
 

@@ -35,7 +35,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.layers.crf import unpad
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
+from crossner_cli.methods.contract import OtherUnits, Tagger, find_method, method_names, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
 from crossner_cli.training.plan import learning_rate_of, parameter_groups
@@ -127,8 +127,7 @@ def test_terms_are_counted_in_words_or_are_named_as_those_that_are_not(tiny_enco
     assert units
     for name, count in units.items():
         of_words = (12, 24)  # a word, or its two neighbours
-        assert (count in of_words) == (name not in tagger.terms_of_other_units)
-    assert tagger.terms_of_other_units <= {*units, "templates"}
+        assert (count in of_words) == (not isinstance(count, OtherUnits)), name
 
 
 @every_method
@@ -315,7 +314,7 @@ def test_every_method_tells_its_paper_and_its_settings(method):
     text = str(__import__(kind.__module__, fromlist=["_"]).__doc__)
     assert "Paper:" in text and "Differs:" in text
     assert read_settings(kind, []) == kind.Hyperparameters()
-    assert {*kind.tag_dimensions, *kind.type_dimensions}, "no rows of tags would carry over to another tag set"
+    assert {*kind.rows.tags, *kind.rows.types}, "no rows of tags would carry over to another tag set"
 
 
 def test_a_crf_tagger_gives_marginals_that_sum_to_one(tiny_encoder_folder):

@@ -31,9 +31,9 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
-from crossner_cli.methods.contract import read_settings
+from crossner_cli.methods.contract import head_tensors, read_settings
 from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
-from crossner_cli.methods.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS, read_tasks
+from crossner_cli.methods.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS, domain_of_new_text, read_tasks
 
 UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"
 
@@ -55,7 +55,7 @@ UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"
     ],
 )
 def test_an_update_reads_a_batch_of_each_task(settings, streams):
-    assert CrossDomainLM.streams(read_settings(CrossDomainLM, settings)) == streams
+    assert read_settings(CrossDomainLM, settings).streams == streams
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_labelled_sentences_are_read_by_the_language_models_only_where_they_are_
 def test_words_that_have_a_label_are_told_their_types_where_it_is_wanted():
     """BILSTM+LM+DICT: a linear map of what the tags are told from; words without a label teach nothing."""
     tagger = over_vectors("entity_weight=0.5", "generator=none", "tasks=source-ner,target-lm")
-    assert CrossDomainLM.learns_from_dictionary(tagger.hyper)
+    assert tagger.hyper.learns_from_dictionary
     tags = torch.full_like(TARGET_LM.word_ids, UNLABELLED)
     labelled = dataclasses.replace(TARGET_LM, tags=tags)
     assert not tagger.loss(labelled)["entity target"].detach().any()
@@ -254,7 +254,7 @@ def test_domains_that_begin_alike_have_one_bilstm_a_task_until_they_learn():
 
 def test_labels_of_a_dictionary_on_raw_text_are_not_read():
     tagger = over_vectors()
-    assert not CrossDomainLM.learns_from_dictionary(tagger.hyper)
+    assert not tagger.hyper.learns_from_dictionary
     labelled = dataclasses.replace(TARGET_LM, tags=torch.full_like(TARGET_LM.word_ids, UNLABELLED))
     assert torch.equal(tagger.loss(labelled)["language target"], tagger.loss(TARGET_LM)["language target"])
     assert list(tagger.loss(labelled)) == ["language target"]
@@ -431,7 +431,7 @@ def test_a_target_without_labels_is_tagged_by_the_source_s_crf_never_by_one_draw
 def test_new_text_is_tagged_as_the_target_unless_no_task_reads_the_target(tasks: str, place: int):
     for tag_set in (TAG_SET, TagSet({"songs": ("song",)})):
         tagger, domains = over_vectors(f"tasks={tasks}", tag_set=tag_set), list(tag_set.domains)
-        found = tagger.domain_of_new_text(tag_set, vars(tagger.hyper))
+        found = domain_of_new_text(tag_set, vars(tagger.hyper))
         assert found == domains[min(place, len(domains) - 1)]
 
 
@@ -465,7 +465,7 @@ def test_the_target_is_decoded_by_its_own_bilstm_for_tags(settings):
     pair = () if "generator=none" in settings else (TARGET, NER)
     states = tagger.lstm(words, mask, *pair)
     allowed = torch.ones(3, len(SAME_TYPES), dtype=torch.bool)
-    assert tagger.decode(TARGET_NER) == tagger.tag_layers[0].decode(states, mask, allowed, tagger.legal_moves())
+    assert tagger.decode(TARGET_NER) == tagger.tag_layers[0].decode(states, mask, allowed, tagger.rules.moves())
 
 
 def test_equal_vectors_of_the_domains_give_equal_tags():
@@ -539,7 +539,7 @@ def test_word_counts_choose_what_is_drawn_and_are_stored_with_the_tagger():
     counts = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
     tagger.set_word_counts(counts)
     assert tagger.language_model.ids_by_rank[:3].tolist() == [5, 7, 4]
-    assert "language_model.ids_by_rank" in tagger.above_encoder()
+    assert "language_model.ids_by_rank" in head_tensors(tagger)
     over_vectors("tasks=target-ner").set_word_counts(counts)  # nothing to draw
 
 
@@ -593,12 +593,12 @@ def test_autocast_stops_at_the_encoder():
 @pytest.mark.parametrize("crf", ["domain", "shared"])
 def test_each_tensor_tells_which_of_its_dimensions_count_tags(method, crf):
     few_types = TagSet({"news": ("person",), "songs": ("place",)})  # 5 tags instead of 7
-    few = over_vectors(f"crf={crf}", method=method, tag_set=few_types).above_encoder()
+    few = head_tensors(over_vectors(f"crf={crf}", method=method, tag_set=few_types))
     tagger = over_vectors(f"crf={crf}", method=method)
-    for name, value in tagger.above_encoder().items():
+    for name, value in head_tensors(tagger).items():
         sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
         counting = tuple(place for place, pair in sizes if pair[0] != pair[1])
-        assert counting == tagger.tag_dimensions.get(name, ()), name
+        assert counting == tagger.rows.tags.get(name, ()), name
 
 
 def test_every_layer_is_dropped_before_it_is_read():

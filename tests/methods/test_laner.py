@@ -15,7 +15,7 @@ from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods import laner
-from crossner_cli.methods.contract import read_settings
+from crossner_cli.methods.contract import head_tensors, read_settings
 from crossner_cli.methods.laner import LANER, attend
 from crossner_cli.methods.linear import LinearTagger
 
@@ -337,9 +337,9 @@ def test_the_parameters_are_as_many_as_the_paper_derives():
     assert count(tagger.background_query) == 154_368
     assert count(tagger.context_query) == 307_400
     assert count(tagger.output) == 50_373
-    assert sum(value.numel() for value in tagger.above_encoder().values()) == 676_741
+    assert sum(value.numel() for value in head_tensors(tagger).values()) == 676_741
     own = {name for name, _ in tagger.named_parameters() if not name.startswith("encoder.")}
-    assert own == set(tagger.above_encoder()), "no two share a tensor"
+    assert own == set(head_tensors(tagger)), "no two share a tensor"
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_the_parameters_are_as_many_as_the_paper_derives():
 )
 def test_an_ablation_has_only_the_parts_it_uses(ablation, parts, width):
     tagger, batch = make([3, 5], **ablation)
-    assert {name.split(".")[0] for name in tagger.above_encoder()} == parts
+    assert {name.split(".")[0] for name in head_tensors(tagger)} == parts
     assert tagger.output.in_features == width
     if ablation["context"]:
         assert tagger.context_query.in_features == 12 * (1 + ablation["background"])
@@ -432,10 +432,10 @@ def test_a_probability_is_that_of_the_choice_among_allowed_and_legal_tags():
 
 def test_labels_and_scores_of_tags_carry_over_and_the_start_label_is_no_tag():
     tagger, _ = make([2])
-    sizes = {name: value.shape for name, value in tagger.above_encoder().items()}
-    for name, dimensions in LANER.tag_dimensions.items():
+    sizes = {name: value.shape for name, value in head_tensors(tagger).items()}
+    for name, dimensions in LANER.rows.tags.items():
         assert [size for size in range(len(sizes[name])) if sizes[name][size] == len(TAG_SET)] == list(dimensions)
-    assert {name for name, size in sizes.items() if len(TAG_SET) in size} == set(LANER.tag_dimensions)
+    assert {name for name, size in sizes.items() if len(TAG_SET) in size} == set(LANER.rows.tags)
     assert sizes["label_encoder.start"] == (1, 6)
 
 

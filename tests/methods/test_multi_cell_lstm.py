@@ -17,7 +17,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.language_model import language_model_loss
-from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.methods.contract import find_method, head_tensors, read_settings
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
 
 NEWS, SONGS = 0, 1
@@ -61,7 +61,7 @@ def test_a_domain_runs_the_cells_of_its_types_and_no_others(tiny_encoder_folder)
     assert tagger.cells_of(SONGS).tolist() == [0, 2, 3]
     for domain, outside, inside in (("news", 3, [0, 1, 2]), ("songs", 1, [0, 2, 3])):
         learn(tagger, of_domain(tagger, domain))
-        for value in map(tagger.get_parameter, tagger.type_dimensions):
+        for value in map(tagger.get_parameter, tagger.rows.types):
             assert value.grad is not None
             assert not value.grad[outside].any() and all(value.grad[cell].any() for cell in inside)
 
@@ -202,13 +202,13 @@ def test_types_in_another_order_change_nothing_where_cells_and_tags_go_along(tin
 
 
 def test_each_tensor_tells_which_of_its_dimensions_count_tags_or_types(tiny_encoder_folder):
-    few = make(tiny_encoder_folder, LM, tag_set=TagSet({"news": ("person",)})).above_encoder()
+    few = head_tensors(make(tiny_encoder_folder, LM, tag_set=TagSet({"news": ("person",)})))
     tagger = make(tiny_encoder_folder, LM)
-    for name, value in tagger.above_encoder().items():
+    for name, value in head_tensors(tagger).items():
         sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
         counting = {place: pair for place, pair in sizes if pair[0] != pair[1]}
-        by_tag = dict.fromkeys(tagger.tag_dimensions.get(name, ()), (3, 7))
-        assert counting == by_tag | dict.fromkeys(tagger.type_dimensions.get(name, ()), (2, 4)), name
+        by_tag = dict.fromkeys(tagger.rows.tags.get(name, ()), (3, 7))
+        assert counting == by_tag | dict.fromkeys(tagger.rows.types.get(name, ()), (2, 4)), name
 
 
 def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_folder):
@@ -360,7 +360,8 @@ def test_word_counts_are_stored_with_the_tagger(tiny_encoder_folder):
 
 def test_an_update_reads_a_batch_of_each_task():
     def streams(*settings: str) -> tuple[str, ...]:
-        return MultiCellTagger.streams(read_settings(MultiCellTagger, settings))
+        found: tuple[str, ...] = read_settings(MultiCellTagger, settings).streams
+        return found
 
     assert streams() == ("target-ner", "source-ner")
     assert streams(LM) == ("source-ner", "target-lm")

@@ -64,7 +64,7 @@ def test_an_update_reads_a_batch_of_each_task():
         ("tasks=target-ner",): ("target-ner",),
     }
     for settings, expected in streams.items():
-        assert MultiTaskLSTM.streams(read_settings(MultiTaskLSTM, settings)) == expected
+        assert read_settings(MultiTaskLSTM, settings).streams == expected
 
 
 @pytest.mark.parametrize(

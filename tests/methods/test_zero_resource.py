@@ -18,7 +18,7 @@ from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.crf import TagLayer
-from crossner_cli.methods.contract import Tagger, find_method, read_settings
+from crossner_cli.methods.contract import Tagger, find_method, head_tensors, read_settings
 from crossner_cli.methods.moee import EntityExperts, MoEETagger
 from crossner_cli.methods.mtl import entity_class_of_tags
 
@@ -186,20 +186,20 @@ def test_the_gate_learns_types_and_not_tags(scheme):
 
 
 def test_each_tensor_tells_which_of_its_dimensions_count_tags_or_types(tiny_encoder_folder):
-    """Shapes with another number of types differ exactly where ``tag_dimensions`` and ``type_dimensions`` say so."""
+    """Shapes with another number of types differ exactly where ``rows`` says so."""
     for method, settings in itertools.product(["mtl", "moee"], SETTINGS.values()):
-        few = make_tagger(tiny_encoder_folder, method, ONE_TYPE, *settings).above_encoder()
+        few = head_tensors(make_tagger(tiny_encoder_folder, method, ONE_TYPE, *settings))
         tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
-        by_type = getattr(tagger, "type_dimensions", {})
+        by_type = tagger.rows.types
         counting: dict[str, dict[int, tuple[int, int]]] = {}
-        for name, value in tagger.above_encoder().items():
+        for name, value in head_tensors(tagger).items():
             sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
             counting[name] = {place: pair for place, pair in sizes if pair[0] != pair[1]}
-            by_tag = dict.fromkeys(tagger.tag_dimensions.get(name, ()), (3, 7))
+            by_tag = dict.fromkeys(tagger.rows.tags.get(name, ()), (3, 7))
             assert counting[name] == by_tag | dict.fromkeys(by_type.get(name, ()), (2, 4)), name
         assert set(by_type) <= set(counting)
         if "decoder=softmax" not in settings:
-            assert set(tagger.tag_dimensions) <= set(counting)
+            assert set(tagger.rows.tags) <= set(counting)
 
 
 # Task1
@@ -297,7 +297,7 @@ def test_the_softmax_version_is_token_cross_entropy(method):
 def parts_of(method: str, *settings: str) -> set[str]:
     tagger, batch = given(method, *settings)
     assert list(tagger.loss(batch)) == list(tagger.units(batch))
-    found = {name for name, _ in tagger.named_children() if name not in ("encoder", "legal_moves", "context")}
+    found = {name for name, _ in tagger.named_children() if name not in ("encoder", "rules", "context")}
     found |= {"bilstm"} if tagger.context.bilstm is not None else set()
     return found | {f"{name}.crf" for name in found if getattr(getattr(tagger, name, None), "crf", None) is not None}
 
@@ -353,7 +353,7 @@ def test_decoders_agree_with_enumeration(decoder):
     values, mask = torch.randn(1, words, 6), torch.ones(1, words, dtype=torch.bool)
     tagger, _ = given("mtl")
     allowed = torch.tensor([TAG_SET.of("songs")])
-    found = layer.decode(values, mask, allowed, tagger.legal_moves())
+    found = layer.decode(values, mask, allowed, tagger.rules.moves())
     usable = [number for number, used in enumerate(TAG_SET.of("songs")) if used]
     scores = layer.scores(values)[0].detach()
     total = {}

@@ -41,7 +41,7 @@ def test_the_experts_shown_are_those_that_are_mixed(tiny_encoder_folder: Path) -
         assert columns == ("O", *TAG_SET.types)
         states = tagger.context(tagger.encoder(batch), batch.word_mask)
         mixture = tagger.experts(states, shares)
-        moves, allowed = tagger.legal_moves(), tagger.allowed_tags(batch)
+        moves, allowed = tagger.rules.moves(), tagger.rules.allowed(batch.domains)
         assert tagger.tag_layer.decode(mixture, batch.word_mask, allowed, moves) == tagger.decode(batch)
 
 
@@ -66,7 +66,7 @@ def test_the_attention_shown_is_what_tags_were_chosen_by(tiny_encoder_folder: Pa
                     shares = shown["context"].values[0, place]
                     assert not shares[place + 1 :].any(), "labels that come later are not seen"
                     read.append(shares[: place + 1] @ encoded)
-                scores = tagger.output(torch.cat(read)).masked_fill(~tagger.allowed_tags(batch)[0], -torch.inf)
+                scores = tagger.output(torch.cat(read)).masked_fill(~tagger.rules.allowed(batch.domains)[0], -torch.inf)
                 assert int(scores.argmax()) == tag
                 assert float(scores.softmax(dim=-1)[tag]) == pytest.approx(probability, abs=1e-5)
                 previous = tag

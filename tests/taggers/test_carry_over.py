@@ -20,7 +20,7 @@ from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger, find_method, method_names
+from crossner_cli.methods.contract import Tagger, find_method, head_tensors, method_names
 from crossner_cli.options import Finetune
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.stages.train import note_on_seeds
@@ -48,15 +48,15 @@ def known_to(tagger: Tagger) -> KnownWords | None:
 
 
 def above(tagger: Tagger) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in tagger.above_encoder().items()}
+    return {name: value.clone() for name, value in head_tensors(tagger).items()}
 
 
 def by_tag(tagger: Tagger, name: str) -> dict[Any, Tensor]:
     """The rows of a tensor by the names of their tags, however many of its dimensions count tags."""
-    value, tags = tagger.above_encoder()[name], tagger.tag_set.tags
-    if name in type(tagger).type_dimensions:
+    value, tags = head_tensors(tagger)[name], tagger.tag_set.tags
+    if name in type(tagger).rows.types:
         return {entity_type: value[row] for row, entity_type in enumerate(("O", *tagger.tag_set.types))}
-    if len(type(tagger).tag_dimensions[name]) == 2:
+    if len(type(tagger).rows.tags[name]) == 2:
         return {(a, b): value[i, j] for i, a in enumerate(tags) for j, b in enumerate(tags)}
     return {tag: value[number] for number, tag in enumerate(tags)}
 
@@ -72,7 +72,7 @@ def test_rows_of_shared_types_carry_over_exactly_and_others_start_afresh(
     fresh, _ = begin(run, engine, design, NEW, seed=3, known=known_to(old))
     shared = {"O", "B-person", "I-person", "B-place", "I-place", "person", "place"}
     learnt = {name for name, _ in new.named_parameters()}
-    for name in (*type(new).tag_dimensions, *type(new).type_dimensions):
+    for name in (*type(new).rows.tags, *type(new).rows.types):
         before, after, never = by_tag(old, name), by_tag(new, name), by_tag(fresh, name)
         for key, row in after.items():
             is_shared = set(key) <= shared if isinstance(key, tuple) else key in shared

@@ -27,6 +27,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from crossner_cli.encoders.subwords import EncodedSentence
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import OtherUnits
 from crossner_cli.options import Finetune, JointTrain
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages.train import TaggerData, streams_of
@@ -76,15 +77,15 @@ class WatchedStream(NumberStream):
 class Weighed(nn.Module):
     """One parameter a sentence, which is the loss of each of its words: its gradient is what these words weigh."""
 
-    def __init__(self, sentences: int) -> None:
+    def __init__(self, sentences: int, unit: type[int] = int) -> None:
         super().__init__()
+        self.unit = unit
         self.weights = nn.Parameter(torch.zeros(sentences))
         self.gradients: list[Tensor] = []
-        self.terms_of_other_units: frozenset[str] = frozenset()
         self.weights.register_hook(self.gradients.append)
 
     def units(self, batch: Any) -> dict[str, int]:
-        return {"loss": batch.words}
+        return {"loss": self.unit(batch.words)}
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
         return {"loss": (self.weights[batch.numbers] * batch.lengths).sum()}
@@ -181,8 +182,7 @@ def test_a_term_of_other_units_is_divided_by_those_of_its_own_update(engine: Eng
     sentences = [EncodedSentence((np.zeros(size),), np.zeros((size, 2)), None, str(size - 1)) for size in range(1, 13)]
     reader: Any = SimpleNamespace(collate=Collated)
     stream = SentenceStream(sentences, reader, 4, 1)
-    model = Weighed(len(sentences))
-    model.terms_of_other_units = frozenset(["loss"])
+    model = Weighed(len(sentences), OtherUnits)
     exhaust(fit(model, [ParameterGroup([model.weights], 0.1, 0.0)], [stream], Plan(epochs=1, clip_norm=1e9), engine))
     assert [float(gradient.sum()) for gradient in model.gradients] == pytest.approx([1, 1, 1])
 
