@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from crossner_cli.reports.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")
-OF_WORDS, OF_ENCODER, FOR_TYPES = "words of width 150", "an encoder of width 384", "for 14 types"
 
 
 def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ...]) -> list[Block]:
@@ -40,16 +39,17 @@ def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ..
 
 
 def method_tables(methods: Sequence[MethodFacts]) -> list[Block]:
-    """Show paper, inputs, size and settings of the tagging methods."""
-    facts = [(one.name, one.reads, figures.count(one.parameters), one.title) for one in methods]
+    """Show paper, inputs and settings of the tagging methods."""
+    from crossner_cli.reports.method_facts import DEFAULT
+
+    facts = [(one.name + " (default)" * (one.name == DEFAULT), one.reads, one.title) for one in methods]
     papers = [(one.name, one.paper) for one in methods]
-    title = f"Methods, with their parameters above {OF_ENCODER}, or {OF_WORDS}, {FOR_TYPES}"
     return [
         Line(f"{len(methods)} methods for --method", True),
-        Table(title, ("method", "reads", "parameters", "what it is"), facts, texts=(0, 1, 3)),
+        Table("Methods", ("method", "reads", "what it is"), facts, texts=(0, 1, 2)),
         Table("Papers", ("method", "paper"), papers, texts=(0, 1)),
         Table("Settings and their defaults, for --set", ("method", "settings"), list_settings(methods), texts=(0, 1)),
-        Line("crossner methods NAME tells what the settings of a method mean and what differs from its paper."),
+        Line("crossner methods NAME explains the settings of a method and its differences from the paper."),
     ]
 
 
@@ -73,13 +73,11 @@ def method_details(facts: MethodFacts) -> list[Block]:
     ]
     of_words = "words: static vectors, characters and, if set, language models of characters and a transformer"
     reads = of_words if facts.reads == "words" else facts.reads
-    sized_for = OF_WORDS if facts.reads == "words" else OF_ENCODER
     title, columns = f"Settings of {facts.name}, for --set", ("setting", "default", "values", "meaning")
     return [
         Line(f"{facts.name}: {facts.title}", True),
         Line(f"Paper: {facts.paper}"),
         Line(f"Reads {reads}"),
-        Line(f"{figures.count(facts.parameters)} parameters above {sized_for}, {FOR_TYPES}"),
         Line(f"Differs: {facts.differs}"),
         Table(title, columns, rows, texts=(0, 1, 2, 3)),
     ]

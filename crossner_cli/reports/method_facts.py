@@ -1,27 +1,19 @@
-"""What each method is, read from its own file: paper, inputs, size, settings."""
+"""Facts on each method, read from the text of its file: importing the methods would take seconds."""
 
 from __future__ import annotations
 
-import dataclasses
+import ast
 import re
-import sys
-import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+from crossner_cli.errors import CrossNERError
 
-from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
-from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
-
-# Sizes are told for these: the width of minilm or of the vectors of words, and the tags of the ai domain.
-WIDTH, TYPES = 384, 14
-WORD_WIDTH = WordInputs.word_size + WordInputs.character_size
+PACKAGE = Path(__file__).parent.parent
+DEFAULT = "linear"  # of --method
+KINDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true | false"}
 
 
 @dataclass(frozen=True)
@@ -35,10 +27,9 @@ class MethodFacts:
         differs: What is not as published.
         reads: ``subwords`` of a transformer, ``words`` (static vectors, characters, and a transformer if set), or
             subwords of an ``encoder-decoder``.
-        parameters: Above an encoder of width 384, or vectors of words of width 150, for 14 entity types.
         settings: Name and default of each ``--set``.
-        values: What each setting takes, as ``shared | domain``.
-        meaning: What each setting means.
+        values: The values of each setting, as ``shared | domain``.
+        meaning: The help of each setting.
     """
 
     name: str
@@ -46,77 +37,90 @@ class MethodFacts:
     paper: str
     differs: str
     reads: str
-    parameters: int
     settings: dict[str, Any]
     values: dict[str, str]
     meaning: dict[str, str]
 
 
 def describe_methods(names: Sequence[str] = ()) -> list[MethodFacts]:
-    """The methods named, or every method, by name.
+    """Describe the methods named, or every method, the default first.
 
     Raises:
         CrossNERError: There is no such method.
     """
-    return [_describe(name, find_method(name)) for name in names or method_names()]
+    files = [PACKAGE / "encoders" / "word_reader.py", *sorted((PACKAGE / "methods").glob("*.py"))]
+    modules = {path.stem.replace("_", "-"): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    classes = {name: node for module in modules.values() for name, node in _find_classes(module)}
+    methods = {name: found for name, module in modules.items() if (found := _find_value(module, "METHOD")) is not None}
+    for name in names:
+        if name not in methods:
+            raise CrossNERError(f"There is no method {name!r}.", hint=f"Methods: {', '.join(methods)}.")
+    found = []
+    for name in names or sorted(methods, key=lambda name: (name != DEFAULT, name)):
+        text, tagger = ast.get_docstring(modules[name]) or "", ast.unparse(methods[name])
+        fields = _read_fields(f"{tagger}.Hyperparameters", classes)
+        found.append(
+            MethodFacts(
+                name,
+                " ".join(text.partition("\n\n")[0].split()),
+                _find_paragraph(text, "Paper"),
+                _find_paragraph(text, "Differs"),
+                _find_reads(tagger, classes),
+                settings={field: ast.literal_eval(call.args[0]) for field, (call, _) in fields.items()},
+                values={field: _describe_values(kind) for field, (_, kind) in fields.items()},
+                meaning={field: ast.literal_eval(call.args[1]) for field, (call, _) in fields.items()},
+            )
+        )
+    return found
 
 
-def _describe(name: str, method: type[Tagger]) -> MethodFacts:
-    text = sys.modules[method.__module__].__doc__ or ""
-    hyper = read_settings(method, [])
-    tag_set = TagSet({"": tuple(f"type{number}" for number in range(TYPES))})
-    tagger = method(_Width(WORD_WIDTH if method.reads == "words" else WIDTH), tag_set, hyper)
-    parameters = sum(value.numel() for value in tagger.parameters())
-    return MethodFacts(
-        name, " ".join(text.partition("\n\n")[0].split()), _paragraph(text, "Paper"), _paragraph(text, "Differs"),
-        method.reads, parameters, dataclasses.asdict(hyper), _values(type(hyper)), _meanings(type(hyper)),
-    )  # fmt: skip
+def _find_classes(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield the classes of a module with their names, nested ones as ``Tagger.Hyperparameters``."""
+    for child in node.body:
+        if isinstance(child, ast.ClassDef):
+            yield prefix + child.name, child
+            yield from _find_classes(child, f"{prefix}{child.name}.")
 
 
-def _values(hyperparameters: type) -> dict[str, str]:
-    """What each setting takes: its choices, or the kind of value."""
-    hints = typing.get_type_hints(hyperparameters)
-    kinds = {int: "whole number", float: "number", str: "text", bool: "true | false"}
-    return {
-        field.name: kinds.get(hints[field.name]) or " | ".join(typing.get_args(hints[field.name]))
-        for field in dataclasses.fields(hyperparameters)
-    }
+def _find_value(node: ast.Module | ast.ClassDef, name: str) -> ast.expr | None:
+    """Return what a module or class assigns to a name; None if it does not."""
+    for child in node.body:
+        if isinstance(child, ast.Assign) and ast.unparse(child.targets[0]) == name:
+            return child.value
+    return None
 
 
-def _meanings(hyperparameters: type) -> dict[str, str]:
-    """What each setting means, from the docstrings of the dataclass and of those that it extends.
-
-    A docstring explains settings as ``a: text. b, c: text.``; what a dataclass explains anew takes the place of what
-    those below it say.
-    """
-    names = "|".join(field.name for field in dataclasses.fields(hyperparameters))
-    found: dict[str, str] = {}
-    for base in reversed(hyperparameters.__mro__[:-1]):
-        text = " ".join((base.__dict__.get("__doc__") or "").split()).partition(" The others are ")[0]
-        _, *parts = re.split(rf"\b((?:{names})(?:, (?:{names}))*): ", text)
-        for group, meaning in zip(parts[::2], parts[1::2], strict=True):
-            found |= dict.fromkeys(group.split(", "), meaning.rstrip(" .;"))
-    return {field.name: found.get(field.name, "") for field in dataclasses.fields(hyperparameters)}
+def _bases(name: str, classes: dict[str, ast.ClassDef]) -> list[str]:
+    """Return the known classes that a class extends."""
+    return [base for base in map(ast.unparse, classes[name].bases) if base in classes]
 
 
-def _paragraph(text: str, heading: str) -> str:
+def _find_reads(tagger: str, classes: dict[str, ast.ClassDef]) -> str:
+    """Return the kind of encoder that a tagger reads: its own, else that of a class it extends."""
+    own = _find_value(classes[tagger], "reads")
+    if own is not None:
+        return str(ast.literal_eval(own))
+    return next((_find_reads(base, classes) for base in _bases(tagger, classes)), "subwords")
+
+
+def _read_fields(name: str, classes: dict[str, ast.ClassDef]) -> dict[str, tuple[ast.Call, ast.expr]]:
+    """Return the declaration and the type of each setting, in the order of the dataclass's fields."""
+    fields: dict[str, tuple[ast.Call, ast.expr]] = {}
+    for base in reversed(_bases(name, classes)):
+        fields |= _read_fields(base, classes)
+    for child in classes[name].body:
+        if isinstance(child, ast.AnnAssign) and isinstance(child.value, ast.Call):
+            fields[ast.unparse(child.target)] = child.value, child.annotation
+    return fields
+
+
+def _describe_values(kind: ast.expr) -> str:
+    """Describe the values of a type: its choices, or the kind of value."""
+    if isinstance(kind, ast.Subscript):  # Literal[...]
+        return " | ".join(ast.literal_eval(kind.slice))
+    return KINDS[ast.unparse(kind)]
+
+
+def _find_paragraph(text: str, heading: str) -> str:
     found = re.search(rf"^{heading}: (.*?)(?=^\w+: |\Z)", text, re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()) if found else ""
-
-
-class _Width(Encoder):
-    """An encoder that is a width and no more."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.output_dim = self.description_size = width
-        self.end_vector = torch.zeros(width)
-        self.vocabulary = Vocabulary()
-
-    def describe(self, types: Sequence[str], given: object = None) -> Tensor:
-        """Zeros, (E, D)."""
-        return torch.zeros(len(types), self.description_size)
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Nothing: zeros."""
-        return torch.zeros(*batch.word_mask.shape, self.output_dim)

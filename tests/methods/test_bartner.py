@@ -20,7 +20,7 @@ from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, read_entities
+from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join_entities, read_entities
 from crossner_cli.methods.contract import find_method
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
 from crossner_cli.run.directory import RunDirectory

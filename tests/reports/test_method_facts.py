@@ -1,0 +1,38 @@
+"""Facts on methods, read without importing them, are those of their classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import find_method, method_names, read_settings
+from crossner_cli.options import Finetune
+from crossner_cli.reports.method_facts import DEFAULT, describe_methods
+
+
+def test_facts_read_from_files_are_those_of_the_classes() -> None:
+    found = {facts.name: facts for facts in describe_methods()}
+    assert sorted(found) == method_names() and next(iter(found)) == DEFAULT == Finetune().method
+    for name, facts in found.items():
+        method = find_method(name)
+        settings: Any = read_settings(method, [])
+        assert facts.settings == dataclasses.asdict(settings) and list(facts.settings) == list(vars(settings))
+        assert facts.meaning == {field.name: field.metadata["help"] for field in dataclasses.fields(settings)}
+        assert facts.reads == method.reads
+        assert facts.title.endswith(".") and facts.paper and facts.differs
+        assert all(facts.meaning.values()) and facts.values.keys() == facts.settings.keys()
+
+
+def test_methods_are_described_without_importing_torch() -> None:
+    code = "import sys, crossner_cli.console as c; c.show_methods(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_a_method_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(CrossNERError, match="no method 'lanner'"):
+        describe_methods(["lanner"])
