@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import io
+import json
 import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+import typer.core
 
 from crossner_cli import __version__
-from crossner_cli.option_fields import NOT_PUBLISHED, Command, to_json
+from crossner_cli.errors import WRONG_USAGE, known_problems
+from crossner_cli.option_fields import DEVICE, EVERY_COMMAND, NOT_PUBLISHED, Command, flag_of, to_json
 from crossner_cli.options import (
     Compute,
     Dapt,
@@ -29,7 +32,6 @@ from crossner_cli.options import (
     PretrainSource,
     Report,
 )
-from crossner_cli.problems import GroupOfCommands, has_data_on_stdout, known_problems
 
 if TYPE_CHECKING:
     from crossner_cli.engine.devices import Engine
@@ -39,10 +41,50 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options", bound=Command)
 
+
+class CommandGroup(typer.core.TyperGroup):
+    """All commands. A wrong usage of one is reported as any other problem is, with exit status 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # Typer's copy of Click is private, so a wrong usage is recognised by its exit status.
+            if getattr(error, "exit_code", None) != WRONG_USAGE:
+                raise
+            command = getattr(getattr(error, "ctx", None), "command_path", "crossner")
+            problem, hint = error.format_message(), f"{command} --help"  # type: ignore[attr-defined]
+            typer.echo(f"{typer.style('Problem: ', bold=True)}{problem}", err=True)
+            typer.echo(f"{typer.style('Way out: ', bold=True)}{hint}", err=True)
+            if "--json" in sys.argv:
+                has_data = "predict" in sys.argv and not any(word.startswith("--output") for word in sys.argv)
+                typer.echo(json.dumps({"error": problem, "hint": hint}), err=has_data)
+            raise typer.Exit(WRONG_USAGE) from None
+
+
+class CommandHelp(typer.core.TyperCommand):
+    """A command whose help shows its options group by group."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options into the help."""
+        groups: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                title = "Arguments" if isinstance(parameter, typer.core.TyperArgument) else None
+                title = title or getattr(parameter, "rich_help_panel", None) or "Options"
+                groups.setdefault(EVERY_COMMAND if record[0] == "-h, --help" else title, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
 app = typer.Typer(
-    cls=GroupOfCommands,
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help takes half the time, and no column of it is cut
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -59,7 +101,7 @@ def main() -> None:
 
 
 def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Give a command body one flag a field of its options, their docstring as help, and the error boundary."""
+    """Give a command a flag per field of its options, their docstring as help, and the boundary for errors."""
 
     def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
         def command(context: typer.Context, **values: Any) -> None:
@@ -68,52 +110,68 @@ def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], 
                 body(options)
 
         hints = typing.get_type_hints(options_type)
-        flags = [to_parameter(field, hints[field.name]) for field in dataclasses.fields(options_type)]
-        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        vars(command)["__signature__"] = inspect.Signature([context, *flags])
-        command.__doc__ = options_type.__doc__
+        fields = [
+            field for field in dataclasses.fields(options_type) if field.name != "name" or options_type.makes_stage
+        ]
+        flags = [to_parameter(field, hints[field.name]) for field in sorted(fields, key=_order)]
+        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        vars(command)["__signature__"] = Signature([context, *flags])
+        command.__doc__ = cleandoc(options_type.__doc__ or "").replace("``", "")
         return command
 
     return decorate
 
 
-def to_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
+def _order(field: dataclasses.Field[Any]) -> int:
+    """Sort the options of a command before those that it shares with others."""
+    panel = field.metadata["typer"]["rich_help_panel"]
+    return (None, DEVICE, EVERY_COMMAND).index(panel) * 2 if panel in (None, DEVICE, EVERY_COMMAND) else 1
+
+
+def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
     """The flag or argument that an options field declares."""
-    is_list = field.default is dataclasses.MISSING
     kind = typer.Argument if field.metadata["argument"] else typer.Option
-    callback = finite if hint in (float, float | None) else None
-    is_path = hint in (Path, Path | None)
+    flags = field.metadata["flags"]
+    if hint is bool and field.metadata["paper"] is not True:
+        flags = (flag_of(field),)  # a switch has a --no- form only if --paper may have set it
+    is_path, is_number = hint in (Path, Path | None, list[Path]), hint in (float, float | None)
     declared = kind(
-        *field.metadata["flags"], **field.metadata["typer"], callback=callback,
-        parser=path if is_path or hint == list[Path] else None, metavar="<path>" if is_path else None,
-    )  # fmt: skip
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=[] if is_list else field.default,
-        annotation=Annotated[hint, declared],
+        *flags,
+        **field.metadata["typer"],
+        callback=check_finite if is_number else None,
+        parser=to_path if is_path else None,
+        metavar=_metavar(hint) if not field.metadata["argument"] else None,
     )
+    default = [] if field.default is dataclasses.MISSING else field.default
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, declared])
 
 
-def path(text: str) -> Path:
-    """A path as it is written, but for ``./-``: ``Path`` makes ``-`` of it, which is stdin or stdout."""
+def _metavar(hint: Any) -> str | None:
+    """The placeholder of a value in the help; None leaves it to Typer, which lists choices."""
+    names = {Path: "<path>", int: "<int>", float: "<float>", str: "<text>"}
+    kinds = [hint, *typing.get_args(hint)]
+    return next((name for kind, name in names.items() if kind in kinds), None)
+
+
+def to_path(text: str) -> Path:
+    """Make a path of its text. ``./-`` is a file, although ``Path`` makes ``-`` of it, which is stdin or stdout."""
     found = Path(text)
     return found.absolute() if str(found) == "-" != text else found
 
 
-def finite(value: Any) -> Any:
-    """Refuse infinity, which options without a largest value would take, and nan, which versions of Typer let pass.
+def check_finite(value: Any) -> Any:
+    """Refuse infinity and nan, which versions of Typer let pass.
 
     Raises:
-        typer.BadParameter: It is one of them.
+        typer.BadParameter: The value is one of them.
     """
     if isinstance(value, float) and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no finite number.")
+        raise typer.BadParameter(f"{value} is not a finite number.")
     return value
 
 
 def with_published(options: Options, context: typer.Context) -> Options:
-    """With ``--paper``, take the published value of every field and setting that is not on the command line."""
+    """With ``--paper``, take the published value of every option and setting that is not on the command line."""
     if not getattr(options, "paper", False):
         return options
     published, own = {}, options_of_the_paper(options)
@@ -129,13 +187,13 @@ def with_published(options: Options, context: typer.Context) -> Options:
 
 
 def options_of_the_paper(options: Any) -> Mapping[str, Any]:
-    """What the paper of the method has for options, where that is not CrossNER's; nothing for one that is not there."""
+    """The options that the paper of the method gives and CrossNER does not; nothing for an unknown method."""
     method = method_of(options)
     return {} if method is None else method.paper.options_for(of_source=options.of_source)
 
 
 def settings_of_the_paper(options: Any) -> list[str]:
-    """The published settings of the method that ``--set`` does not give; none of a method that is not there."""
+    """The published settings of the method that ``--set`` does not give; nothing for an unknown method."""
     from crossner_cli.methods.contract import published_settings
 
     method = method_of(options)
@@ -143,7 +201,7 @@ def settings_of_the_paper(options: Any) -> list[str]:
 
 
 def method_of(options: Any) -> type[Tagger] | None:
-    """The method that options name, if there is one."""
+    """The method that the options name, or None if there is no such method."""
     from crossner_cli.methods.contract import find_method, method_names
 
     name = getattr(options, "method", None)
@@ -157,8 +215,17 @@ def open_run(options: Command) -> RunDirectory:
     return RunDirectory(options.run)
 
 
-def start(options: Compute) -> Engine:
-    """Choose the device, or leave the work to one process a GPU and exit with their status."""
+def start(options: Compute, *, data_for: str = "") -> Engine:
+    """Choose the device, or start one process per GPU and exit with their status.
+
+    Args:
+        options: Of the command.
+        data_for: Name of a command that needs prepared data; without them it fails before PyTorch is loaded.
+    """
+    if data_for:
+        open_run(options).manifest("prepare-data", wanted_by=data_for)
+    if not options.quiet and "torch" not in sys.modules:
+        typer.echo("loading PyTorch and transformers", err=True)
     from crossner_cli.engine.devices import start_engine
     from crossner_cli.engine.processes import launch_processes
 
@@ -169,27 +236,29 @@ def start(options: Compute) -> Engine:
 
 
 def present(work: Work[Manifest], options: Command, engine: Engine | None = None) -> None:
-    """Do the work of a stage, show how it goes, then what came out."""
+    """Do the work of a stage, and show its progress and its result."""
     from crossner_cli import console
 
     is_main = engine is None or engine.is_main
-    quiet = options.quiet or not is_main
-    to_stderr = has_data_on_stdout(options)
-    if not quiet and getattr(options, "paper", False):
-        announce_published(options)
+    to_stderr = options.has_data_on_stdout
     bars = not (to_stderr and sys.stdout.isatty())
-    manifest, told = console.follow(work, quiet=quiet, verbose=options.verbose, bars=bars)
+    work = _with_notices(work, options)
+    manifest, told = console.follow(work, quiet=options.quiet or not is_main, verbose=options.verbose, bars=bars)
     if is_main and (options.json or not options.quiet):
         console.show_manifest(manifest, json=options.json, to_stderr=to_stderr, told=told)
 
 
-def announce_published(options: Command) -> None:
-    """Say which values ``--paper`` stands for in this command."""
-    fields = [field for field in dataclasses.fields(options) if field.metadata["paper"] is not NOT_PUBLISHED]
-    chosen = ", ".join(f"{field.name} {to_json(getattr(options, field.name))}" for field in fields)
-    if getattr(options, "settings", []):
-        chosen += f", {', '.join(options.settings)}"  # type: ignore[attr-defined]
-    typer.echo(f"with --paper: {chosen}", err=True)
+def _with_notices(work: Work[Manifest], options: Command) -> Work[Manifest]:
+    """Say first which values ``--paper`` stands for, and which options have no effect."""
+    from crossner_cli.run.progress import Notice
+
+    if getattr(options, "paper", False):
+        fields = [field for field in dataclasses.fields(options) if field.metadata["paper"] is not NOT_PUBLISHED]
+        chosen = [f"{field.name} {to_json(getattr(options, field.name))}" for field in fields]
+        yield Notice(f"with --paper: {', '.join([*chosen, *getattr(options, 'settings', [])])}")
+    for line in options.without_effect():
+        yield Notice(line)
+    return (yield from work)
 
 
 def show_version(wanted: bool) -> None:
@@ -205,13 +274,22 @@ def crossner(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Take a named-entity tagger to a new domain: each command is one stage of a run."""
+    """Take a named-entity tagger to a new domain. Each command is one stage of a run."""
 
 
-@app.command("prepare-data")
-@takes(PrepareData)
+def command(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Declare a command: its name is that of its function, its line in the list of commands the docstring."""
+
+    def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
+        declare = app.command(body.__name__.replace("_", "-"), cls=CommandHelp, short_help=body.__doc__)
+        return declare(takes(options_type)(body))
+
+    return decorate
+
+
+@command(PrepareData)
 def prepare_data(options: PrepareData) -> None:
-    """Store, check and count the data of a run, or list the known data sets."""
+    """Read, check and store the data of a run."""
     if options.list_known:
         from crossner_cli import console
 
@@ -222,48 +300,43 @@ def prepare_data(options: PrepareData) -> None:
     present(stage.run(open_run(options), options), options)
 
 
-@app.command("dapt")
-@takes(Dapt)
+@command(Dapt)
 def dapt(options: Dapt) -> None:
     """Adapt an encoder to raw text."""
-    engine = start(options)
+    engine = start(options, data_for="dapt")
     from crossner_cli.stages import dapt as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("pretrain-source")
-@takes(PretrainSource)
+@command(PretrainSource)
 def pretrain_source(options: PretrainSource) -> None:
-    """Train a tagger on the source."""
-    engine = start(options)
+    """Train a tagger on the source domain."""
+    engine = start(options, data_for="pretrain-source")
     from crossner_cli.stages import pretrain_source as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("finetune")
-@takes(Finetune)
+@command(Finetune)
 def finetune(options: Finetune) -> None:
-    """Train a tagger on the target."""
-    engine = start(options)
+    """Train a tagger on the target domain."""
+    engine = start(options, data_for="finetune")
     from crossner_cli.stages import finetune as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("joint-train")
-@takes(JointTrain)
+@command(JointTrain)
 def joint_train(options: JointTrain) -> None:
-    """Train a tagger on both domains."""
-    engine = start(options)
+    """Train a tagger on both domains at once."""
+    engine = start(options, data_for="joint-train")
     from crossner_cli.stages import joint_train as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("evaluate")
-@takes(Evaluate)
+@command(Evaluate)
 def evaluate(options: Evaluate) -> None:
     """Score taggers, or one file of tags against another."""
     engine = None if options.gold or options.predictions else start(options)
@@ -272,19 +345,20 @@ def evaluate(options: Evaluate) -> None:
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("predict")
-@takes(Predict)
+@command(Predict)
 def predict(options: Predict) -> None:
     """Tag new text."""
+    from crossner_cli.prediction.inputs import Inputs
+
+    Inputs(options.input, options.read_as).check()
     engine = start(options)
     from crossner_cli.stages import predict as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("inspect")
-@takes(Inspect)
-def inspect_tagger(options: Inspect) -> None:
+@command(Inspect)
+def inspect(options: Inspect) -> None:
     """Look inside a tagger."""
     engine = start(options)
     from crossner_cli.stages import inspect as stage
@@ -292,8 +366,7 @@ def inspect_tagger(options: Inspect) -> None:
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("export")
-@takes(Export)
+@command(Export)
 def export(options: Export) -> None:
     """Write a linear tagger as ONNX."""
     engine = start(options)
@@ -302,8 +375,7 @@ def export(options: Export) -> None:
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
-@app.command("report")
-@takes(Report)
+@command(Report)
 def report(options: Report) -> None:
     """Put many runs into one table, curve or comparison."""
     from crossner_cli.stages import report as stage
@@ -311,12 +383,12 @@ def report(options: Report) -> None:
     present(stage.run(options), options)
 
 
-@app.command("methods")
+@app.command("methods", cls=CommandHelp)
 def methods(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Methods to explain.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the tagging methods, or explain some: paper, inputs, size, settings."""
+    """List the tagging methods, or explain some."""
     from crossner_cli import console
 
     with known_problems(Command(json=json)):

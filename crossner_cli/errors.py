@@ -1,12 +1,43 @@
-"""The one exception for everything a user can cause."""
+"""The one exception for everything a user can cause, and the boundary that reports it."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import errno
+import json
+import os
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from crossner_cli.option_fields import Command
+
+KNOWN_PROBLEM, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+SECONDS_FOR_OTHERS = 2.0
+# The way out of what an operating system refuses.
+REFUSALS = {
+    errno.ENOSPC: "Free some space, or write to another disk (--run or --output).",
+    errno.EDQUOT: "Free some of your quota, or write to another disk (--run or --output).",
+    errno.EACCES: "Choose a place that is yours, or change its permissions.",
+    errno.EPERM: "Choose a place that is yours, or change its permissions.",
+    errno.EROFS: "Choose a place that can be written, as with --run DIR.",
+    errno.EMFILE: "Raise the limit of open files, as with: ulimit -n 4096",
+}
+CHECK_THE_PATH = "Check the path and the disk; --verbose shows where this happened."
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
 
 
 class CrossNERError(Exception):
-    """A known problem: what was found and where, and the way out.
+    """A known problem, its place, and the way out.
 
     Args:
-        problem: The value found and the place it was found in.
-        hint: What to do next, as a corrected call where there is one.
+        problem: The value found, and where.
+        hint: What to do next, as a corrected command if there is one.
     """
 
     def __init__(self, problem: str, *, hint: str = "") -> None:
@@ -19,4 +50,84 @@ class CrossNERError(Exception):
 
 
 class BadLine(CrossNERError):
-    """A line of a file that cannot be read, where those around it can."""
+    """A line of a file that cannot be read, although others can."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return ``Did you mean 'x'? `` if a known name resembles a misspelt one; an empty text if not."""
+    alike = difflib.get_close_matches(name, list(known), n=1)
+    return f"Did you mean {alike[0]!r}? " if alike else ""
+
+
+@contextlib.contextmanager
+def known_problems(options: Command) -> Iterator[None]:
+    """Turn what a user, a disk or a full memory can cause into a message and an exit status.
+
+    Anything else is a defect and keeps its traceback.
+    """
+    try:
+        yield
+    except CrossNERError as error:
+        report(error.problem, error.hint, options, is_shared=True)
+    except KeyboardInterrupt:
+        hint = f"The same command continues: {shlex.join(['crossner', *sys.argv[1:]])}"
+        hint = hint if options.is_resumable else "Nothing is left of it to continue."
+        report("Interrupted.", hint, options, is_shared=True, is_error=False)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        raise  # Typer ends quietly: whoever read the output has seen enough
+    except OSError as error:
+        if error.errno is None:
+            raise
+        names = " -> ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        hint = REFUSALS.get(error.errno, CHECK_THE_PATH)
+        report(f"{names or 'Writing the output'}: {error.strerror}.", hint, options)
+        _drop_unwritten_stdout()
+    except (RuntimeError, MemoryError) as error:
+        # PyTorch has an exception of its own for each device and none for the CPU, so the words decide.
+        if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in OUT_OF_MEMORY):
+            raise
+        reason = str(error).partition("\n")[0] or "Python got no more"
+        report(f"The memory is full: {reason}", options.memory_hint, options)
+    except Exception as error:
+        if type(error).__name__ != "SafetensorError":  # its package is too heavy to import here
+            raise
+        is_full = "No space left" in str(error)
+        hint = REFUSALS[errno.ENOSPC] if is_full else CHECK_THE_PATH
+        report(f"Weights cannot be written: {error}.", hint, options)
+    else:
+        return
+    sys.exit(KNOWN_PROBLEM)
+
+
+def report(problem: str, hint: str, options: Command, *, is_shared: bool = False, is_error: bool = True) -> None:
+    """Write a problem and its way out to stderr, and with ``--json`` as one object to where results go.
+
+    Args:
+        problem: What is wrong.
+        hint: The way out; empty if there is none.
+        options: Of the command.
+        is_shared: Whether all processes of the command have the problem, so that one a machine reports it.
+        is_error: Whether it is a problem, and not the user's wish to stop.
+    """
+    import typer
+
+    if is_shared and os.environ.get("LOCAL_RANK", "0") != "0":
+        time.sleep(SECONDS_FOR_OTHERS)  # a launcher ends the others as soon as one process has ended
+        return
+    if options.verbose and is_error:
+        traceback.print_exc()
+    typer.echo(typer.style("Problem: ", bold=True) + problem if is_error else problem, err=True)
+    if hint:
+        typer.echo(typer.style("Way out: ", bold=True) + hint if is_error else hint, err=True)
+    if options.json and os.environ.get("RANK", "0") == "0":
+        with contextlib.suppress(OSError):  # stdout itself may be the problem
+            typer.echo(json.dumps({"error": problem, "hint": hint}), err=options.has_data_on_stdout)
+
+
+def _drop_unwritten_stdout() -> None:
+    """If stdout can no longer be written, drop what is buffered for it: Python would fail on it again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

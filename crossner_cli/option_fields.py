@@ -1,4 +1,4 @@
-"""What an option is: a field that is at once the flag, its help, its limits and the manifest entry."""
+"""An option: one field that is the flag, its help, its limits, its published value and its entry in the manifest."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from crossner_cli.errors import CrossNERError
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from crossner_cli.run.stage import StageRequest
 
 NOT_PUBLISHED: Any = object()
-EVERY_COMMAND = "Every command"
+# Groups of the help that come last, below those of a command's own options.
+DEVICE, EVERY_COMMAND = "Device", "Every command"
 
 
 def option(
@@ -28,28 +27,32 @@ def option(
     envvar: str | None = None,
     argument: bool = False,
     counts: bool = True,
+    needs: str | tuple[str, ...] = (),
 ) -> Any:
     """Declare one option.
 
     Args:
-        default: Value without the flag; a list type gets a fresh list.
-        help: The sentence shown by ``--help``.
-        flags: Spelling where it is not the field's own name.
+        default: Value without the flag; a list is copied for each command.
+        help: The text of ``--help``; its first sentence says what the option is.
+        flags: Spelling, if it is not the field's name.
         minimum: Smallest value allowed.
         maximum: Largest value allowed.
-        paper: The published value, taken by ``--paper`` unless the flag is given.
-        panel: Group in the help.
+        paper: The published value, which ``--paper`` takes unless the flag is given.
+        panel: Group in the help; options without one come first.
         envvar: Environment variable that gives the default.
         argument: A positional argument instead of a flag.
-        counts: Whether another value makes another result; if not, it is left out of the comparison of options.
+        counts: Whether another value makes another result. If not, the option is not compared when a stage is repeated.
+        needs: Options, by field name, without any of which this one has no effect; ``executor=slurm`` needs this value.
     """
-    metadata = {
-        "typer": {
-            "help": help if paper is NOT_PUBLISHED else f"{help} Paper: {paper}.",
-            "min": minimum, "max": maximum, "rich_help_panel": panel, "envvar": envvar,
-        },
-        "flags": flags, "paper": paper, "argument": argument, "counts": counts,
-    }  # fmt: skip
+    typer = {
+        "help": help if paper is NOT_PUBLISHED else f"{help} Paper: {paper}.",
+        "min": minimum,
+        "max": maximum,
+        "rich_help_panel": panel,
+        "envvar": envvar,
+    }
+    needed = (needs,) if isinstance(needs, str) else needs
+    metadata = {"typer": typer, "flags": flags, "paper": paper, "argument": argument, "counts": counts, "needs": needed}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -57,24 +60,42 @@ def option(
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What every command takes."""
+    """The options of every command.
 
-    run: Path = option(Path("run"), "The run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
+    Attributes:
+        makes_stage: Whether the command makes a stage, which ``--name`` can name.
+    """
+
+    makes_stage: ClassVar[bool] = True
+
+    run: Path = option(Path("run"), "Run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
     name: str | None = option(
-        None,
-        "Folder of this stage in the run, of commands that make one; default: the command's name.",
+        None, "Folder of this stage in the run; default: the command's name.", panel=EVERY_COMMAND, counts=False
+    )
+    force: bool = option(False, "Do it again and replace what is there.", panel=EVERY_COMMAND, counts=False)
+    quiet: bool = option(False, "Print errors only.", panel=EVERY_COMMAND, counts=False)
+    verbose: bool = option(False, "Print every step, and where a problem arose.", panel=EVERY_COMMAND, counts=False)
+    json: bool = option(
+        False,
+        "Print the result as one JSON object on stdout, or on stderr if stdout is for data.",
         panel=EVERY_COMMAND,
         counts=False,
     )
-    force: bool = option(
-        False, "Do the stage again, replacing its folder.", "--force", panel=EVERY_COMMAND, counts=False
-    )
-    quiet: bool = option(False, "Say nothing but errors.", "--quiet", panel=EVERY_COMMAND, counts=False)
-    verbose: bool = option(False, "Say more.", "--verbose", panel=EVERY_COMMAND, counts=False)
-    json: bool = option(
-        False, "One machine-readable result on stdout, all else on stderr.", "--json",
-        panel=EVERY_COMMAND, counts=False,
-    )  # fmt: skip
+
+    @property
+    def has_data_on_stdout(self) -> bool:
+        """Whether stdout is for data, so that results go to stderr."""
+        return False
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the same command continues after an interruption."""
+        return True
+
+    @property
+    def memory_hint(self) -> str:
+        """The options that need less memory."""
+        return ""
 
     def record(self) -> dict[str, Any]:
         """The options that make a result, as JSON values: what a manifest keeps and a repeated command compares."""
@@ -85,20 +106,28 @@ class Command:
         }
 
     def given(self, name: str) -> str | None:
-        """An option as it is written on a command line; None where it has the value that it has without its flag."""
+        """An option as it is written on a command line; None if it has its default value."""
         field = next(field for field in dataclasses.fields(self) if field.name == name)
         value = getattr(self, name)
-        if value == _default(field):
+        if value == default_of(field):
             return None
-        flag: str = next(iter(field.metadata["flags"]), f"--{name.replace('_', '-')}")
         if value is True:
-            return flag
-        return " ".join(f"{flag} {each}" for each in (value if isinstance(value, list) else [value]))
+            return flag_of(field)
+        return " ".join(f"{flag_of(field)} {each}" for each in (value if isinstance(value, list) else [value]))
 
-    def unread(self, reasons: Mapping[str, str]) -> list[str]:
-        """A line on each of these options that was given and changes nothing, with the reason."""
-        given = ((flag, reason) for name, reason in reasons.items() if (flag := self.given(name)) is not None)
-        return [f"{flag} is not read: {reason}." for flag, reason in given]
+    def without_effect(self) -> list[str]:
+        """A line on each option that is given but has no effect, because an option that it needs is not given."""
+        found = []
+        for field in dataclasses.fields(self):
+            needs = field.metadata["needs"]
+            if needs and (written := self.given(field.name)) and not any(map(self._has, needs)):
+                missing = " or ".join(f"--{need.replace('_', '-').replace('=', ' ')}" for need in needs)
+                found.append(f"{written} has no effect without {missing}.")
+        return found
+
+    def _has(self, need: str) -> bool:
+        name, _, value = need.partition("=")
+        return str(getattr(self, name)) == value if value else self.given(name) is not None
 
     def stage_request(self, command: str, inputs: Mapping[str, str]) -> StageRequest:
         """What a command with these options asks of a run directory.
@@ -111,27 +140,25 @@ class Command:
 
         return StageRequest(command, self.record(), inputs, self.name, self.force, self.defaults())
 
-    def refuse_name(self, command: str) -> None:
-        """Refuse ``--name`` of a command that makes no stage.
-
-        Raises:
-            CrossNERError: It was given.
-        """
-        if self.name is not None:
-            raise CrossNERError(f"--name names a stage's folder, and {command} makes none.", hint="Use --output.")
-
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """The defaults of the options that ``record`` gives, as it gives them."""
-        return {field.name: to_json(_default(field)) for field in dataclasses.fields(cls) if field.metadata["counts"]}
+        """The default values of the options in ``record``."""
+        return {field.name: to_json(default_of(field)) for field in dataclasses.fields(cls) if field.metadata["counts"]}
 
 
-def _default(field: Any) -> Any:
+def flag_of(field: Any) -> str:
+    """The flag of an option."""
+    flag: str = next(iter(field.metadata["flags"]), f"--{field.name.replace('_', '-')}")
+    return flag
+
+
+def default_of(field: Any) -> Any:
+    """The default value of an option."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def to_json(value: Any) -> Any:
-    """Turn an option's value into what JSON can hold."""
+    """Turn the value of an option into a JSON value."""
     if isinstance(value, Path):
         return str(value)
     return [to_json(item) for item in value] if isinstance(value, list) else value

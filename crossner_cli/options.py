@@ -1,249 +1,245 @@
-"""Every option of every command: at once the flag, its help, its limits and the manifest entry. Imports no torch."""
+"""The options of every command. This module imports no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from crossner_cli.option_fields import EVERY_COMMAND, Command, option
+from crossner_cli.option_fields import DEVICE, Command, option
+
+# The groups of the help, each with what its options have in common.
+labelled_option = partial(option, panel="Labelled data")
+raw_text_option = partial(option, panel="Raw text", needs=("corpus", "source_corpus"))
+level_option = partial(option, panel="Names and corpus levels", needs="entities")
+cluster_option = partial(option, panel="Processes and clusters", counts=False, needs=("corpus", "source_corpus"))
+slurm_option = partial(option, panel="Processes and clusters", counts=False, needs="executor=slurm")
+optimisation = partial(option, panel="Optimisation")
+word_option = partial(option, panel="Methods that read words or raw text")
+detail = partial(option, panel="Details")
+device_option = partial(option, panel=DEVICE)
 
 Decoding = Literal["trained", "legal", "any"]
 LARGEST_SEED = 2**32 - 1
-STRINGS = "strings"  # what dapt --encoder calls language models of characters
+STRINGS = "strings"  # dapt --encoder strings: language models of characters
 ENCODER_RATE, STRINGS_RATE = 1e-4, 5e-3  # peak learning rates of dapt
-CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once, padding included, where nothing is trained
-SUBWORDS_HELP = f"Subwords read at once; default: {CPU_SUBWORDS} on a CPU, {GPU_SUBWORDS} elsewhere."
-DECODING_HELP = (
-    "legal: give only tag sequences that the scheme allows; any: the likeliest tags, as the papers do; trained: as the "
-    "tagger was trained."
-)
-DEVICE, OPTIMISATION, RAW_TEXT = "Device", "Optimisation", "Raw text"
+CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once outside training, padding included
+# Names of stdout, and of streams that are open already.
+STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+STREAMS = ("/dev/fd/", "/proc/self/fd/", "/dev/stderr")
+
+MODEL_HELP = "Tagger to use: a stage of the run, or the path of a stage or tagger folder."
+DEFAULT_MODEL = "Default: the last tagger of the run, if its stages form one chain."
+SUBWORDS_HELP = f"Subwords read at once; default: {CPU_SUBWORDS} on a CPU, {GPU_SUBWORDS} on a GPU."
+DECODING_HELP = "Tag sequences to choose from. legal: those of the tag scheme; any: all; trained: as in training."
+ACCUMULATE_HELP = "Parts that a batch is read in, to save memory; the gradient stays the same."
+ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
+START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
+PAPER_HELP = "Use the published value of every option and setting that is not given."
+ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compute(Command):
-    """What every command that computes takes."""
+    """The options of every command that computes."""
 
-    device: str = option("auto", "auto, cpu, cuda, cuda:N or mps.", panel=DEVICE, counts=False)
-    gpus: str | None = option(None, "GPUs of this machine, one process each, as 0,2,3.", panel=DEVICE, counts=False)
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
-        "auto", "Number format; auto takes bf16 where the device has it in hardware.", panel=DEVICE
+    device: str = device_option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", counts=False)
+    gpus: str | None = device_option(None, "GPUs of this machine, as 0,2,3; one process runs on each.", counts=False)
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = device_option(
+        "auto", "Number format; auto is bf16 if the hardware has it, else fp32."
     )
-    threads: int | None = option(
-        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, maximum=1024, panel=DEVICE,
-        counts=False,
-    )  # fmt: skip
-    seed: int = option(1, "Seed of every random choice.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
+    threads: int | None = device_option(
+        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, maximum=1024, counts=False
+    )
+    seed: int = device_option(1, "Seed of all random choices.", minimum=0, maximum=LARGEST_SEED)
+
+    @property
+    def memory_hint(self) -> str:
+        """The options that need less memory."""
+        accumulate, batch_size = getattr(self, "accumulate", None), getattr(self, "batch_size", None)
+        if accumulate is not None and batch_size is not None:
+            return (
+                f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same gradient; --batch-size"
+                f" {max(1, batch_size // 2)} makes batches smaller. Both start the stage again, with --force."
+            )
+        if not hasattr(self, "batch_subwords"):
+            return ""
+        return f"--batch-subwords {max(64, (self.batch_subwords or CPU_SUBWORDS) // 4)} reads less at once."
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareData(Command):
-    """Read the labelled data and the raw text of a run, check them, count what they hold and what was repaired."""
+    """Read the labelled data and the raw text of a run; check, count and store them."""
 
     source: str | None = option(None, "Labelled source domain: a known name or a folder.")
     target: str | None = option(None, "Labelled target domain: a known name or a folder.")
-    map_types: str | None = option(
-        None, "Entity types of the source to call as the target does, as person=PER,place=LOC; place=O drops one."
-    )
     list_known: bool = option(False, "Print the known data sets and stop.", "--list", counts=False)
-    train_limit: int | None = option(None, "Keep this many target training sentences: the first ones.", minimum=1)
-    train_limit_seed: int | None = option(None, "With --train-limit: a sample drawn with this seed, not the first.")
-    dev_from_train: float | None = option(
-        None, "Share of train to take as dev, in each domain that has no dev.", minimum=0.0, maximum=0.9
-    )
-    keep_docstart: bool = option(False, "Keep -DOCSTART- lines as sentences.", "--keep-docstart")
-    scheme: Literal["bio", "bioes"] = option("bio", "Tag scheme of the run.")
     corpus: list[Path] = option(
-        [], "Raw text of the target domain: text, JSONL or Parquet, plain or as .gz, .bz2, .zst; folders of such files;"
-        " a MediaWiki dump; repeat the flag.",
-    )  # fmt: skip
-    text_column: str = option("text", "Where JSONL and Parquet have the text.")
-    wikipedia_category: list[str] = option(
-        [], "Articles of a MediaWiki dump to take: those of this category and the ones below; repeat the flag."
+        [], "Raw text of the target: files or folders of text, JSONL or Parquet, or a MediaWiki dump. Repeatable."
     )
-    category_depth: int = option(3, "Steps below a category that count.", minimum=0)
-    source_corpus: list[Path] = option(
-        [], "Raw text of the source domain, for methods that model both languages; repeat the flag."
+    entities: list[Path] = option(
+        [],
+        "Names and their types, which select sentences of the corpus: a file with lines name<TAB>type, DBpedia files"
+        " (.ttl, .nt, .owl), a bundled sample, or train (the target's training sentences). Repeatable.",
     )
     corpus_level: Literal["domain", "entity", "task", "integrated"] | None = option(
         None, "Corpus level to write; default: domain, and with --entities all four."
     )
-    entities: list[Path] = option(
-        [], "Entity lists, a line each: name<TAB>type; DBpedia's types, labels and ontology as .ttl, .nt or .owl;"
-        " train: the target's training sentences; or the name of a bundled sample; repeat the flag.",
-    )  # fmt: skip
-    language: str = option("en", "Language of the labels in RDF entity lists.")
-    specialised_types: str | None = option(
-        None, "Types that make a task-level sentence, as a,b; a class stands for those below it; default: the target's"
-        " types that the source lacks, in RDF the classes special to them.",
-    )  # fmt: skip
-    min_entities: int = option(2, "Distinct names that make an entity-level sentence.", minimum=1)
-    task_upsample: int = option(2, "Times the task level counts in the integrated level.", minimum=1)
-    names_case: Literal["exact", "ignore"] = option("exact", "Find names as written, or in any case.", panel=RAW_TEXT)
-    sentences_per_line: bool = option(
-        False, "A line of the corpus is one sentence: look for no others in it.", "--sentences-per-line", panel=RAW_TEXT
+    train_limit: int | None = option(None, "Number of target training sentences to keep, from the first.", minimum=1)
+    dev_from_train: float | None = option(
+        None, "Share of train to use as dev in a domain without dev.", minimum=0.0, maximum=0.9
     )
-    drop_duplicates: Literal["no", "exact", "near"] = option(
-        "no", "Leave out repeated sentences: the same but for case, spaces and final stop; near: nearly the same too.",
-        panel=RAW_TEXT,
-    )  # fmt: skip
-    drop_boilerplate: bool = option(
-        False, "Leave out sentences of under 3 words, of under half letters, or with a phrase of web pages.",
-        "--drop-boilerplate", panel=RAW_TEXT,
-    )  # fmt: skip
-    weak_labels: bool = option(
-        False, "Write the selected sentences, labelled by the names in them, as the data set weak-labels/.",
-        "--weak-labels", panel=RAW_TEXT,
-    )  # fmt: skip
-    executor: Literal["local", "slurm", "ray"] = option(
-        "local", "Where sentences are selected: on this machine, or on a cluster that shares the run's disk.",
-        counts=False, panel=RAW_TEXT,
-    )  # fmt: skip
-    workers: int | None = option(
-        None, "Processes that select sentences; default: all cores here, on Slurm as many as there are parts.",
-        minimum=1, counts=False, panel=RAW_TEXT,
-    )  # fmt: skip
-    slurm_partition: str | None = option(None, "Partition for --executor slurm.", counts=False, panel=RAW_TEXT)
-    slurm_time: str = option("04:00:00", "Time limit of a part for --executor slurm.", counts=False, panel=RAW_TEXT)
-    slurm_arguments: list[str] = option(
-        [], "A further argument of sbatch, as account=nlp; repeat the flag.", "--slurm-argument",
-        counts=False, panel=RAW_TEXT,
-    )  # fmt: skip
+    map_types: str | None = labelled_option(
+        None, "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type."
+    )
+    train_limit_seed: int | None = labelled_option(
+        None, "Seed of a random sample for --train-limit, instead of the first sentences."
+    )
+    keep_docstart: bool = labelled_option(False, "Keep -DOCSTART- lines as sentences.")
+    scheme: Literal["bio", "bioes"] = labelled_option("bio", "Tag scheme of the run.")
+    text_column: str = raw_text_option("text", "Column or key that holds the text in JSONL and Parquet.")
+    wikipedia_category: list[str] = raw_text_option(
+        [], "Category of a MediaWiki dump whose articles are read, with its subcategories. Repeatable."
+    )
+    category_depth: int = raw_text_option(
+        3, "Levels of subcategories to include.", minimum=0, needs="wikipedia_category"
+    )
+    source_corpus: list[Path] = raw_text_option(
+        [], "Raw text of the source domain, for methods that model the language of both. Repeatable."
+    )
+    sentences_per_line: bool = raw_text_option(False, "Take each line of the corpus as one sentence.")
+    drop_duplicates: Literal["no", "exact", "near"] = raw_text_option(
+        "no", "Drop repeated sentences. exact: equal but for case, spaces and the final stop; near: also nearly equal."
+    )
+    drop_boilerplate: bool = raw_text_option(
+        False, "Drop sentences of fewer than 3 words, of less than half letters, or with a phrase of web pages."
+    )
+    names_case: Literal["exact", "ignore"] = level_option("exact", "Find names as written, or in any case.")
+    language: str = level_option("en", "Language of the labels in DBpedia files.")
+    specialised_types: str | None = level_option(
+        None, "Types that make a sentence task-level, as a,b; default: the target's types that the source lacks."
+    )
+    min_entities: int = level_option(2, "Distinct names that make a sentence entity-level.", minimum=1)
+    task_upsample: int = level_option(2, "Copies of the task level in the integrated level.", minimum=1)
+    weak_labels: bool = level_option(
+        False, "Also write the selected sentences with the names in them as labels: the data set weak-labels/."
+    )
+    executor: Literal["local", "slurm", "ray"] = cluster_option(
+        "local", "Where sentences are selected: on this machine, or on a cluster with a shared disk."
+    )
+    workers: int | None = cluster_option(
+        None, "Processes that select sentences; default: all cores, on Slurm one per part.", minimum=1
+    )
+    slurm_partition: str | None = slurm_option(None, "Slurm partition.")
+    slurm_time: str = slurm_option("04:00:00", "Slurm time limit of each part.")
+    slurm_arguments: list[str] = slurm_option(
+        [], "Another argument of sbatch, as account=nlp. Repeatable.", "--slurm-argument"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dapt(Compute):
-    """Continue masked-language-model training of an encoder on the run's raw text, or train two language models of
-    characters on it (--encoder strings), for --string-embeddings.
+    """Adapt an encoder to the raw text of the run by masked-language modelling.
+
+    With ``--encoder strings``, train a forward and a backward language model of characters instead.
     """
 
-    encoder: str = option(
-        "minilm", "Encoder: a Hugging Face name, a folder, or minilm; strings: language models of characters.",
-        paper="bert-base-cased",
-    )  # fmt: skip
-    text: Literal["target", "source", "both"] = option(
-        "target", "With --encoder strings: whose raw text is read; training sentences where there is none."
-    )
-    hidden_size: int = option(256, "With --encoder strings: units of each of the two models.", minimum=1)
-    start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
-    corpus_level: Literal["domain", "entity", "task", "integrated"] = option("domain", "Which prepared corpus.")
-    corpus_share: float = option(
-        1.0, "Share of its lines to train on; a smaller share is part of a larger one.", minimum=0.0001, maximum=1.0
+    encoder: str = option("minilm", f"{ENCODER_HELP} strings: language models of characters.", paper="bert-base-cased")
+    start_from: str = option("base", START_HELP)
+    corpus_level: Literal["domain", "entity", "task", "integrated"] = option(
+        "domain", "Level of the prepared corpus to train on."
     )
     masking: Literal["token", "span", "entity"] = option(
-        "span", "Mask single subwords, move them together into spans, or mask listed names whole."
-    )
-    mask_rate: float = option(
-        0.15, "Share of subwords chosen; 0.2 in the paper's code.", minimum=0.01, maximum=0.9, paper=0.15
+        "span", "What is masked: single subwords, spans of them, or whole names of the entity lists."
     )
     epochs: int = option(5, "Passes over the corpus.", minimum=1, paper=15)
     max_steps: int | None = option(None, "Stop after this many updates.", minimum=1)
-    block_size: int = option(
-        128, "Subwords of a block, special ones included; with --encoder strings characters that gradients go back.",
-        minimum=8, paper=512,
-    )  # fmt: skip
     batch_size: int = option(
-        32, "Blocks of an update, over all processes; with --encoder strings places that the text is read from.",
-        minimum=1, paper=8,
-    )  # fmt: skip
-    accumulate: int = option(
-        1, "Parts a batch is cut into to save memory; the gradient is the same, the dropped values are not.", minimum=1
+        32, "Blocks per update, over all processes; with strings, places to read from.", minimum=1, paper=8
     )
+    accumulate: int = option(1, ACCUMULATE_HELP, minimum=1)
     learning_rate: float | None = option(
-        None, f"Peak learning rate; default: {ENCODER_RATE}, with --encoder strings {STRINGS_RATE}.", minimum=0.0,
-        paper=5e-5, panel=OPTIMISATION,
-    )  # fmt: skip
-    weight_decay: float = option(0.01, "Weight decay.", minimum=0.0, paper=0.0, panel=OPTIMISATION)
-    warmup: float = option(0.06, "Share of the updates that warm up.", minimum=0.0, maximum=1.0, paper=0.0,
-                           panel=OPTIMISATION)  # fmt: skip
-    clip_norm: float = option(1.0, "Largest gradient norm; 0 is no clipping.", minimum=0.0, paper=1.0,
-                              panel=OPTIMISATION)  # fmt: skip
-    head_warmup: float = option(
-        0.1, "Share of the updates in which only a newly made masked-LM head learns.",
-        minimum=0.0, maximum=1.0, paper=0.0, panel=OPTIMISATION,
-    )  # fmt: skip
-    attention_dropout: bool = option(
-        False, "Drop attention weights on CPUs, too, which is slower.", "--attention-dropout", paper=True,
-        panel=OPTIMISATION,
-    )  # fmt: skip
-    held_out: float = option(0.02, "Share of lines kept out to measure perplexity.", minimum=0.0, maximum=0.5)
-    checkpoint_every: int = option(500, "Updates between checkpoints.", minimum=1, counts=False)
-    paper: bool = option(False, "Take the published settings where no flag is given.", "--paper", counts=False)
+        None, f"Peak learning rate; default: {ENCODER_RATE}, with strings {STRINGS_RATE}.", minimum=0.0, paper=5e-5
+    )
+    paper: bool = option(False, PAPER_HELP, counts=False)
+    mask_rate: float = detail(0.15, "Share of subwords to mask.", minimum=0.01, maximum=0.9, paper=0.15)
+    block_size: int = detail(
+        128, "Subwords per block; with strings, characters that gradients go back.", minimum=8, paper=512
+    )
+    corpus_share: float = detail(1.0, "Share of the corpus lines to train on.", minimum=0.0001, maximum=1.0)
+    held_out: float = detail(0.02, "Share of lines held out to measure perplexity.", minimum=0.0, maximum=0.5)
+    text: Literal["target", "source", "both"] = detail(
+        "target", "Domains whose raw text is read, or else their training sentences.", needs="encoder=strings"
+    )
+    hidden_size: int = detail(256, "Units of each character model.", minimum=1, needs="encoder=strings")
+    checkpoint_every: int = detail(500, "Updates between checkpoints.", minimum=1, counts=False)
+    weight_decay: float = optimisation(0.01, "Weight decay.", minimum=0.0, paper=0.0)
+    warmup: float = optimisation(0.06, "Share of updates in which the rate rises.", minimum=0.0, maximum=1.0, paper=0.0)
+    clip_norm: float = optimisation(1.0, "Largest gradient norm; 0: no clipping.", minimum=0.0, paper=1.0)
+    head_warmup: float = optimisation(
+        0.1, "Share of updates in which a new masked-LM head learns alone.", minimum=0.0, maximum=1.0, paper=0.0
+    )
+    attention_dropout: bool = optimisation(False, ATTENTION_HELP, paper=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimisation(Compute):
-    """How a tagger is trained.
+    """The options of every command that trains a tagger.
 
     Attributes:
-        of_source: Whether what is trained is the source's tagger, for which some papers have settings of their own.
+        of_source: Whether the tagger is the source's, for which some papers have other values.
     """
 
     of_source: ClassVar[bool] = False
 
-    method: str = option("linear", "Tagging method: one of those that crossner methods lists.")
-    encoder: str = option("minilm", "Encoder: a Hugging Face name, a folder, or minilm.", paper="bert-base-cased")
-    start_from: str = option("base", "Weights to start from: base, a stage of this run, or a path.")
-    embeddings: str | None = option(
-        None, "Static word vectors of methods that read words: a file (GloVe, word2vec, fastText), or corpus to train"
-        " them on the run's raw text.",
-    )  # fmt: skip
-    ngram_embeddings: str | None = option(
-        None, "Vectors of character n-grams for --set characters=ngrams: a file keyed as CharNGram is.",
-    )  # fmt: skip
-    string_embeddings: str | None = option(
-        None, "Language models of characters for --set strings=frozen: a stage of this run (dapt --encoder strings), or"
-        " a folder, as of Flair's.",
-    )  # fmt: skip
-    raw_batch_size: int = option(32, "Sentences of raw text an update, for methods that read it.", minimum=1)
-    raw_minimum: int = option(5, "Occurrences in raw text that make a word one that language models know.", minimum=1)
-    dictionary: list[Path] = option(
-        [], "Names that label words of the target's raw text, a line each: name<TAB>type; repeat the flag."
+    method: str = option("linear", "Tagging method; crossner methods lists them.")
+    encoder: str = option("minilm", ENCODER_HELP, paper="bert-base-cased")
+    start_from: str = option("base", START_HELP)
+    settings: list[str] = option([], "Setting of the method, as key=value. Repeatable.", "--set")
+    epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300)
+    batch_size: int = option(8, "Sentences per update, over all processes.", minimum=1, paper=16)
+    seeds: str | None = option(None, "Seeds to train with, one tagger each, as 1,2,3; mean and deviation are shown.")
+    select_on: Literal["target", "source"] = option("target", "Domain whose dev sentences choose the best epoch.")
+    keep: Literal["best", "last"] = option("best", "Epoch to keep: the best one on dev, or the last one.")
+    paper: bool = option(False, PAPER_HELP, counts=False)
+    learning_rate: float | None = optimisation(
+        None, "Peak rate of the encoder; default by width: 2.8e-4 at 384, 5e-5 at 768.", minimum=0.0, paper=5e-5
     )
-    dictionary_phrases: bool = option(False, "Names of several words label raw text too.")
-    settings: list[str] = option([], "A hyperparameter of the method, as key=value; repeat the flag.", "--set")
-    seeds: str | None = option(None, "Train once with each of these seeds, as 1,2,3, and show mean and deviation.")
-    epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
-    max_steps: int | None = option(None, "Stop after this many updates.", minimum=1, panel=OPTIMISATION)
-    patience: int | None = option(
-        None, "Stop after this many epochs without a gain on dev; default: never, so that the rate falls to its end.",
-        minimum=1, paper=8, panel=OPTIMISATION,
-    )  # fmt: skip
-    batch_size: int = option(8, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
-    accumulate: int = option(
-        1,
-        "Parts a batch is cut into to save memory; the gradient is the same, the dropped values are not.",
-        minimum=1,
-        panel=OPTIMISATION,
+    head_learning_rate: float | None = optimisation(
+        None, "Peak rate of all other layers; default: 1e-3 above a transformer, else 5e-3.", minimum=0.0, paper=5e-5
     )
-    learning_rate: float | None = option(
-        None, "Peak learning rate of the encoder; default: by its width, 2.8e-4 at 384, 5e-5 at 768.", minimum=0.0,
-        paper=5e-5, panel=OPTIMISATION,
-    )  # fmt: skip
-    head_learning_rate: float | None = option(
-        None, "Peak learning rate of all other layers; default: 1e-3 above a transformer that is trained, else 5e-3.",
-        minimum=0.0, paper=5e-5, panel=OPTIMISATION,
-    )  # fmt: skip
-    schedule: Literal["linear", "constant"] = option(
-        "linear", "Learning rate after the warm-up.", paper="constant", panel=OPTIMISATION
+    schedule: Literal["linear", "constant"] = optimisation(
+        "linear", "Learning rate after the warm-up.", paper="constant"
     )
-    warmup: float = option(
-        0.1, "Share of the updates that warm up.", minimum=0.0, maximum=1.0, paper=0.0, panel=OPTIMISATION
+    warmup: float = optimisation(0.1, "Share of updates in which the rate rises.", minimum=0.0, maximum=1.0, paper=0.0)
+    weight_decay: float = optimisation(0.01, "Weight decay.", minimum=0.0, paper=0.0)
+    clip_norm: float = optimisation(1.0, "Largest gradient norm; 0: no clipping.", minimum=0.0, paper=0.0)
+    max_steps: int | None = optimisation(None, "Stop after this many updates.", minimum=1)
+    patience: int | None = optimisation(
+        None, "Stop after this many epochs without a better dev score; default: never.", minimum=1, paper=8
     )
-    weight_decay: float = option(0.01, "Weight decay.", minimum=0.0, paper=0.0, panel=OPTIMISATION)
-    clip_norm: float = option(
-        1.0, "Largest gradient norm; 0 is no clipping.", minimum=0.0, paper=0.0, panel=OPTIMISATION
+    accumulate: int = optimisation(1, ACCUMULATE_HELP, minimum=1)
+    train_embeddings: bool = optimisation(False, "Train the encoder's word embeddings too.", paper=True)
+    attention_dropout: bool = optimisation(False, ATTENTION_HELP, paper=True)
+    checkpoint_every: int = optimisation(200, "Updates between checkpoints.", minimum=1, counts=False)
+    embeddings: str | None = word_option(
+        None, "Word vectors: a file (GloVe, word2vec, fastText), or corpus to train them on the run's raw text."
     )
-    train_embeddings: bool = option(False, "Train the encoder's word embeddings too.", paper=True, panel=OPTIMISATION)
-    attention_dropout: bool = option(
-        False, "Drop attention weights on CPUs, too, which is slower.", "--attention-dropout", paper=True,
-        panel=OPTIMISATION,
-    )  # fmt: skip
-    select_on: Literal["target", "source"] = option("target", "Whose dev sentences choose the best epoch.")
-    keep: Literal["best", "last"] = option("best", "Keep the best epoch on dev, or the last one.")
-    checkpoint_every: int = option(200, "Updates between checkpoints.", minimum=1, counts=False, panel=OPTIMISATION)
-    paper: bool = option(False, "Take the published settings where no flag is given.", "--paper", counts=False)
+    ngram_embeddings: str | None = word_option(
+        None, "Vectors of character n-grams for --set characters=ngrams: a file of CharNGram."
+    )
+    string_embeddings: str | None = word_option(
+        None, "Character models for --set strings=frozen: a stage of dapt --encoder strings, or a folder."
+    )
+    dictionary: list[Path] = word_option(
+        [], "Names that label words of the target's raw text: a file with lines name<TAB>type. Repeatable."
+    )
+    dictionary_phrases: bool = word_option(False, "Let names of several words label raw text too.", needs="dictionary")
+    raw_batch_size: int = word_option(32, "Sentences of raw text per update.", minimum=1)
+    raw_minimum: int = word_option(
+        5, "Occurrences in raw text that a word needs to be known to language models.", minimum=1
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,126 +248,151 @@ class PretrainSource(Optimisation):
 
     of_source: ClassVar[bool] = True
 
-    epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=2, panel=OPTIMISATION)
-    batch_size: int = option(32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
-    select_on: Literal["target", "source"] = option("source", "Whose dev sentences choose the best epoch.")
-    keep: Literal["best", "last"] = option("best", "Keep the best epoch on dev, or the last one.", paper="last")
+    epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=2)
+    batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
+    select_on: Literal["target", "source"] = option("source", "Domain whose dev sentences choose the best epoch.")
+    keep: Literal["best", "last"] = option("best", "Epoch to keep: the best one on dev, or the last one.", paper="last")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finetune(Optimisation):
-    """Adapt a tagger to the labelled sentences of the target domain."""
+    """Train a tagger on the labelled sentences of the target domain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointTrain(Optimisation):
     """Train a tagger on the labelled sentences of both domains at once."""
 
-    epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=300, panel=OPTIMISATION)
-    batch_size: int = option(32, "Sentences of an update, over all processes.", minimum=1, paper=16, panel=OPTIMISATION)
-    upsample: int = option(50, "Times each target sentence counts in a pass.", minimum=1, paper=50)
+    epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=300)
+    batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
+    upsample: int = option(50, "Times that each target sentence is read in a pass.", minimum=1, paper=50)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(Compute):
-    """Score taggers on the target's dev or test sentences, or a file of predictions against a gold file."""
+    """Score taggers on the dev or test sentences of the target, or one file of tags against another."""
 
     model: list[str] = option(
-        [],
-        "Stage or tagger folder to score; repeat the flag to compare. Default: the end of the "
-        "run's one chain of taggers.",
+        [], f"Tagger to score: a stage of the run, or the path of a stage or tagger folder. Repeatable. {DEFAULT_MODEL}"
     )
-    split: Literal["dev", "test"] = option("test", "Which target sentences.")
-    mode: Literal["conll", "strict"] = option(
-        "conll", "conll: an I- that continues nothing opens an entity; strict: it is dropped."
-    )
-    decoding: Decoding = option("trained", DECODING_HELP)
+    split: Literal["dev", "test"] = option("test", "Sentences to score on.")
     fine_grained: bool = option(
-        False, "Also sort every error and score parts of the sentences: tables, CSV, Markdown and a page errors.html.",
-        "--fine-grained",
-    )  # fmt: skip
-    type_parents: str | None = option(
-        None, "With --fine-grained: entity types that specialise others, as politician=person,band=organisation; added"
-        " to those known of CrossNER; child=none takes one out.",
-    )  # fmt: skip
-    against: list[Path] = option(
-        [],
-        "Compare with the models of a run, or of an evaluate stage's folder: difference, interval, p; repeat the flag.",
+        False, "Also sort all errors and score groups of sentences: tables, CSV files and the page errors.html."
     )
-    gold: Path | None = option(None, "Score two files: the gold tags.")
-    predictions: Path | None = option(None, "Score two files: the predicted tags.")
-    batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)
+    against: list[Path] = option(
+        [], "Run or evaluate stage whose models to compare with: difference, interval and p. Repeatable."
+    )
+    gold: Path | None = option(None, "File with the gold tags, to score --predictions.")
+    predictions: Path | None = option(None, "File with the predicted tags.", needs="gold")
+    mode: Literal["conll", "strict"] = detail(
+        "conll", "Entities to count. conll: also one that begins with I-; strict: only those that begin with B-."
+    )
+    decoding: Decoding = detail("trained", DECODING_HELP)
+    type_parents: str | None = detail(
+        None, "Types that specialise others, as politician=person,band=organisation; child=none removes a known pair."
+    )
+    batch_subwords: int | None = detail(None, SUBWORDS_HELP, minimum=64, counts=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(Compute):
-    """Tag new text: plain text, CoNLL, JSONL or Parquet in, also brat, spaCy or HTML out, in the order of the input."""
+    """Tag new text: plain text, CoNLL, JSONL or Parquet. The output has the order of the input."""
 
-    json: bool = option(
-        False, "One machine-readable result, on stdout with --output, else on stderr beside the tagged text.", "--json",
-        panel=EVERY_COMMAND, counts=False,
-    )  # fmt: skip
+    makes_stage: ClassVar[bool] = False
+
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
-    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
-    output: Path | None = option(None, "Where to write, a folder for brat; default, and -: stdout.")
-    decoding: Decoding = option("trained", DECODING_HELP)
+    model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
+    output: Path | None = option(None, "File to write, with brat a folder; default: stdout.")
     format: Literal["auto", "jsonl", "conll", "brat", "spacy", "html", "parquet"] = option(
-        "auto", "Output format; auto goes by the ending of --output, and is jsonl without."
+        "auto", "Output format; auto goes by the ending of --output, and is jsonl on stdout."
     )
     input_format: Literal["auto", "text", "conll", "jsonl", "parquet"] = option(
-        "auto", "Input format; auto goes by file ending."
+        "auto", "Input format; auto goes by the ending of each file."
     )
-    skip_bad_lines: bool = option(False, "Leave out lines that cannot be read, and count them.", "--skip-bad-lines")
-    min_score: float | None = option(
-        None, "Write only documents that hold an entity, and none of a lower score, as self-training wants them.",
-        minimum=0, maximum=1,
-    )  # fmt: skip
-    workers: int = option(
-        1, "Processes on the CPU, each with its share of the threads.", minimum=1, panel=DEVICE, counts=False
+    workers: int = option(1, "Processes on the CPU; the threads are shared among them.", minimum=1, counts=False)
+    skip_bad_lines: bool = detail(False, "Skip lines that cannot be read, and count them.")
+    min_score: float | None = detail(
+        None, "Write only documents with entities, all of this score or more.", minimum=0, maximum=1
     )
-    batch_subwords: int | None = option(None, SUBWORDS_HELP, minimum=64, counts=False)
+    decoding: Decoding = detail("trained", DECODING_HELP)
+    batch_subwords: int | None = detail(None, SUBWORDS_HELP, minimum=64, counts=False)
+
+    @property
+    def read_as(self) -> Literal["text", "conll", "jsonl", "parquet"] | None:
+        """The format of all inputs; None goes by the ending of each."""
+        return None if self.input_format == "auto" else self.input_format
+
+    @property
+    def place(self) -> Path | None:
+        """Where the output goes; a link is followed, so that it stays. None is stdout."""
+        path = self.output
+        if path is None or str(path) in STDOUT:
+            return None
+        return path.resolve() if path.is_symlink() and not is_stream(path) else path
+
+    @property
+    def has_data_on_stdout(self) -> bool:
+        """Whether tagged text goes to stdout."""
+        return self.place is None
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the same command continues after an interruption: its output is a file, and so are its inputs."""
+        place = self.place
+        return place is not None and not is_stream(place) and bool(self.input) and all(map(Path.is_file, self.input))
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is a pipe, a device, or a stream that is open already: it cannot be replaced."""
+    return str(path).startswith(STREAMS) or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspect(Compute):
-    """Look inside a tagger: the weights it computes for a sentence, and the states of words on a plane."""
+    """Look inside a tagger: the weights that it computes for a sentence, and the states of words on a plane."""
 
-    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
-    sentence: list[str] = option([], "Text whose weights to show; repeat the flag.")
+    makes_stage: ClassVar[bool] = False
+
+    sentence: list[str] = option([], "Text whose weights to show. Repeatable.")
     states: Literal["none", "hidden", "cells"] = option(
-        "none", "Draw the states of the words inside entities by t-SNE; cells: those of multi-cell-lstm's types."
+        "none", "States of the words inside entities to draw by t-SNE; cells: those of multi-cell-lstm."
     )
-    points: int = option(1000, "With --states: most words to draw, of all domains together.", minimum=5)
-    split: Literal["train", "dev", "test"] = option("dev", "With --states: which sentences of the run's domains.")
-    output: Path | None = option(None, "Folder to make, for figures and numbers; default: a table only.")
-    format: Literal["svg", "png"] = option("svg", "Format of the figures.")
+    model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
+    points: int = option(1000, "Most words to draw.", minimum=5, needs="states")
+    split: Literal["train", "dev", "test"] = option("dev", "Sentences whose states to draw.", needs="states")
+    output: Path | None = option(None, "Folder to write figures and numbers to; default: only print a table.")
+    format: Literal["svg", "png"] = option("svg", "Format of the figures.", needs="output")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export(Compute):
-    """Write a linear tagger as ONNX, and measure F1 and speed of tagger and graphs side by side."""
+    """Write a linear tagger as ONNX, and compare F1 and speed of the tagger and its graphs."""
 
-    device: str = option("cpu", "cpu: where graphs are written and measured.", panel=DEVICE, counts=False)
-    model: str | None = option(None, "Stage or tagger folder; default: the end of the run's one chain of taggers.")
-    quantise: Literal["int8", "none"] = option("int8", "Write the weights in int8 too, beside fp32.")
-    split: Literal["dev", "test", "none"] = option("dev", "Which target sentences of the run to measure on.")
-    rounds: int = option(3, "Times the sentences are tagged; the median speed counts.", minimum=1)
-    output: Path | None = option(None, "Folder to make; default: export in the run directory.")
+    makes_stage: ClassVar[bool] = False
+
+    device: str = device_option("cpu", "Device; only cpu is possible.", counts=False)
+    model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
+    output: Path | None = option(None, "Folder to write to; default: export in the run directory.")
+    quantise: Literal["int8", "none"] = option("int8", "Number format to also write the weights in.")
+    split: Literal["dev", "test", "none"] = option("dev", "Target sentences to compare on.")
+    rounds: int = detail(3, "Times the sentences are tagged; the median speed counts.", minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report(Command):
-    """Put many runs into one table or curve and compare their models; makes no stage."""
+    """Put many runs into one table or curve, and compare their models. It makes no stage."""
+
+    makes_stage: ClassVar[bool] = False
 
     runs: list[Path] = option(
         [], "Run directories, folders of them, or evaluate stages; default: the run directory.", argument=True
     )
-    split: Literal["dev", "test"] = option("test", "Scores of which sentences.")
+    split: Literal["dev", "test"] = option("test", "Sentences that were scored on.")
     baseline: str | None = option(
-        None, "Model that others on its target are compared with, as [RUN/][STAGE/]NAME; default: of two, the first."
+        None, "Model to compare the others with, as [RUN/][STAGE/]NAME; default: of two, the first."
     )
-    published: bool = option(False, "Show what papers print of such methods on these targets.", "--published")
+    published: bool = option(False, "Show what papers report for such methods on these targets.")
     x: str | None = option(
-        None, "Show F1 against train-sentences, corpus-share, label-size, epoch (dev F1), or any option or setting."
+        None, "Draw F1 against train-sentences, corpus-share, label-size, epoch (dev F1), or any option or setting."
     )
-    output: Path | None = option(None, "Folder to write report.json, .csv, .md and the figures to, PNG and SVG.")
+    output: Path | None = option(None, "Folder to write report.json, .csv, .md and the figures to.")

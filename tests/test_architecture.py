@@ -31,9 +31,6 @@ ABOVE = {"stages": {"options", "option_fields", *LAYERS}}
 READ_OPTIONS = {
     "engine/devices.py",
     "engine/processes.py",
-    "prediction/inputs.py",
-    "prediction/place.py",
-    "prediction/processes.py",
     "training/plan.py",
     "training/streams.py",
 }

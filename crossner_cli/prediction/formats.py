@@ -1,40 +1,44 @@
-"""What tagged documents are written as: JSONL, CoNLL, brat, HTML, and by other modules Parquet and spaCy."""
+"""The formats of tagged documents: JSONL, CoNLL, Parquet, brat, HTML and spaCy."""
 
 from __future__ import annotations
 
 import html
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from crossner_cli.data import parquet as parquet_files
 from crossner_cli.data.columns import NO_WORD
 from crossner_cli.data.documents import ENDINGS as ENDINGS_READ
 from crossner_cli.data.jsonl import is_writable
-from crossner_cli.data.parquet import COLUMNS, GIVEN
+from crossner_cli.data.text import Word
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.chunks import TaggedDocument, Totals
+from crossner_cli.prediction.documents import TaggedDocument, Totals
+from crossner_cli.run.environment import import_optional
 from crossner_cli.run.storage import to_json
 
-# Name and bytes of a file; where the output is one file, what is next in it.
+# Name and bytes of a file of a folder; of an output that is one file, the bytes that follow.
 Piece = tuple[str, bytes]
 BYTE_ORDER_MARK = "\ufeff"
 BRAT_CONFIGURATION, BRAT_NAME = "annotation.conf", r"[A-Za-z0-9_-]+"
-# What is read by an ending is written by it too.
+SPACY_ATTRIBUTES = ("ENT_IOB", "ENT_TYPE")
+# An ending that is read as a format is written as it, too.
 ENDINGS = {**ENDINGS_READ, ".html": "html", ".htm": "html", ".spacy": "spacy"}
 
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """How tagged documents are written.
+    """A format of tagged documents.
 
     Args:
         name: As ``--format`` has it.
-        types: Entity types there can be.
+        types: Entity types of the tagger.
         is_calibrated: Whether scores are probabilities of being right.
-        passed_through: Of Parquet, the schema of the rows that are read.
+        passed_through: The schema of the rows that are read, if the output is Parquet and all input is.
     """
 
     name: str
@@ -44,140 +48,127 @@ class OutputFormat:
 
     @property
     def has_parts(self) -> bool:
-        """Whether the output is drafted as a folder of files."""
+        """Whether documents are first written to several files in a folder."""
         return self.name in ("brat", "spacy", "parquet")
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know before the output is read."""
+        """What a reader of the output should know."""
         renamed = brat_names(self.types).items() if self.name == "brat" else ()
-        told = ", ".join(f"{name} for {entity_type!r}" for entity_type, name in renamed if name != entity_type)
-        return [f"brat names types with letters, digits, - and _ only; written: {told}."] if told else []
+        changed = ", ".join(f"{entity_type!r} as {name}" for entity_type, name in renamed if name != entity_type)
+        return [f"Type names of brat hold only letters, digits, - and _; written: {changed}."] if changed else []
 
     def begin(self) -> list[Piece]:
-        """What stands before all documents."""
+        """What is written before all documents."""
         if self.name == "brat":
             return [(BRAT_CONFIGURATION, _brat_configuration(self.types))]
         return [("", _html_head(self.types))] if self.name == "html" else []
 
     def end(self) -> list[Piece]:
-        """What stands behind all documents."""
+        """What is written after all documents."""
         return [("", b"</main>\n</body>\n</html>\n")] if self.name == "html" else []
 
     def write(self, numbered: Sequence[tuple[int, TaggedDocument]], totals: Totals) -> list[Piece]:
-        """Write some documents.
+        """Write documents as bytes.
 
         Args:
-            numbered: The documents, one at least, each behind its number among all that were read, from 1. A file is
-                called by the number of the first document in it.
-            totals: Where what is rewritten is counted.
+            numbered: At least one document, each with its number among all that were read, from 1. The name of a file
+                is the number of its first document.
+            totals: Counts the words that are rewritten.
         """
-        if self.name == "brat":
-            names = brat_names(self.types)
-            return [piece for number, each in numbered for piece in to_brat(each, number, totals, names)]
         first, tagged = numbered[0][0], [each for _, each in numbered]
-        if self.name == "spacy":
-            from crossner_cli.prediction.spacy_files import to_doc_bin
-
-            return [(f"{first:09}.spacy", to_doc_bin(tagged, totals))]
-        if self.name == "parquet":
-            from crossner_cli.data.parquet import output_schema, rows_to_bytes
-
-            rows = [to_row(each, self.is_calibrated) for each in tagged]
-            return [(f"{first:09}.parquet", rows_to_bytes(rows, output_schema(self.passed_through)))]
-        texts: dict[str, Callable[[TaggedDocument], str]] = {
-            "jsonl": lambda each: to_jsonl(each, self.is_calibrated),
-            "conll": lambda each: to_conll(each, totals),
-            "html": lambda each: to_html(each, self.types),
-        }
-        return [("", "".join(map(texts[self.name], tagged)).encode())]
+        match self.name:
+            case "brat":
+                names = brat_names(self.types)
+                return [piece for number, each in numbered for piece in to_brat(each, number, totals, names)]
+            case "spacy":
+                return [(f"{first:09}.spacy", to_doc_bin(tagged, totals))]
+            case "parquet":
+                rows = [to_row(each, self.is_calibrated) for each in tagged]
+                schema = parquet_files.output_schema(self.passed_through)
+                return [(f"{first:09}.parquet", parquet_files.rows_to_bytes(rows, schema))]
+            case "conll":
+                text = "".join(to_conll(each, totals) for each in tagged)
+            case "html":
+                text = "".join(to_html(each, self.types) for each in tagged)
+            case _:
+                text = "".join(to_jsonl(each, self.is_calibrated) for each in tagged)
+        return [("", text.encode())]
 
     def join(self, parts: Sequence[Path], target: Path) -> None:
-        """Put the files of a folder into one."""
+        """Join the files of a folder into one file."""
         if self.name == "parquet":
-            from crossner_cli.data.parquet import join_files, output_schema
-
-            join_files(parts, output_schema(self.passed_through), target)
-            return
-        from crossner_cli.prediction import spacy_files
-
-        spacy_files.join_files(parts, target)
+            parquet_files.join_files(parts, parquet_files.output_schema(self.passed_through), target)
+        else:
+            join_doc_bins(parts, target)
 
 
 def choose_format(name: str, output: Path | None) -> str:
-    """The format of an output: as asked for, else by the ending of its name, else JSONL.
+    """Choose the format of an output: the one asked for, else by the ending of its name, else JSONL.
 
     Raises:
-        CrossNERError: The format needs an output that can be named, or a package that is not installed.
+        CrossNERError: The format cannot be written to stdout, or needs a package that is not installed.
     """
     if name == "auto":
         name = ENDINGS.get(output.suffix.lower(), "jsonl") if output is not None else "jsonl"
-    if output is None and name in ("brat", "spacy", "parquet"):
-        raise CrossNERError(
-            f"--format {name} cannot be written to stdout.",
-            hint=f"Name {'a folder: --output tagged' if name == 'brat' else f'a file: --output tagged.{name}'}",
-        )
+    if output is None and OutputFormat(name).has_parts:
+        example = "tagged" if name == "brat" else f"tagged.{name}"
+        raise CrossNERError(f"--format {name} cannot be written to stdout.", hint=f"Give --output {example}.")
     if name == "spacy":
-        from crossner_cli.prediction.spacy_files import spacy_module
-
         spacy_module("spacy.tokens")
     if name == "parquet":
-        from crossner_cli.data.parquet import pyarrow_module
-
-        pyarrow_module("pyarrow.parquet")
+        parquet_files.pyarrow_module("pyarrow.parquet")
     return name
 
 
 def is_folder(name: str, output: Path) -> bool:
-    """Whether an output of a format is a folder: brat's always, spaCy's unless its name ends in ``.spacy``."""
+    """Return whether an output is a folder: always with brat, and with spaCy unless its name ends in ``.spacy``."""
     return name == "brat" or (name == "spacy" and ENDINGS.get(output.suffix.lower()) != "spacy")
 
 
 def to_record(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
-    """A document as one object. Keys of the object read are kept, those written here win.
+    """Make one JSON object of a document. Keys that were read are kept unless this function sets them.
 
-    ``sentences`` holds the first word and the word after the last of each sentence; ``calibrated`` tells whether scores
-    are probabilities of being right.
+    ``sentences`` holds the first word of each sentence and the word after its last one; ``calibrated`` says whether
+    scores are probabilities of being right.
     """
     document = tagged.document
-    ends = [0]
-    for words in document.sentences:
-        ends.append(ends[-1] + len(words))
+    ends = list(itertools.accumulate(map(len, document.sentences), initial=0))
     return {
         **document.given,
         "text": document.text,
         "words": [word.text for words in document.sentences for word in words],
         "tags": [tag for tags in tagged.tags for tag in tags],
         "entities": tagged.entities,
-        "sentences": [[ends[number], ends[number + 1]] for number in range(len(document.sentences))],
+        "sentences": [[start, end] for start, end in itertools.pairwise(ends)],
         "calibrated": is_calibrated,
     }
 
 
 def to_row(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
-    """``to_record``, with a JSON object of the keys that were read and are not written here as ``given``."""
+    """Make a row of Parquet: ``to_record``, and other keys that were read as one JSON object in ``given``."""
     record = to_record(tagged, is_calibrated)
-    others = {key: value for key, value in tagged.document.given.items() if key not in COLUMNS}
-    return {GIVEN: to_json(others, default=_as_text) if others else None, **record}
+    others = {key: value for key, value in tagged.document.given.items() if key not in parquet_files.COLUMNS}
+    return {parquet_files.GIVEN: to_json(others, default=_to_text) if others else None, **record}
 
 
 def to_jsonl(tagged: TaggedDocument, is_calibrated: bool = False) -> str:
-    """``to_record`` on one line. Values of Parquet that JSON lacks become text, bytes hexadecimal, NaN null."""
+    """Write ``to_record`` on one line. Values of Parquet that JSON lacks become text, bytes hexadecimal, NaN null."""
     record = to_record(tagged, is_calibrated)
-    line = to_json(record, ensure_ascii=False, default=_as_text)
+    line = to_json(record, ensure_ascii=False, default=_to_text)
     # Half a surrogate pair in a value passed through can only be written as the escape it was read from.
-    return (line if is_writable(line) else to_json(record, default=_as_text)) + "\n"
+    return (line if is_writable(line) else to_json(record, default=_to_text)) + "\n"
 
 
-def _as_text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def to_conll(tagged: TaggedDocument, totals: Totals) -> str:
-    """A line a word, word and tag separated by a tab; an empty line behind each sentence.
+    """Write a word and its tag per line, separated by a tab, and an empty line after each sentence.
 
-    White space that would break the columns becomes a space, a word without a character U+FFFD, and a byte order mark
-    before a word, which nobody reads back at the beginning of a file, is left out; all are counted.
+    White space that would break the columns becomes a space, an empty word becomes U+FFFD, and byte order marks before
+    a word are dropped, because readers drop them too. All of these are counted in ``totals``.
     """
     lines: list[str] = []
     for words, tags in zip(tagged.document.sentences, tagged.tags, strict=True):
@@ -194,15 +185,16 @@ def to_conll(tagged: TaggedDocument, totals: Totals) -> str:
 
 
 def to_brat(tagged: TaggedDocument, number: int, totals: Totals, names: Mapping[str, str]) -> list[Piece]:
-    """A text file and its standoff annotations, ``000000001.txt`` and ``.ann``.
+    """Write a text file and its standoff annotations, ``000000001.txt`` and ``000000001.ann``.
 
-    An entity that goes on in the next line is given piece by piece, as ``T1<TAB>person 0 4;5 10<TAB>Anna Smith``. The
-    score is a note on it, ``#1<TAB>AnnotatorNotes T1<TAB>score 0.9``. Line ends in texts stay as they are. An entity
-    without a character to show is left out and counted among the words rewritten. ``names`` is of ``brat_names``.
+    An entity over several lines is given piece by piece, as ``T1<TAB>person 0 4;5 10<TAB>Anna Smith``. Its score is a
+    note: ``#1<TAB>AnnotatorNotes T1<TAB>score 0.9``. An entity without visible characters is left out and counted in
+    ``totals``. ``names`` is the result of ``brat_names``.
     """
     lines: list[str] = []
     for count, entity in enumerate(tagged.entities, start=1):
-        parts = _one_line_parts(entity["text"])
+        # brat wants the lines of an entity one by one.
+        parts = [match.span() for match in re.finditer(r"[^\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+", entity["text"])]
         if not parts:
             totals.rewritten_words += 1
             continue
@@ -214,13 +206,8 @@ def to_brat(tagged: TaggedDocument, number: int, totals: Totals, names: Mapping[
     return [(f"{name}.txt", tagged.document.text.encode()), (f"{name}.ann", "".join(lines).encode())]
 
 
-def _one_line_parts(text: str) -> list[tuple[int, int]]:
-    """Where the lines of a text are in it; those without a character are none."""
-    return [match.span() for match in re.finditer(r"[^\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+", text)]
-
-
 def brat_names(types: Iterable[str]) -> dict[str, str]:
-    """Entity types as brat can name them, of letters, digits, hyphens and underscores, each by a name of its own."""
+    """Give each entity type a name that brat allows, of letters, digits, hyphens and underscores; no two share one."""
     names: dict[str, str] = {}
     taken = {entity_type for entity_type in types if re.fullmatch(BRAT_NAME, entity_type)}
     for entity_type in types:
@@ -235,14 +222,12 @@ def brat_names(types: Iterable[str]) -> dict[str, str]:
 
 
 def _brat_configuration(types: Sequence[str]) -> bytes:
-    """What brat reads the types of a folder from."""
-    return "\n".join(
-        ["[entities]", *brat_names(types).values(), "[relations]", "[events]", "[attributes]", ""]
-    ).encode()
+    sections = ["[entities]", *brat_names(types).values(), "[relations]", "[events]", "[attributes]", ""]
+    return "\n".join(sections).encode()
 
 
 def to_html(tagged: TaggedDocument, types: Sequence[str]) -> str:
-    """A paragraph with its entities marked. Whatever a document holds is text there, never markup."""
+    """Write a paragraph with its entities marked. The document's text is escaped, so it is never markup."""
     text, parts, behind = tagged.document.text, [], 0
     for entity in sorted(tagged.entities, key=lambda entity: (entity["start"], entity["end"])):
         kind = types.index(entity["type"]) if entity["type"] in types else len(types)
@@ -256,23 +241,111 @@ def to_html(tagged: TaggedDocument, types: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text that a browser shows as it is: no markup, line ends kept, U+FFFD for what HTML cannot hold."""
+    """Escape markup, keep line ends, and replace characters that HTML cannot hold by U+FFFD."""
     escaped = html.escape(text).replace("\r", "&#13;")
     return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]", NO_WORD, escaped)
 
 
+HTML_HEAD = """\
+<!DOCTYPE html>
+<html lang="">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Tagged text</title>
+<style>
+body { max-width: 60em; margin: 2em auto; padding: 0 1em; font: 1em/1.7 sans-serif; color: #111; background: #fff }
+p { white-space: pre-wrap; overflow-wrap: anywhere }
+mark { color: inherit; border-radius: .25em; padding: .1em .3em; background: #ddd }
+small { margin-left: .4em; font-size: .7em; opacity: .7 }
+COLOURS</style>
+</head>
+<body>
+<header>LEGEND</header>
+<main>
+"""
+
+
 def _html_head(types: Sequence[str]) -> bytes:
-    """The start of a page that needs nothing else and may load nothing."""
-    colours = [f".t{number} {{ background: hsl({number * 137.5 % 360:.0f} 75% 85%) }}" for number in range(len(types))]
+    """The start of a page that loads nothing, with a colour for each type."""
+    colours = [
+        f".t{number} {{ background: hsl({number * 137.5 % 360:.0f} 75% 85%) }}\n" for number in range(len(types))
+    ]
     legend = " ".join(f'<mark class="t{number}">{_escape(name)}</mark>' for number, name in enumerate(types))
-    return "\n".join([
-        "<!DOCTYPE html>", '<html lang="">', "<head>", '<meta charset="utf-8">',
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        "<title>Tagged text</title>", "<style>",
-        "body { max-width: 60em; margin: 2em auto; padding: 0 1em; font: 1em/1.7 sans-serif; color: #111;"
-        " background: #fff }",
-        "p { white-space: pre-wrap; overflow-wrap: anywhere }",
-        "mark { color: inherit; border-radius: .25em; padding: .1em .3em; background: #ddd }",
-        "small { margin-left: .4em; font-size: .7em; opacity: .7 }",
-        *colours, "</style>", "</head>", "<body>", f"<header>{legend}</header>", "<main>", "",
-    ]).encode()  # fmt: skip
+    return HTML_HEAD.replace("COLOURS", "".join(colours)).replace("LEGEND", legend).encode()
+
+
+def spacy_module(name: str) -> Any:
+    """Import a part of spaCy.
+
+    Raises:
+        CrossNERError: It is not installed.
+    """
+    return import_optional(name, "DocBin files are written with spaCy", extra="spacy")
+
+
+class Token(NamedTuple):
+    """A token of spaCy: its place in the text, and whether a space that is not part of it follows."""
+
+    start: int
+    end: int
+    has_space: bool
+
+
+def to_doc_bin(tagged: Iterable[TaggedDocument], totals: Totals) -> bytes:
+    """Write documents as one ``DocBin`` of spaCy. The text of each ``Doc`` is exactly that of its document.
+
+    A token is a word; white space beyond the one space after a word is a token too, as in spaCy. Empty words are left
+    out and counted in ``totals``.
+    """
+    tokens, vocabulary = spacy_module("spacy.tokens"), spacy_module("spacy.vocab").Vocab()
+    found = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
+    for each in tagged:
+        found.add(_to_doc(each, tokens, vocabulary, totals))
+    return bytes(found.to_bytes())
+
+
+def _to_doc(tagged: TaggedDocument, tokens: Any, vocabulary: Any, totals: Totals) -> Any:
+    text = tagged.document.text
+    words = [word for sentence in tagged.document.sentences for word in sentence]
+    found = _tokens(text, [word for word in words if word.text])
+    totals.rewritten_words += sum(not word.text for word in words)
+    written, spaces = [text[token.start : token.end] for token in found], [token.has_space for token in found]
+    doc = tokens.Doc(vocabulary, words=written, spaces=spaces)
+    starts, ends = [token.start for token in found], [token.end for token in found]
+    spans = []
+    for entity in tagged.entities:
+        first, last = bisect_left(starts, entity["start"]), bisect_right(ends, entity["end"])
+        if first < last:
+            spans.append(tokens.Span(doc, first, last, label=entity["type"]))
+    doc.set_ents(spans)
+    return doc
+
+
+def _tokens(text: str, words: Iterable[Word]) -> list[Token]:
+    """Words and the white space between them; joined, they give the text."""
+    tokens: list[Token] = []
+
+    def fill(start: int, end: int) -> None:
+        if tokens and text[start:end].startswith(" "):
+            tokens[-1] = tokens[-1]._replace(has_space=True)
+            start += 1
+        if start < end:
+            tokens.append(Token(start, end, False))
+
+    behind = 0
+    for word in words:
+        fill(behind, word.start)
+        tokens.append(Token(word.start, word.end, False))
+        behind = word.end
+    fill(behind, len(text))
+    return tokens
+
+
+def join_doc_bins(parts: Sequence[Path], target: Path) -> None:
+    """Join ``DocBin`` files into one. It is held in memory, as by any reader of it."""
+    tokens = spacy_module("spacy.tokens")
+    whole = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
+    for part in parts:
+        whole.merge(tokens.DocBin().from_disk(part))
+    whole.to_disk(target)

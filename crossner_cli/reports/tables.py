@@ -260,8 +260,6 @@ def prediction_tables(result: PredictResult, name: str) -> list[Block]:
     lines += [f"{kind}: {figures.count(number)}" for kind, number in counts.items() if number]
     if result.output:
         lines.append(f"Written to {result.output}")
-    if not result.is_complete:
-        lines.append("Not complete: the reader of the output went away.")
     headline = f"{name}: {entities} entities in {sentences} sentences, {words} words, {rate} words/s"
     return [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]
 

@@ -278,7 +278,6 @@ class PredictResult:
     seconds: float
     words_per_second: float
     repairs: dict[str, int]
-    is_complete: bool
 
 
 @dataclass(frozen=True)

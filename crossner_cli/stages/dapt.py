@@ -141,7 +141,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         carried = count_carried(start, model)
         yield Notice(_describe(stage, carried, model))
         if not model.has_new_head and (flag := options.given("head_warmup")):
-            yield Notice(f"{stage.name}: {flag} is not read: the encoder has its masked-LM head.")
+            yield Notice(f"{stage.name}: {flag} has no effect, because the encoder already has a masked-LM head.")
         trained = TrainedDraft(stage.draft, ENCODER)
         result = trained.read()
         if result is not None:

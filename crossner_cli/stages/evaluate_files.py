@@ -43,9 +43,6 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
             hint="crossner evaluate --gold test.txt --predictions predictions.jsonl",
         )
     began = time.perf_counter()
-    unread = ["split", "decoding", "batch_subwords", "device", "gpus", "precision", "threads", "seed"]
-    unread += [] if options.fine_grained else ["name", "force"]
-    yield from map(Notice, options.unread(dict.fromkeys(unread, "two files are scored as they are")))
     if options.fine_grained:
         return (yield from _take_files_apart(options, run))
     refuse_parents(options)

@@ -85,7 +85,6 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
             CPU, or the run has no sentences to measure on.
     """
     began = time.perf_counter()
-    options.refuse_name(COMMAND)
     output = options.output or run.path / COMMAND
     if not engine.on_cpu or engine.world > 1:
         raise CrossNERError(f"{COMMAND} writes and measures on one CPU.", hint="Give --device cpu.")

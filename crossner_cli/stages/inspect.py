@@ -69,7 +69,6 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
 
 def _check(options: Inspect, engine: Engine) -> None:
     """Refuse what would only fail after the tagger was loaded."""
-    options.refuse_name(COMMAND)
     if engine.world > 1:
         raise CrossNERError(
             f"{COMMAND} works in one process, and here are {engine.world}.", hint="Name one GPU: --gpus 0."

@@ -37,7 +37,6 @@ def run(options: Report) -> Work[Manifest]:
             sentences.
     """
     began = time.perf_counter()
-    options.refuse_name(COMMAND)
     if options.output is not None:
         check_output(options.output, JSON, force=options.force)
         if options.x is not None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import typer
 from typer.testing import CliRunner
 
-from crossner_cli.cli import app
+from crossner_cli.cli import app, takes
+from crossner_cli.option_fields import Command, option
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 
@@ -19,3 +25,34 @@ def crossner(*arguments: str | Path) -> dict[str, Any]:
     assert done.exit_code == 0, done.stderr
     record: dict[str, Any] = json.loads(done.stdout)
     return record
+
+
+def run_process(*arguments: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user does, in a process of its own."""
+    command = [sys.executable, "-m", "crossner_cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Command):
+    """Every kind of field there is."""
+
+    files: list[Path] = option([], "Files.", argument=True)
+    word: str = option("one", "A word.", paper="published")
+    number: int | None = option(None, "A number.", minimum=1, paper=7)
+    share: float = option(0.5, "A share.", minimum=0.0, maximum=1.0)
+    rate: float = option(1.0, "A rate.", minimum=0.0)
+    choice: Literal["left", "right"] = option("left", "A side.")
+    pairs: list[str] = option([], "Pairs.", "--set")
+    plain: bool = option(False, "A plain switch.")
+    both: bool = option(False, "A switch with two forms.", paper=True)
+    paper: bool = option(False, "Published values.", counts=False)
+    near: int = option(1, "Needs a word or the right side.", needs=("number", "choice=right"))
+
+
+def parse(*arguments: str, body: Callable[[Sample], None] | None = None) -> tuple[Any, list[Sample]]:
+    """Run a command that takes ``Sample``; return the result and the options that its body was given."""
+    given: list[Sample] = []
+    sample_app = typer.Typer(pretty_exceptions_enable=False)
+    sample_app.command()(takes(Sample)(body or given.append))
+    return CliRunner().invoke(sample_app, list(arguments)), given

@@ -121,7 +121,6 @@ def tagged(**changes: Any) -> dict[str, Any]:
         seconds=22.9,
         words_per_second=4321,
         repairs={"odd lines": 3},
-        is_complete=True,
     )
     return manifest("predict", replace(result, **changes))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 from html.parser import HTMLParser
@@ -13,22 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data import parquet as parquet_files
-from crossner_cli.data.documents import Document, document_of_words, read_documents, read_parquet_documents
-from crossner_cli.data.files import Repairs
+from crossner_cli.data.documents import Document, document_of_words
 from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction import spacy_files
-from crossner_cli.prediction.chunks import TaggedDocument, Totals
+from crossner_cli.prediction.documents import TaggedDocument, Totals
 from crossner_cli.prediction.formats import (
     OutputFormat,
     brat_names,
     choose_format,
     is_folder,
     to_brat,
+    to_doc_bin,
     to_html,
     to_jsonl,
-    to_row,
 )
 from crossner_cli.run import environment
 
@@ -54,9 +50,8 @@ def tagged_documents(draw: Any) -> TaggedDocument:
                 kind = draw(st.sampled_from(TYPES))
                 row[position:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - position - 1)]
                 first, last = words[position].start, words[end - 1].end
-                entities.append({
-                    "start": first, "end": last, "type": kind, "text": document.text[first:last], "score": 0.25,
-                })  # fmt: skip
+                entity = {"start": first, "end": last, "type": kind, "text": document.text[first:last]}
+                entities.append(entity | {"score": 0.25})
             position = end + 1
         tags.append(row)
     return TaggedDocument(document, tags, entities, 0)
@@ -96,7 +91,7 @@ def test_brat_finds_every_entity_at_its_characters(tagged: TaggedDocument) -> No
         assert inside == re.sub(r"[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]", "", entity["text"])
 
 
-def test_brat_gives_every_type_a_name_of_its_own_and_tells_those_it_changed() -> None:
+def test_brat_gives_every_type_a_name_of_its_own_and_reports_those_it_changed() -> None:
     types = ("人物", "場所", "a b", "a_b", "a/b", "place")
     names = brat_names(types)
     assert names == {"人物": "__", "場所": "___2", "a b": "a_b_2", "a_b": "a_b", "a/b": "a_b_3", "place": "place"}
@@ -104,7 +99,7 @@ def test_brat_gives_every_type_a_name_of_its_own_and_tells_those_it_changed() ->
     ((_, configuration),) = output_format.begin()
     assert configuration.decode().split("\n")[1:7] == list(names.values())
     (note,) = output_format.notes
-    assert "___2 for '場所'" in note and "place" not in note
+    assert "'場所' as ___2" in note and "place" not in note
     assert OutputFormat("jsonl", types).notes == OutputFormat("brat", ("place",)).notes == []
 
 
@@ -187,7 +182,7 @@ def test_spacy_reads_the_text_and_entities_at_the_same_characters(tagged: list[T
     tokens = pytest.importorskip("spacy.tokens")
     vocabulary = pytest.importorskip("spacy.vocab").Vocab()
     totals = Totals()
-    docs = list(tokens.DocBin().from_bytes(spacy_files.to_doc_bin(tagged, totals)).get_docs(vocabulary))
+    docs = list(tokens.DocBin().from_bytes(to_doc_bin(tagged, totals)).get_docs(vocabulary))
     assert [doc.text for doc in docs] == [each.document.text for each in tagged]
     for doc, each in zip(docs, tagged, strict=True):
         words = [word for sentence in each.document.sentences for word in sentence if word.text]
@@ -204,7 +199,7 @@ def test_spacy_offsets_are_exact_where_text_has_any_white_space() -> None:
     document = Document(text, segment(text))
     places = [(2, 14, "person"), (21, 24, "person"), (30, 38, "place")]
     entities = [{"start": s, "end": e, "type": t, "text": text[s:e], "score": 0.5} for s, e, t in places]
-    data = spacy_files.to_doc_bin([TaggedDocument(document, [], entities, 0)], Totals())
+    data = to_doc_bin([TaggedDocument(document, [], entities, 0)], Totals())
     (doc,) = tokens.DocBin().from_bytes(data).get_docs(vocab.Vocab())
     assert doc.text == text
     assert [(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents] == places
@@ -222,111 +217,18 @@ def test_parquet_holds_the_same_as_jsonl(tagged: list[TaggedDocument]) -> None:
     assert rows == [json.loads(to_jsonl(each, True)) for each in tagged]
 
 
-def test_parquet_parts_are_joined_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(parquet_files, "ROWS_WRITTEN", 5)
-    schema, parts = parquet_files.output_schema(), []
-    for number in range(7):
-        rows = [{"text": f"{number} {row}", "words": [], "tags": []} for row in range(2)]
-        parts.append(tmp_path / f"{number}.parquet")
-        parts[-1].write_bytes(parquet_files.rows_to_bytes(rows, schema))
-    parquet_files.join_files(parts, schema, tmp_path / "whole")
-    whole = parquet.ParquetFile(tmp_path / "whole")
-    assert whole.read().column("text").to_pylist() == [f"{number} {row}" for number in range(7) for row in range(2)]
-    assert [whole.metadata.row_group(number).num_rows for number in range(whole.num_row_groups)] == [6, 6, 2]
-    parquet_files.join_files([], schema, tmp_path / "none")
-    assert parquet.read_table(tmp_path / "none").num_rows == 0
-
-
-def write_parquet(path: Path, **columns: Any) -> Path:
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table(columns), path, row_group_size=2)
-    return path
-
-
-def test_rows_of_parquet_are_documents_and_other_columns_are_passed_through(tmp_path: Path) -> None:
-    texts = ["Anna met Peter.", "", "a\nb", "Zoë", "x"]
-    day = datetime.date(2020, 1, 2)
-    path = write_parquet(tmp_path / "in.parquet", id=[5, 4, 3, 2, 1], text=texts, day=[day] * 5, raw=[b"\xff"] * 5)
-    documents = list(read_parquet_documents(path, Repairs()))
-    assert [document.text for document in documents] == texts
-    assert [document.given["id"] for document in documents] == [5, 4, 3, 2, 1]
-    line = to_jsonl(TaggedDocument(documents[0], [["O"] * 4], [], 0))
-    assert json.loads(line)["day"] == "2020-01-02" and json.loads(line)["raw"] == "ff"
-    schema = parquet_files.output_schema(parquet_files.read_schema(path))
-    assert schema.names == ["id", "day", "raw", *parquet_files.COLUMNS]
-    assert str(schema.field("day").type) == "date32[day]"
-
-
-def test_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
-    values = [float("nan"), float("inf"), 0.5]
-    path = write_parquet(tmp_path / "in.parquet", text=["a", "b", "c"], x=values, pair=[{"y": each} for each in values])
-    tagged = [TaggedDocument(each, [["O"]], [], 0) for each in read_parquet_documents(path, Repairs())]
-    lines = "".join(map(to_jsonl, tagged))
-    read = list(read_documents([line.encode() for line in lines.splitlines()], "again.jsonl", Repairs()))
-    found = [(each.given["x"], each.given["pair"]) for each in read]
-    assert found == [(None, {"y": None}), (None, {"y": None}), (0.5, {"y": 0.5})]
-    assert to_row(tagged[0], False)["given"] == '{"x": null, "pair": {"y": null}}'
-
-
-def test_words_of_parquet_are_kept(tmp_path: Path) -> None:
-    path = write_parquet(tmp_path / "in.parquet", tokens=[["Anna", "met"], [], ["New York"]])
-    documents = list(read_parquet_documents(path, Repairs()))
-    assert [[word.text for words in each.sentences for word in words] for each in documents] == [
-        ["Anna", "met"], [], ["New York"],
-    ]  # fmt: skip
-
-
-def test_rows_without_text_are_told_or_skipped(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    path = write_parquet(tmp_path / "in.parquet", text=["a", None, "c"])
-    with pytest.raises(CrossNERError, match=r"in\.parquet, row 2: found neither text nor words"):
-        list(read_parquet_documents(path, Repairs()))
-    repairs = Repairs(skips_bad_lines=True)
-    assert [document.text for document in read_parquet_documents(path, repairs)] == ["a", "c"]
-    assert repairs.to_json() == {"bad line skipped": {"count": 1, "first": [f"{path}, row 2"]}}
-    broken = pyarrow.array([b"a", b"\xff", b"c"]).cast(pyarrow.binary()).view(pyarrow.string())
-    with pytest.raises(CrossNERError, match="row 2: it holds text that is not UTF-8"):
-        list(read_parquet_documents(write_parquet(tmp_path / "bytes.parquet", text=broken), Repairs()))
-
-
-@pytest.mark.parametrize("kind", ["date32", "timestamp", "time64"])
-def test_values_that_python_cannot_hold_are_told_or_their_rows_skipped(tmp_path: Path, kind: str) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    kinds = {"date32": (pyarrow.date32(), 10**7), "timestamp": (pyarrow.timestamp("ms"), 10**15),
-             "time64": (pyarrow.time64("ns"), 1)}  # fmt: skip
-    of_column, beyond = kinds[kind]
-    path = write_parquet(tmp_path / "in.parquet", text=["a", "b"], t=pyarrow.array([0, beyond], of_column))
-    with pytest.raises(CrossNERError, match=r"in\.parquet, row 2: the column 't' holds a value that cannot") as caught:
-        list(read_parquet_documents(path, Repairs()))
-    assert "as text, or leave it out" in caught.value.hint
-    repairs = Repairs(skips_bad_lines=True)
-    assert [document.text for document in read_parquet_documents(path, repairs)] == ["a"]
-    assert repairs.counts == {"bad line skipped": 1}
-
-
-def test_what_is_no_parquet_is_told(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    whole = write_parquet(tmp_path / "in.parquet", text=["some text"] * 5000).read_bytes()
-    broken = bytearray(whole)
-    broken[4:200] = b"\xff" * 196
-    for name, data in {"empty": b"", "text": b"Anna\n", "cut": whole[:-20], "broken": bytes(broken)}.items():
-        (tmp_path / name).write_bytes(data)
-        with pytest.raises(CrossNERError, match=f"{name} cannot be read as Parquet"):
-            list(read_parquet_documents(tmp_path / name, Repairs()))
-    with pytest.raises(CrossNERError, match="has no column of text or words, only id"):
-        list(read_parquet_documents(write_parquet(tmp_path / "ids.parquet", id=[1]), Repairs()))
-    with pytest.raises(CrossNERError, match="cannot be read from a stream"):
-        read_documents([b""], "stdin", Repairs(), input_format="parquet")
-
-
 @pytest.mark.parametrize(
     ("asked", "output", "found"),
-    [("auto", None, "jsonl"), ("auto", "x.txt", "jsonl"), ("auto", "x.jsonl", "jsonl"), ("auto", "x.HTML", "html"),
-     ("auto", "x.conll", "conll"), ("auto", "x.tsv", "conll"), ("auto", "x.iob2", "conll"),
-     ("auto", "x.ndjson", "jsonl"), ("auto", "x.parquet", "parquet"), ("auto", "x.spacy", "spacy"),
-     ("jsonl", "x.html", "jsonl"), ("brat", "folder", "brat")],
-)  # fmt: skip
+    [
+        ("auto", None, "jsonl"),
+        ("auto", "x.txt", "jsonl"),
+        ("auto", "x.HTML", "html"),
+        ("auto", "x.tsv", "conll"),
+        ("auto", "x.parquet", "parquet"),
+        ("jsonl", "x.html", "jsonl"),
+        ("brat", "folder", "brat"),
+    ],
+)
 def test_the_format_is_asked_for_or_follows_from_the_name(asked: str, output: str | None, found: str) -> None:
     assert choose_format(asked, None if output is None else Path(output)) == found
 
@@ -339,7 +241,7 @@ def test_what_is_no_stream_needs_a_name() -> None:
 
 
 @pytest.mark.parametrize(("name", "extra"), [("spacy", "spacy"), ("parquet", "parquet")])
-def test_a_package_that_is_not_installed_is_told_with_the_command(
+def test_a_package_that_is_not_installed_is_reported_with_the_command(
     monkeypatch: pytest.MonkeyPatch, name: str, extra: str
 ) -> None:
     def missing(name: str) -> None:

@@ -1,0 +1,297 @@
+"""Output that is complete or absent, and continued by the same command after a kill.
+
+``FILE`` is first written as ``.FILE.draft``, a file or a folder of parts, beside ``.FILE.progress.json``, which records
+what the output depends on, how many documents and bytes the draft holds, and their counts. What a kill left after that
+point is cut off, so the result has the same bytes as that of a command that was never interrupted. ``.FILE.lock`` is
+held while a process writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import filelock
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.prediction.documents import Totals
+from crossner_cli.prediction.formats import BRAT_CONFIGURATION, OutputFormat, Piece, is_folder
+from crossner_cli.run.directory import describe_differences
+from crossner_cli.run.storage import flush_folder, write_json
+
+SECONDS_BETWEEN_RECORDS = 5.0
+PART = re.compile(r"\d{9,}\.(txt|ann|spacy)")  # as OutputFormat names the files of a folder
+
+
+class Output(Protocol):
+    """A place that tagged documents are written to.
+
+    Attributes:
+        totals: Counts of the documents that an interrupted command has written; their number is ``totals.documents``.
+        notes: What was found of an interrupted command.
+    """
+
+    totals: Totals
+    notes: list[str]
+
+    def write(self, pieces: Sequence[Piece], totals: Totals) -> None:
+        """Write what follows; ``totals`` counts all documents up to it."""
+
+    def finish(self) -> None:
+        """Write the end."""
+
+    def close(self) -> None:
+        """Stop, finished or not."""
+
+
+class Stream:
+    """An output that is written as it is made: stdout or a pipe.
+
+    Args:
+        stream: Where to write; None on a process that writes nothing.
+        output_format: How the output begins and ends.
+        is_own: Whether to close the stream in the end.
+    """
+
+    def __init__(self, stream: BinaryIO | None, output_format: OutputFormat, *, is_own: bool = False) -> None:
+        self.stream, self.format, self.is_own = stream, output_format, is_own
+        self.totals = Totals()
+        self.notes: list[str] = []
+        self._is_begun = False
+
+    def write(self, pieces: Sequence[Piece], totals: Totals) -> None:
+        """Write and flush."""
+        if self.stream is not None:
+            begin = [] if self._is_begun else self.format.begin()
+            self.stream.write(b"".join(data for _, data in [*begin, *pieces]))
+            self.stream.flush()
+        self._is_begun = True
+
+    def finish(self) -> None:
+        """Write what comes after all documents."""
+        self.write(self.format.end(), self.totals)
+
+    def close(self) -> None:
+        """Close the stream if it was opened for this output."""
+        if self.is_own and self.stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.stream.close()
+
+
+class Draft:
+    """An output that is renamed when complete.
+
+    Args:
+        path: Its final name.
+        output_format: How it begins and ends, and whether the draft is a folder of parts.
+        depends_on: Everything its bytes depend on; None if it cannot be continued, as when stdin is read.
+        is_forced: Whether an existing output is replaced.
+
+    Raises:
+        CrossNERError: Another process writes it.
+    """
+
+    def __init__(
+        self, path: Path, output_format: OutputFormat, depends_on: Mapping[str, Any] | None, *, is_forced: bool
+    ) -> None:
+        self.path, self.format = path, output_format
+        self.depends_on = None if depends_on is None else {**depends_on, "--force": is_forced}
+        self.draft = path.with_name(f".{path.name}.draft")
+        self.progress = path.with_name(f".{path.name}.progress.json")
+        self.totals, self.bytes = Totals(), 0
+        self.notes: list[str] = []
+        self._is_finished = False
+        self._written_at = time.monotonic()
+        self._lock = filelock.FileLock(path.with_name(f".{path.name}.lock"), timeout=0)
+        try:
+            self._lock.acquire()
+        except filelock.Timeout:
+            raise CrossNERError(
+                f"Another process is writing {path}.", hint="Wait for it, or name another --output."
+            ) from None
+        try:
+            if self._find_interrupted():
+                self._cut_off()
+            else:
+                self._begin()
+        except BaseException:
+            self._release()
+            raise
+
+    def write(self, pieces: Sequence[Piece], totals: Totals) -> None:
+        """Add to the draft, and record the progress every few seconds."""
+        self._add(pieces)
+        self.bytes += sum(len(data) for _, data in pieces)
+        self.totals = totals
+        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_RECORDS:
+            self._record_progress()
+
+    def finish(self) -> None:
+        """Write the end, flush everything, and rename the draft."""
+        self._add(self.format.end())  # not counted: a command that continues here writes it again
+        whole = self.draft
+        if self.format.has_parts and not is_folder(self.format.name, self.path):
+            whole = self.draft / "whole"
+            self.format.join(self._parts(), whole)
+        _flush(whole)
+        self.progress.unlink(missing_ok=True)  # the draft that it describes is about to be renamed
+        replaced = self.path.with_name(f".{self.path.name}.replaced")
+        if self.path.is_dir():
+            _remove(replaced)  # a kill may have left half of it
+            self.path.replace(replaced)
+        whole.replace(self.path)
+        flush_folder(self.path.parent)
+        self._is_finished = True
+        _remove(replaced)
+
+    def close(self) -> None:
+        """Keep an unfinished draft that can be continued; remove any other."""
+        try:
+            if not self._is_finished and self.depends_on is not None and self.totals.documents:
+                self._record_progress()
+            else:
+                _remove(self.progress)
+                _remove(self.draft)
+        finally:
+            self._release()
+
+    def _find_interrupted(self) -> bool:
+        """Return whether there is a draft that this command continues, and take over its counts."""
+        record: Any = None
+        with contextlib.suppress(OSError, ValueError):
+            record = json.loads(self.progress.read_text(encoding="utf-8"))
+        if not isinstance(record, dict) or not isinstance(record.get("depends_on"), dict):
+            return False
+        if self.depends_on is None:
+            changed = ["stdin cannot be read again"]
+        else:
+            changed = describe_differences(record["depends_on"], self.depends_on)
+        if not changed and not self._holds(record):
+            changed = ["the draft has changed"]
+        if changed:
+            self.notes.append(f"{self.path}: the output of an interrupted command is dropped ({'; '.join(changed)}).")
+            return False
+        self.totals.include(record["totals"])
+        self.bytes = record["bytes"]
+        self.notes.append(f"{self.path}: continued after the {self.totals.documents:,} documents tagged before.")
+        return True
+
+    def _holds(self, record: dict[str, Any]) -> bool:
+        """Return whether the draft holds the bytes that were recorded."""
+        if not self.format.has_parts:
+            return self.draft.is_file() and self.draft.stat().st_size >= int(record["bytes"])
+        known = [path for path in self._parts() if _number(path) <= record["totals"]["documents"]]
+        return sum(path.stat().st_size for path in known) == int(record["bytes"])
+
+    def _begin(self) -> None:
+        _remove(self.progress)
+        _remove(self.draft)
+        if self.format.has_parts:
+            self.draft.mkdir()
+        self._add(self.format.begin())
+        self.bytes = 0 if self.format.has_parts else self.draft.stat().st_size
+
+    def _cut_off(self) -> None:
+        """Remove what was written after the last record."""
+        if not self.format.has_parts:
+            os.truncate(self.draft, self.bytes)
+            return
+        for path in self.draft.iterdir():
+            if not 0 < _number(path) <= self.totals.documents:
+                path.unlink()
+        self._add(self.format.begin())
+
+    def _add(self, pieces: Sequence[Piece]) -> None:
+        if self.format.has_parts:
+            for name, data in pieces:
+                (self.draft / name).write_bytes(data)
+        else:
+            with self.draft.open("ab") as stream:
+                stream.writelines(data for _, data in pieces)
+
+    def _parts(self) -> list[Path]:
+        return sorted(path for path in self.draft.glob("*") if _number(path))
+
+    def _record_progress(self) -> None:
+        if self.depends_on is None:
+            return
+        if not self.format.has_parts:
+            _flush(self.draft)
+        record = {"depends_on": self.depends_on, "bytes": self.bytes, "totals": self.totals.to_json()}
+        write_json(self.progress, record)
+        self._written_at = time.monotonic()
+
+    def _release(self) -> None:
+        Path(self._lock.lock_file).unlink(missing_ok=True)
+        self._lock.release()
+
+
+def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequence[Path]) -> None:
+    """Refuse an output that cannot be written or must not be replaced.
+
+    Args:
+        output: A file or a folder.
+        is_folder: Which of the two.
+        is_forced: Whether an existing output may be replaced.
+        inputs: The files that are read.
+
+    Raises:
+        CrossNERError: It cannot be written.
+    """
+    another = "Name another --output."
+    if output.is_file() if is_folder else output.is_dir():
+        kinds = ("file", "folder") if is_folder else ("folder", "file")
+        raise CrossNERError(f"--output {output} is a {kinds[0]}, and a {kinds[1]} is to be written.", hint=another)
+    if output.is_file() and any(path.is_file() and path.samefile(output) for path in inputs):
+        raise CrossNERError(f"--output {output} is one of the files to tag.", hint=another)
+    if output.is_dir() and any(output.resolve() in path.resolve().parents for path in inputs):
+        raise CrossNERError(f"--output {output} holds files to tag.", hint=another)
+    if output.is_dir() and not _holds_only_output(output):
+        raise CrossNERError(f"--output {output} holds other files than tagged documents.", hint=another)
+    if not is_forced and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
+        raise CrossNERError(f"--output {output} exists.", hint="--force replaces it; or name another --output.")
+    if not output.parent.is_dir():
+        raise CrossNERError(
+            f"There is no folder {output.parent} to write {output.name} into.",
+            hint=f"mkdir -p {shlex.quote(str(output.parent))}",
+        )
+
+
+def _holds_only_output(folder: Path) -> bool:
+    """Return whether a folder holds only files that are written here, so that it may be replaced."""
+    names = {path.name for path in folder.iterdir()}
+    endings = {"spacy", "txt", "ann"} if BRAT_CONFIGURATION in names else {"spacy"}
+    parts = [PART.fullmatch(name) for name in names - {BRAT_CONFIGURATION}]
+    is_known = all(part is not None and part[1] in endings for part in parts)
+    return is_known and all((folder / name).is_file() for name in names)
+
+
+def _number(part: Path) -> int:
+    """The number of the first document of a part; 0 for another file."""
+    stem = part.name.partition(".")[0]
+    return int(stem) if stem.isdecimal() else 0
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Write a file, or all files of a folder, through to the disk."""
+    if path.is_dir():
+        os.sync()  # a folder may hold millions of files
+        return
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())

@@ -1,0 +1,210 @@
+"""Chunks of documents are tagged and written as bytes, by this process or by several on the CPU."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from crossner_cli.data.documents import Document
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import OUTSIDE, Scheme, illegal_positions, to_spans, to_tags
+from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import Tagger
+from crossner_cli.methods.multi_task import domain_of_new_text
+from crossner_cli.prediction.documents import TaggedDocument, Totals
+from crossner_cli.prediction.formats import OutputFormat, Piece
+from crossner_cli.prediction.inputs import Chunk
+from crossner_cli.taggers.calibration import Calibration, score_entity
+from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.tagging import Tagged, count_unread, tag
+
+# Chunks handed out per process: one that it tags and one that waits for it.
+CHUNKS_PER_PROCESS = 2
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """What documents are tagged with, and how they are written: plain values, which can be sent to another process.
+
+    Args:
+        folder: The tagger's folder.
+        output_format: What tagged documents are written as.
+        decoding: Which tag sequences the tagger may give.
+        calibration: Turns scores into probabilities; None leaves them.
+        min_score: Smallest score of an entity in a document that is written; None writes all documents.
+        batch_subwords: Subwords read at once; None is the engine's default.
+    """
+
+    folder: Path
+    output_format: OutputFormat
+    decoding: Literal["trained", "legal", "any"] = "trained"
+    calibration: Calibration | None = None
+    min_score: float | None = None
+    batch_subwords: int | None = None
+
+
+class TaggedChunk(NamedTuple):
+    """The bytes that are written of a chunk, and the counts of its documents."""
+
+    pieces: list[Piece]
+    totals: Totals
+
+
+class ChunkTagger:
+    """Tag one chunk after another.
+
+    Args:
+        tagging: What to tag with, and how to write.
+        engine: Where to work. Each of its processes is given the same chunks; only the main one returns bytes.
+
+    Raises:
+        CrossNERError: The tagger cannot be loaded.
+    """
+
+    def __init__(self, tagging: Tagging, engine: Engine) -> None:
+        self.tagging, self.engine = tagging, engine
+        self.tagger: Tagger = load_tagger(tagging.folder, engine, decoding=tagging.decoding)
+        self.domain = domain_of_new_text(self.tagger.tag_set, vars(self.tagger.hyper))
+        self._before: dict[str, int] = {}
+
+    def __call__(self, chunk: Chunk) -> TaggedChunk:
+        """Tag the documents of a chunk and write them as bytes."""
+        totals, written = Totals(), []
+        for number, tagged in enumerate(self._tag(chunk.documents), start=chunk.first):
+            is_written = tagged.scores_at_least(self.tagging.min_score)
+            totals.add(tagged, is_written=is_written)
+            if is_written:
+                written.append((number, tagged))
+        pieces = self.tagging.output_format.write(written, totals) if written and self.engine.is_main else []
+        counts = count_unread(self.tagger, self.engine)
+        totals.reading.update({name: count - self._before.get(name, 0) for name, count in counts.items()})
+        self._before = counts
+        return TaggedChunk(pieces, totals)
+
+    def _tag(self, documents: Sequence[Document]) -> list[TaggedDocument]:
+        """Tag documents, their sentences batched together by length."""
+        sentences = [
+            Sentence(tuple([word.text for word in words]), None, self.domain)
+            for document in documents
+            for words in document.sentences
+        ]
+        found = iter(tag(self.tagger, sentences, self.engine, batch_subwords=self.tagging.batch_subwords))
+        scheme, calibration = self.tagger.tag_set.scheme, self.tagging.calibration
+        return [
+            to_tagged_document(document, [next(found) for _ in document.sentences], scheme, calibration)
+            for document in documents
+        ]
+
+
+def to_tagged_document(
+    document: Document, found: Sequence[Tagged], scheme: Scheme, calibration: Calibration | None = None
+) -> TaggedDocument:
+    """Put the tags of a document's sentences together, and find the entities in its text.
+
+    Args:
+        document: As read.
+        found: Tags and probabilities of each sentence.
+        scheme: Scheme of the tags.
+        calibration: Turns scores into probabilities; None leaves them.
+    """
+    tags: list[Sequence[str]] = []
+    entities: list[dict[str, Any]] = []
+    repaired = 0
+    for words, tagged in zip(document.sentences, found, strict=True):
+        if tagged.tags.count(OUTSIDE) == len(words):
+            tags.append(tagged.tags)
+            continue
+        spans = to_spans(tagged.tags)
+        tags.append(to_tags(spans, len(words)))
+        repaired += len(illegal_positions(tagged.tags, scheme))
+        for span in spans:
+            start, end, score = words[span.start].start, words[span.end - 1].end, score_entity(tagged, span)
+            entity = {"start": start, "end": end, "type": span.type, "text": document.text[start:end]}
+            entities.append(entity | {"score": round(score if calibration is None else calibration(score), 4)})
+    return TaggedDocument(document, tags, entities, repaired)
+
+
+def tag_in_processes(
+    chunks: Iterator[Chunk], tagging: Tagging, make_engine: Callable[[], Engine], count: int
+) -> Generator[TaggedChunk, None, None]:
+    """Tag chunks in several processes; results come in the order of the chunks.
+
+    Args:
+        chunks: Read as processes become free, so that few are in memory.
+        tagging: What to tag with, and how to write.
+        make_engine: Makes the engine of a process; it is sent to the process.
+        count: Number of processes.
+
+    Raises:
+        CrossNERError: A process failed or ended. A problem of the input is raised after the results of the chunks
+            before it.
+    """
+    others = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(count, context, initializer=_prepare_process, initargs=(tagging, make_engine))
+    waiting: deque[Future[TaggedChunk]] = deque()
+    problem: CrossNERError | None = None
+    is_last = False
+    try:
+        while waiting or not is_last:
+            while not is_last and len(waiting) < CHUNKS_PER_PROCESS * count:
+                try:
+                    chunk = next(chunks, None)
+                except CrossNERError as error:
+                    chunk, problem = None, error
+                if chunk is None:
+                    is_last = True
+                else:
+                    waiting.append(pool.submit(_tag_in_process, chunk))
+            if waiting:
+                yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise CrossNERError(
+            "A process that was tagging ended unexpectedly.",
+            hint="If the memory was full, use fewer --workers or a smaller --batch-subwords.",
+        ) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()  # what it still tags is not wanted any more
+            process.join()
+    if problem is not None:
+        raise problem
+
+
+_make_chunk_tagger: Callable[[], ChunkTagger]
+_chunk_tagger: ChunkTagger | None = None
+
+
+def _prepare_process(tagging: Tagging, make_engine: Callable[[], Engine]) -> None:
+    """Begin the life of a tagging process."""
+    global _make_chunk_tagger, _chunk_tagger
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends the others
+    threading.Thread(target=_end_with_main_process, daemon=True).start()
+    # The tagger is loaded with the first chunk: a problem can be returned from there, but not from here.
+    _make_chunk_tagger, _chunk_tagger = lambda: ChunkTagger(tagging, make_engine()), None
+
+
+def _end_with_main_process() -> None:
+    """End this process when the main one was killed: its queue alone would be waited for forever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _tag_in_process(chunk: Chunk) -> TaggedChunk:
+    global _chunk_tagger
+    if _chunk_tagger is None:
+        _chunk_tagger = _make_chunk_tagger()
+    return _chunk_tagger(chunk)

@@ -1,0 +1,99 @@
+"""What is to be tagged: which files are refused, and how they are cut into chunks."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.data.documents import Document
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.text import segment
+from crossner_cli.errors import CrossNERError
+from crossner_cli.prediction import inputs as module
+from crossner_cli.prediction.inputs import Inputs, group_documents
+
+
+def read_texts(inputs: Inputs, repairs: Repairs | None = None, *, done: int = 0) -> list[str]:
+    found = inputs.read_chunks(repairs or Repairs(), done=done)
+    return [document.text for chunk in found for document in chunk.documents]
+
+
+@given(st.lists(st.integers(0, 60), max_size=8))
+def test_chunks_keep_every_document_whole_and_in_order(sizes: list[int]) -> None:
+    documents = [Document(str(number), segment("a. B " * size)) for number, size in enumerate(sizes)]
+    found = list(group_documents(documents))
+    assert [document for chunk in found for document in chunk] == documents
+    assert all(sum(len(each.sentences) for each in chunk[:-1]) < module.CHUNK_SENTENCES for chunk in found)
+
+
+def test_files_and_stdin_are_read_in_the_order_given(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("first\n")
+    (tmp_path / "two.jsonl").write_text('{"text": "third"}\n')
+    paths = [tmp_path / "one.txt", Path("-"), tmp_path / "two.jsonl"]
+    assert read_texts(Inputs(paths, stdin=io.BytesIO(b"second\n"))) == ["first", "second", "third"]
+
+
+def test_documents_that_are_done_are_counted_and_not_given_again(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("broken\n" + "".join(f'{{"text": "{number}"}}\n' for number in range(50)))
+    repairs = Repairs(skips_bad_lines=True)
+    (first, *_), *_ = Inputs([source]).read_chunks(repairs, done=30)
+    assert first == 31 and repairs.counts == {"bad line skipped": 1}
+    assert read_texts(Inputs([source]), Repairs(skips_bad_lines=True), done=30) == [str(each) for each in range(30, 50)]
+
+
+def test_blank_lines_after_a_bad_line_of_an_earlier_file_stay_documents(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    first.write_text('{"text": "a"}\nbad\n{"text": "b"}\n')
+    second.write_text('{"text": "c"}\n\n{"text": "d"}\n')
+    found = read_texts(Inputs([first, second]), Repairs(skips_bad_lines=True))
+    assert found == ["a", "b", "c", "", "d"]
+
+
+def test_a_bad_line_is_reported_with_the_option_that_skips_it(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\nbad\n')
+    with pytest.raises(CrossNERError, match=r"in\.jsonl:2") as caught:
+        read_texts(Inputs([tmp_path / "in.jsonl"]))
+    assert caught.value.hint.endswith("Or leave such lines out: --skip-bad-lines.")
+
+
+def test_a_pipe_is_opened_once_and_read_to_its_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"Anna met Peter.\n" * 3,), daemon=True)
+    writer.start()
+    inputs = Inputs([pipe])
+    inputs.check()
+    assert read_texts(inputs) == ["Anna met Peter."] * 3
+    writer.join(timeout=10)
+    pipe.rename(tmp_path / "pipe.parquet")
+    with pytest.raises(CrossNERError, match="Parquet cannot be read from one"):
+        Inputs([tmp_path / "pipe.parquet"]).check()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["nothing.txt"], "nothing.txt cannot be read"), (["."], "cannot be read"), (["-", "-"], "more than once")],
+)
+def test_inputs_that_cannot_be_read_are_refused(names: list[str], message: str, tmp_path: Path) -> None:
+    paths = [Path(name) if name == "-" else tmp_path / name for name in names]
+    with pytest.raises(CrossNERError, match=message):
+        Inputs(paths).check()
+
+
+def test_parquet_files_share_a_schema_or_are_refused(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    one, two, other = (tmp_path / f"{name}.parquet" for name in ("one", "two", "other"))
+    for path, columns in ((one, {"text": ["a"]}), (two, {"text": ["b"]}), (other, {"text": ["c"], "id": [1]})):
+        parquet.write_table(pyarrow.table(columns), path)
+    (tmp_path / "lines.jsonl").write_text('{"text": "d"}\n')
+    assert Inputs([one, two]).shared_schema().names == ["text"]
+    assert Inputs([one, tmp_path / "lines.jsonl"]).shared_schema() is None
+    with pytest.raises(CrossNERError, match="have different columns"):
+        Inputs([one, other]).shared_schema()

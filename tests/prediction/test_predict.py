@@ -1,0 +1,269 @@
+"""``crossner predict``: any text in, words, tags and spans out; order, offsets and lines are those of the input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossner_cli.data.domains import read_labelled
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import illegal_positions
+from crossner_cli.data.text import segment
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.options import Predict
+from crossner_cli.prediction import inputs
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Notice, exhaust
+from crossner_cli.stages.predict import run as predict
+from crossner_cli.taggers.calibration import Calibration
+from crossner_cli.taggers.folder import save_tagger
+from crossner_cli.taggers.tagging import tag
+
+Predicted = Callable[..., tuple[dict[str, Any], list[str]]]
+MANY_LINES = [f"Anna {number} met Peter in London" + " and Paris" * (number % 17) for number in range(60)]
+
+
+def check_object(record: dict[str, Any]) -> None:
+    """What holds of every object: lists of one length, offsets that point to the words, legal tags."""
+    words, tags, text = record["words"], record["tags"], record["text"]
+    assert len(words) == len(tags)
+    for first, end in record["sentences"]:
+        assert first < end and not illegal_positions(tags[first:end], "bio")
+    assert [0, *(end for _, end in record["sentences"])][:-1] == [first for first, _ in record["sentences"]]
+    assert len(words) == (record["sentences"][-1][1] if record["sentences"] else 0)
+    assert len(record["entities"]) == sum(name.startswith("B-") for name in tags)
+    for entity in record["entities"]:
+        assert text[entity["start"] : entity["end"]] == entity["text"] != ""
+        assert 0 < entity["score"] <= 1 and entity["type"] in ("person", "place-name")
+
+
+def test_a_line_of_text_becomes_an_object_and_blank_lines_too(predicted: Predicted) -> None:
+    data = "Anna met Peter. They visited London.\n\n  Zoë’s naïve 東京 👍🏽 text  \r\nlast line without end"
+    result, lines = predicted(data.encode())
+    records = [json.loads(line) for line in lines]
+    assert [record["text"] for record in records] == data.replace("\r", "").split("\n")
+    for record in records:
+        check_object(record)
+        assert record["words"] == [word.text for words in segment(record["text"]) for word in words]
+    assert records[1]["words"] == records[1]["entities"] == records[1]["sentences"] == []
+    assert len(records[0]["sentences"]) == 2
+    assert (result["documents"], result["blank_documents"]) == (4, 1)
+    assert result["words"] == sum(len(record["words"]) for record in records)
+    assert sum(result["entities"].values()) == sum(len(record["entities"]) for record in records)
+    assert "thing" not in result["entities"]
+
+
+def test_tags_are_those_of_the_tagger_whatever_the_chunks(
+    predicted: Predicted, tagger: LinearTagger, engine: Engine
+) -> None:
+    result, out = predicted("\n".join(MANY_LINES).encode())
+    assert [json.loads(line)["text"] for line in out] == MANY_LINES
+    assert result["sentences"] > 2 * inputs.CHUNK_SENTENCES
+    sentences = [Sentence(tuple(line.split()), None, "politics") for line in MANY_LINES]
+    expected = tag(tagger, sentences, engine, batch_subwords=4096)
+    for line, each in zip(out, expected, strict=True):
+        assert [name[2:] for name in json.loads(line)["tags"]] == [name[2:] for name in each.tags]
+
+
+def test_other_keys_pass_through_unless_the_output_sets_them(predicted: Predicted) -> None:
+    given = [
+        {"id": 7, "words": ["Anna", "met", "New York"], "tags": ["O", "O", "O"], "note": {"a": [1.5, None]}},
+        {"text": "Anna met Peter.", "entities": "mine", "ok": "\ud83d"},
+    ]
+    _, lines = predicted("\n".join(map(json.dumps, given)).encode(), input_format="jsonl")
+    first, second = map(json.loads, lines)
+    for record in (first, second):
+        check_object(record)
+    assert (first["id"], first["note"], first["text"]) == (7, {"a": [1.5, None]}, "Anna met New York")
+    assert first["words"] == ["Anna", "met", "New York"]
+    assert second["entities"] != "mine" and second["ok"] == "\ud83d"
+
+
+def test_only_documents_whose_entities_all_score_enough_are_written(predicted: Predicted) -> None:
+    data = "\n".join([*MANY_LINES, "", ""]).encode()
+    everything, whole = predicted(data)
+    records = [json.loads(line) for line in whole]
+    lowest = sorted(min(entity["score"] for entity in record["entities"]) for record in records if record["entities"])
+    for least in (0.0, lowest[len(lowest) // 2], lowest[-1]):
+        result, out = predicted(data, min_score=least)
+        expected = [
+            line
+            for line, record in zip(whole, records, strict=True)
+            if record["entities"] and all(entity["score"] >= least for entity in record["entities"])
+        ]
+        assert out == expected != []
+        assert result["unsure_documents"] == len(whole) - len(out)
+        assert sum(result["entities"].values()) == sum(len(json.loads(line)["entities"]) for line in out)
+        assert result["words"] == everything["words"], "what was tagged is counted, written or not"
+    assert everything["unsure_documents"] == 0
+    assert predicted(data, min_score=1.0)[1] == []
+
+
+def test_brat_files_keep_the_numbers_of_their_documents(
+    predicted: Predicted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"\n\nAnna met Peter.\nx\n\nBob visited Paris.\n"
+    predicted(data, format="brat", output=tmp_path / "all")
+    texts = {path.name: path.read_text() for path in (tmp_path / "all").glob("*.txt")}
+    for size in (2, 3, 100):
+        monkeypatch.setattr(inputs, "CHUNK_SENTENCES", size)
+        result, _ = predicted(data, format="brat", output=tmp_path / f"sure{size}", min_score=0.0)
+        written = {path.name: path.read_text() for path in (tmp_path / f"sure{size}").glob("*.txt")}
+        assert 0 < len(written) == len(texts) - result["unsure_documents"] < len(texts)
+        assert written == {name: texts[name] for name in written}
+
+
+@pytest.mark.parametrize("output_format", ["conll", "brat", "html", "parquet", "spacy"])
+def test_files_without_documents_are_whole(predicted: Predicted, tmp_path: Path, output_format: str) -> None:
+    if output_format in ("parquet", "spacy"):
+        pytest.importorskip("pyarrow" if output_format == "parquet" else "spacy")
+    output = tmp_path / f"tagged.{output_format}"
+    predicted(b"Anna met Peter.\nIn London.\n", min_score=1.0, format=output_format, output=output)
+    predicted(b"", format=output_format, output=tmp_path / f"empty.{output_format}")
+
+    def contents(path: Path) -> list[bytes]:
+        return [each.read_bytes() for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
+
+    assert contents(output) == contents(tmp_path / f"empty.{output_format}")
+
+
+def test_what_predict_wrote_can_be_predicted_again_sentence_by_sentence(predicted: Predicted) -> None:
+    _, once = predicted(b"Anna met Peter in London. They visited Paris.\n\nParis of the x-ray")
+    assert [len(json.loads(line)["sentences"]) for line in once] == [2, 0, 1]
+    _, twice = predicted("\n".join(once).encode(), input_format="jsonl")
+    assert once == twice
+    words_alone = [{"words": record["words"], "sentences": record["sentences"]} for record in map(json.loads, once)]
+    _, third = predicted("\n".join(map(json.dumps, words_alone)).encode(), input_format="jsonl")
+    assert [json.loads(line)["tags"] for line in third] == [json.loads(line)["tags"] for line in once]
+
+
+def test_columns_go_in_and_out_word_by_word(predicted: Predicted, tmp_path: Path) -> None:
+    path, output = tmp_path / "in.conll", tmp_path / "out.conll"
+    path.write_text("Anna\tO\nmet\tO\n\nNew York\tO\nis\nbig\n", encoding="utf-8")
+    result, _ = predicted(input=[path], output=output, format="conll")
+    sentences = [located.sentence for located in read_labelled(output, Repairs())]
+    assert [sentence.words for sentence in sentences] == [("Anna", "met"), ("New York", "is", "big")]
+    assert all(not illegal_positions(sentence.tags, "bio") for sentence in sentences)
+    assert (result["documents"], result["sentences"], result["words"]) == (2, 2, 5)
+
+
+def test_words_that_would_break_columns_are_replaced_and_counted(predicted: Predicted, tmp_path: Path) -> None:
+    output = tmp_path / "out.conll"
+    words = json.dumps({"words": ["\ufeffAnna", "a\tb", " ", "c\nd", "\ufeff", "fine"]}).encode()
+    result, _ = predicted(words, input_format="jsonl", output=output, format="conll")
+    (located,) = read_labelled(output, Repairs())
+    assert located.sentence.words == ("Anna", "a b", "\ufffd", "c d", "\ufffd", "fine")
+    assert result["rewritten_words"] == 5
+
+
+def test_a_sentence_longer_than_the_encoder_is_tagged_whole(predicted: Predicted) -> None:
+    words = ["anna", "met", "london"] * 400
+    _, lines = predicted(json.dumps({"words": words}).encode(), input_format="jsonl", batch_subwords=512)
+    assert len(json.loads(lines[0])["tags"]) == 1200
+
+
+def test_a_long_sentence_takes_no_more_subwords_at_once_than_asked_for(tagger: LinearTagger, engine: Engine) -> None:
+    read: list[int] = []
+    hook = tagger.encoder.model.register_forward_pre_hook(
+        lambda model, args, given: read.append(given["input_ids"].numel()), with_kwargs=True
+    )
+    sentence = Sentence(("anna", "met", "london") * 300, None, "politics")
+    (at_once,) = tag(tagger, [sentence], engine, batch_subwords=10**6)
+    (in_parts,) = tag(tagger, [sentence], engine, batch_subwords=128)
+    hook.remove()
+    assert read[0] == sum(read[1:]) and max(read[1:]) <= 128
+    assert in_parts.tags == at_once.tags
+    assert in_parts.probabilities == pytest.approx(at_once.probabilities, abs=1e-5)
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("out.csv", True), ("out", False), ("out.jsonl", False)])
+def test_an_ending_of_no_format_is_reported(
+    folder: Path, engine: Engine, tmp_path: Path, name: str, is_told: bool
+) -> None:
+    (tmp_path / "in.txt").write_text("Anna met Peter.\n")
+    options = Predict(model=str(folder), input=[tmp_path / "in.txt"], output=tmp_path / name)
+    told = [event.text for event in predict(RunDirectory(tmp_path), options, engine) if isinstance(event, Notice)]
+    assert any("is written as jsonl, because its ending" in text for text in told) is is_told
+    assert (tmp_path / name).read_text().startswith("{")
+
+
+def test_skipped_lines_are_counted_and_their_places_told(folder: Path, engine: Engine, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a"}\n' + "bad\n" * 7)
+    options = Predict(model=str(folder), input=[source], output=tmp_path / "out", skip_bad_lines=True)
+    told = [event.text for event in predict(RunDirectory(tmp_path), options, engine) if isinstance(event, Notice)]
+    assert told[-1] == f"bad line skipped: 7 (first: {', '.join(f'{source}:{number}' for number in range(2, 7))})"
+
+
+def test_scores_are_probabilities_if_the_tagger_is_calibrated(
+    tagger: LinearTagger, predicted: Predicted, tmp_path: Path
+) -> None:
+    calibration = Calibration(0.5, -1.0, 10, 5)
+    save_tagger(tagger, tmp_path / "calibrated", calibration=calibration.to_json())
+    data = b"Anna met Peter in London and Paris\n" * 3
+    plain, before = predicted(data)
+    result, after = predicted(data, model=str(tmp_path / "calibrated"))
+    assert (plain["calibrated"], result["calibrated"]) == (False, True)
+    first, second = json.loads(before[0]), json.loads(after[0])
+    assert (first.pop("calibrated"), second.pop("calibrated")) == (False, True)
+    pairs = zip(first["entities"], second["entities"], strict=True)
+    scores = [(one.pop("score"), other.pop("score")) for one, other in pairs]
+    assert scores and first == second
+    for raw, probability in scores:
+        assert probability == pytest.approx(calibration(raw), abs=2e-4)
+    assert not predicted(data, model=str(tmp_path / "calibrated"), decoding="any")[0]["calibrated"]
+    same, lines = predicted(data, model=str(tmp_path / "calibrated"), decoding="legal")
+    assert same["calibrated"] and lines == after, "it was trained to decode so"
+
+
+def test_a_reader_that_goes_away_ends_the_work(folder: Path, engine: Engine, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    options, stdin = Predict(model=str(folder)), io.BytesIO(b"Anna met Peter\n" * 100)
+    with os.fdopen(writing, "wb", buffering=0) as stdout, pytest.raises(BrokenPipeError):
+        exhaust(predict(RunDirectory(tmp_path), options, engine, stdin=stdin, stdout=stdout))
+    assert stdin.tell() < 100 * len(b"Anna met Peter\n")
+
+
+def test_several_processes_need_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = start_engine(Predict(device="cpu", threads=1))
+    monkeypatch.setattr(type(engine), "on_cpu", False)
+    with pytest.raises(CrossNERError, match="--workers 2 needs the CPU") as caught:
+        exhaust(predict(RunDirectory(tmp_path), Predict(workers=2), engine))
+    assert "--gpus 0,1" in caught.value.hint
+
+
+def test_spacy_files_of_a_folder_hold_a_chunk_each(predicted: Predicted, tmp_path: Path) -> None:
+    tokens, vocab = pytest.importorskip("spacy.tokens"), pytest.importorskip("spacy.vocab")
+    data = "\n".join(MANY_LINES).encode()
+    predicted(data, output=tmp_path / "out", format="spacy")
+    predicted(data, output=tmp_path / "out.spacy")
+    files = sorted((tmp_path / "out").iterdir())
+    assert [path.name for path in files] == [f"{first:09}.spacy" for first in (1, 21, 41)]
+    texts = [doc.text for path in files for doc in tokens.DocBin().from_disk(path).get_docs(vocab.Vocab())]
+    whole = tokens.DocBin().from_disk(tmp_path / "out.spacy").get_docs(vocab.Vocab())
+    assert texts == [doc.text for doc in whole] == MANY_LINES
+
+
+def test_columns_of_parquet_pass_through_and_other_keys_become_json(predicted: Predicted, tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"id": list(range(60)), "text": [f"Anna {n}" for n in range(60)], "tags": [1] * 60})
+    parquet.write_table(table, tmp_path / "in.parquet")
+    predicted(output=tmp_path / "out.parquet", input=[tmp_path / "in.parquet"])
+    found = parquet.read_table(tmp_path / "out.parquet")
+    assert found.column_names == ["id", "text", "words", "tags", "entities", "sentences", "calibrated"]
+    assert found.column("id").to_pylist() == list(range(60))
+    assert found.column("tags").to_pylist()[0] != 1
+    (tmp_path / "in.jsonl").write_text('{"text": "a", "id": 7, "tags": 1}\n{"text": "b"}\n')
+    predicted(output=tmp_path / "other.parquet", input=[tmp_path / "in.jsonl", tmp_path / "in.parquet"])
+    given = parquet.read_table(tmp_path / "other.parquet").column("given").to_pylist()
+    assert given[:3] == ['{"id": 7}', None, '{"id": 0}']

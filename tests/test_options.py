@@ -1,0 +1,253 @@
+"""Options: one declaration is the flag, its help, its limits, its published value and its entry in the manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from builders.commands import Sample, parse
+from typer.testing import CliRunner
+
+from crossner_cli.cli import app, settings_of_the_paper, takes
+from crossner_cli.errors import CrossNERError
+from crossner_cli.option_fields import NOT_PUBLISHED
+from crossner_cli.options import (
+    Dapt,
+    Evaluate,
+    Finetune,
+    Inspect,
+    JointTrain,
+    Predict,
+    PrepareData,
+    PretrainSource,
+    Report,
+)
+
+TRAINING = {"dapt": Dapt, "pretrain-source": PretrainSource, "finetune": Finetune, "joint-train": JointTrain}
+
+
+def options_of(*arguments: str) -> Sample:
+    result, given = parse(*arguments)
+    assert result.exit_code == 0, result.output
+    return given[0]
+
+
+def test_without_flags_every_option_has_its_declared_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CROSSNER_RUN", raising=False)
+    assert options_of() == Sample()
+
+
+def test_every_kind_of_field_is_read_from_its_flag() -> None:
+    line = "a.txt - --word two --number 3 --share 0.25 --choice right --set a=1 --set b=2 --plain --both"
+    assert options_of(*line.split(), "--run", "elsewhere", "--name", "mine", "--force") == Sample(
+        files=[Path("a.txt"), Path("-")],
+        word="two",
+        number=3,
+        share=0.25,
+        choice="right",
+        pairs=["a=1", "b=2"],
+        plain=True,
+        both=True,
+        run=Path("elsewhere"),
+        name="mine",
+        force=True,
+    )
+    assert options_of().pairs == [], "a list is fresh each time"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--number 0",
+        "--number many",
+        "--share 1.5",
+        "--choice up",
+        "--no-plain",
+        "--unknown",
+        "--share nan",
+        "--rate inf",
+        "--rate -inf",
+    ],
+)
+def test_wrong_usage_ends_with_status_2(line: str) -> None:
+    result, given = parse(*line.split())
+    assert (result.exit_code, given) == (2, [])
+
+
+def test_the_run_directory_comes_from_the_environment_unless_a_flag_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSNER_RUN", "from-environment")
+    assert options_of().run == Path("from-environment")
+    assert options_of("--run", "from-flag").run == Path("from-flag")
+
+
+def test_a_file_called_like_stdin_and_stdout_is_named_by_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given: list[Predict] = []
+    predict_app = typer.Typer(pretty_exceptions_enable=False)
+    predict_app.command()(takes(Predict)(given.append))
+    for arguments in (["-", "--output", "-"], ["./-", "--output", "./-"], ["in/-", "--output=out.jsonl"]):
+        assert CliRunner().invoke(predict_app, arguments).exit_code == 0
+    assert [(each.input, each.place) for each in given] == [
+        ([Path("-")], None),
+        ([tmp_path / "-"], tmp_path / "-"),
+        ([Path("in/-")], Path("out.jsonl")),
+    ]
+
+
+def test_an_option_is_shown_as_it_is_written_unless_it_has_its_default() -> None:
+    sample = options_of("--set", "a=1", "--set", "b=2", "--plain", "--both", "--word", "two")
+    shown = [sample.given(name) for name in ("pairs", "plain", "both", "word", "number")]
+    assert shown == ["--set a=1 --set b=2", "--plain", "--both", "--word two", None]
+
+
+def test_an_option_without_the_one_it_needs_has_no_effect() -> None:
+    assert Sample(near=2).without_effect() == ["--near 2 has no effect without --number or --choice right."]
+    for has_effect in (Sample(near=2, number=3), Sample(near=2, choice="right"), Sample()):
+        assert has_effect.without_effect() == []
+
+
+def test_every_option_that_is_needed_exists() -> None:
+    assert PrepareData(min_entities=3, slurm_time="1").without_effect() == [
+        "--min-entities 3 has no effect without --entities.",
+        "--slurm-time 1 has no effect without --executor slurm.",
+    ]
+    for options in (PrepareData, Dapt, Finetune, Evaluate, Predict, Inspect, Report):
+        names = {field.name for field in dataclasses.fields(options)}
+        for field in dataclasses.fields(options):
+            assert {need.partition("=")[0] for need in field.metadata["needs"]} <= names
+
+
+@pytest.mark.parametrize(
+    ("given", "is_resumable"),
+    [
+        ({}, False),
+        ({"input": ["-"], "output": "o.jsonl"}, False),
+        ({"input": ["in.txt"]}, False),
+        ({"input": ["in.txt"], "output": "/dev/stdout"}, False),
+        ({"input": ["in.txt"], "output": "/dev/null"}, False),
+        ({"input": ["in.txt"], "output": "o.jsonl"}, True),
+    ],
+)
+def test_predict_continues_if_its_input_and_output_are_files(
+    given: dict[str, Any], is_resumable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("Anna\n")
+    output = Path(given["output"]) if "output" in given else None
+    assert Predict(input=[Path(name) for name in given.get("input", [])], output=output).is_resumable is is_resumable
+
+
+def test_paper_takes_every_published_value_but_a_flag_wins() -> None:
+    given = options_of("--paper")
+    assert (given.word, given.number, given.both) == ("published", 7, True)
+    assert (given.share, given.choice) == (0.5, "left")
+    given = options_of("--paper", "--word", "one", "--no-both")
+    assert (given.word, given.number, given.both) == ("one", 7, False), "even a flag that repeats the default"
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "expected"),
+    [
+        ("linear", "", "dropout=0 legal=false"),
+        ("laner", "dropout=0.3", "legal=false"),
+        ("coach", "", "word_size=300 input_dropout=0.5 characters=none legal=false"),
+        ("robust-tagger", "lower_case=false", "word_size=300 characters=none legal=false"),
+        ("moee", "", "word_size=300 characters=none legal=false"),
+        ("multi-cell-lstm", "digits=kept", "character_dropout=0.5 legal=false"),
+        (
+            "multi-cell-lstm",
+            "tasks=source-ner,target-lm entity_weight=1",
+            "digits=zeros character_dropout=0.5 legal=false attention_weight=0.5",
+        ),
+        (
+            "multi-cell-lstm",
+            "tasks=source-ner,target-lm digits=kept character_dropout=0 legal=true",
+            "entity_weight=0.1 attention_weight=0.5",
+        ),
+        ("cross-domain-lm", "", "digits=zeros character_dropout=0.5 legal=false lm_text=labelled"),
+        (
+            "cross-domain-lm",
+            "tasks=source-ner,target-lm,source-lm",
+            "digits=zeros character_dropout=0.5 legal=false",
+        ),
+        ("nomethod", "", ""),
+    ],
+)
+def test_paper_takes_the_published_settings_of_the_method_and_a_given_one_wins(
+    method: str, settings: str, expected: str
+) -> None:
+    assert settings_of_the_paper(Finetune(method=method, settings=settings.split())) == expected.split()
+
+
+@pytest.mark.parametrize("settings", [[], ["tasks=source-ner"], ["tasks=target-ner,source-ner"]])
+def test_paper_weighs_types_as_without_target_labels_if_only_the_source_is_trained(settings: list[str]) -> None:
+    found = settings_of_the_paper(PretrainSource(method="multi-cell-lstm", settings=settings))
+    assert {"entity_weight=0.1", "attention_weight=0.5"} <= set(found)
+
+
+@pytest.fixture
+def caught(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The options with which commands begin, which end there."""
+    found: list[Any] = []
+
+    def catch(options: Any, **named: Any) -> None:
+        found.append(options)
+        raise CrossNERError("far enough")
+
+    monkeypatch.setattr("crossner_cli.cli.start", catch)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "published", "own"),
+    [
+        (
+            "joint-train",
+            "bilstm-crf",
+            {"head_learning_rate": 1e-3, "batch_size": 32, "upsample": 10, "patience": 8},
+            ("encoder", "learning_rate", "train_embeddings"),
+        ),
+        (
+            "pretrain-source",
+            "concept-tagger",
+            {"head_learning_rate": 1e-4, "patience": 5, "epochs": 300},
+            ("encoder", "keep"),
+        ),
+        (
+            "joint-train",
+            "cross-domain-lm",
+            {"batch_size": 30, "epochs": 100},
+            ("head_learning_rate", "schedule", "raw_minimum"),
+        ),
+        (
+            "finetune",
+            "bartner",
+            {"encoder": "facebook/bart-base", "learning_rate": 1e-5, "warmup": 0.01, "schedule": "linear"},
+            ("clip_norm", "patience"),
+        ),
+        ("finetune", "laner", {"learning_rate": 5e-5, "patience": 16, "epochs": 100}, ("seeds",)),
+        ("pretrain-source", "laner", {"learning_rate": 5e-5, "epochs": 2, "patience": 8}, ("seeds",)),
+    ],
+)
+def test_paper_takes_the_options_of_the_method_and_leaves_those_that_no_paper_gives(
+    name: str, method: str, published: dict[str, Any], own: tuple[str, ...], caught: list[Any]
+) -> None:
+    assert CliRunner().invoke(app, [name, "--paper", "--method", method]).exit_code == 1
+    assert {field: getattr(caught[0], field) for field in published} == published
+    defaults = {field.name: field.default for field in dataclasses.fields(TRAINING[name])}
+    assert {field: getattr(caught[0], field) for field in own} == {field: defaults[field] for field in own}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_paper_reaches_the_stage_of_every_training_command(name: str, caught: list[Any]) -> None:
+    assert CliRunner().invoke(app, [name, "--paper", "--batch-size", "5"]).exit_code == 1
+    fields = dataclasses.fields(TRAINING[name])
+    published = {each.name: each.metadata["paper"] for each in fields if each.metadata["paper"] is not NOT_PUBLISHED}
+    assert published.pop("batch_size") != 5
+    assert {field: getattr(caught[0], field) for field in published} == published
+    assert caught[0].batch_size == 5
