@@ -17,6 +17,7 @@ import typer
 import typer.core
 
 from crossner_cli import __version__
+from crossner_cli.engine.runtime import limit_spinning
 from crossner_cli.errors import WRONG_USAGE, known_problems
 from crossner_cli.option_fields import DEVICE, EVERY_COMMAND, NOT_PUBLISHED, Command, flag_of, to_json
 from crossner_cli.options import (
@@ -91,6 +92,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of ``crossner`` and of ``python -m crossner_cli``."""
+    limit_spinning()
     for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
         if not isinstance(stream, io.TextIOWrapper):
             continue
@@ -229,7 +231,7 @@ def start(options: Compute, *, data_for: str = "") -> Engine:
     from crossner_cli.engine.devices import start_engine
     from crossner_cli.engine.processes import launch_processes
 
-    status = launch_processes(options, sys.argv[1:])
+    status = launch_processes(options.gpus, sys.argv[1:])
     if status is not None:
         raise typer.Exit(status)
     return start_engine(options)

@@ -17,7 +17,7 @@ LAYERS = {
     "corpus": {"data", "run"},
     "encoders": {"layers", "data", "run"},
     "methods": {"encoders", "layers", "data"},
-    "engine": {"encoders", "run"},
+    "engine": {"encoders", "run", "options"},
     "taggers": BELOW_TAGGERS,
     "adaptation": {"engine", "encoders", "layers", "corpus", "data", "run"},
     "training": {"taggers"} | BELOW_TAGGERS,
@@ -29,8 +29,6 @@ ABOVE = {"stages": {"options", "option_fields", *LAYERS}}
 
 # These still read options; what is below the stages is to be handed values.
 READ_OPTIONS = {
-    "engine/devices.py",
-    "engine/processes.py",
     "training/plan.py",
     "training/streams.py",
 }

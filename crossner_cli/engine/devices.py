@@ -1,4 +1,4 @@
-"""Devices, precision and processes: everything that depends on where the work runs is chosen here.
+"""Devices, precision and processes: everything that depends on the machine is chosen here.
 
 The engine is Accelerate: CPU, one GPU, several GPUs, several machines, the same code. What differs by device:
 
@@ -48,7 +48,7 @@ MIXED = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 
 @dataclass
 class Engine:
-    """Where the work runs.
+    """The devices and processes that work together.
 
     Args:
         accelerator: Accelerate's handle on devices and processes.
@@ -66,7 +66,7 @@ class Engine:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether this process computes on a CPU."""
+        """True if this process computes on a CPU."""
         return self.device.type == "cpu"
 
     @property
@@ -81,7 +81,7 @@ class Engine:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and talks."""
+        """True if this process writes files and prints."""
         return self.rank == 0
 
     @property
@@ -161,35 +161,35 @@ class Engine:
         return gathered
 
     def on_main(self, work: Callable[[], Value]) -> Value:
-        """Do something on the main process alone and tell the others its result, or its problem.
+        """Do work on the main process alone and send its result, or its problem, to the others.
 
         Raises:
-            CrossNERError: What the main process raised, on every process; what is no known problem there is one on
+            CrossNERError: The problem of the main process, on every process. Another exception there becomes one on
                 the others, which would wait for the main process otherwise.
         """
         if self.world == 1:
             return work()
         from accelerate.utils import broadcast_object_list
 
-        told: list[Any] = [None, None]
+        sent: list[Any] = [None, None]
         failed: Exception | None = None
         if self.is_main:
             try:
-                told[0] = work()
+                sent[0] = work()
             except CrossNERError as error:
-                told[1] = (error.problem, error.hint)
+                sent[1] = (error.problem, error.hint)
             except Exception as error:
-                failed, told[1] = error, (f"The main process failed: {type(error).__name__}: {error}.", "")
-        broadcast_object_list(told)
+                failed, sent[1] = error, (f"The main process failed: {type(error).__name__}: {error}.", "")
+        broadcast_object_list(sent)
         if failed is not None:
             raise failed
-        if told[1] is not None:
-            raise CrossNERError(told[1][0], hint=told[1][1])
-        result: Value = told[0]
+        if sent[1] is not None:
+            raise CrossNERError(sent[1][0], hint=sent[1][1])
+        result: Value = sent[0]
         return result
 
     def on_main_with_progress(self, work: Work[Value]) -> Work[Value]:
-        """As ``on_main``, of work that shows how it goes where this is the only process."""
+        """Do work on the main process alone, with its progress if this is the only process."""
         return (yield from work) if self.world == 1 else self.on_main(lambda: exhaust(work))
 
     def open_stage(self, run: RunDirectory, request: StageRequest) -> Stage:
@@ -266,8 +266,8 @@ def default_threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     if "SLURM_PROCID" in os.environ and (own := os.environ.get("SLURM_CPUS_PER_TASK", "")).isdecimal():
         return max(1, min(int(own), cores))
-    told = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    processes = int(told) if told.isdecimal() and int(told) else 1
+    launched = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    processes = int(launched) if launched.isdecimal() and int(launched) else 1
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if processes == 1 and wanted.isdecimal() and int(wanted):
         return int(wanted)
@@ -323,7 +323,7 @@ def choose_precision(wanted: str, device: str) -> str:
 
 
 def has_bf16(device: str) -> bool:
-    """Whether a device multiplies bf16 matrices in hardware."""
+    """Return whether a device multiplies bf16 matrices in hardware."""
     if device.startswith("cuda"):
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device == "cpu":

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
-import socket
-import subprocess
-import time
+import tempfile
 from collections.abc import Sequence
 
 import torch
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Compute
 from crossner_cli.run.environment import PYTHON, python_path
-
-SECONDS_TO_STOP = 10
 
 
 def parse_gpus(gpus: str) -> list[int]:
-    """Read ``0,2,3``.
+    """Parse ``0,2,3``.
 
     Raises:
         CrossNERError: Not a list of distinct numbers, or a GPU this machine lacks.
@@ -39,74 +35,75 @@ def parse_gpus(gpus: str) -> list[int]:
     return numbers
 
 
-def launch_processes(options: Compute, argv: Sequence[str]) -> int | None:
+def launch_processes(gpus: str | None, argv: Sequence[str]) -> int | None:
     """Start one process a GPU where ``--gpus`` names several and no launcher has done so.
+
+    Args:
+        gpus: The value of ``--gpus``.
+        argv: The command's arguments.
 
     Returns:
         Exit status of the processes, or None where this process is to do the work itself.
+
+    Raises:
+        CrossNERError: The GPUs do not exist, or a process was killed.
     """
-    if not options.gpus or "RANK" in os.environ or slurm_tasks() > 1:
+    if not gpus or "RANK" in os.environ or count_slurm_tasks() > 1:
         return None
-    numbers = parse_gpus(options.gpus)
+    numbers = parse_gpus(gpus)
     if len(numbers) < 2:
         return None
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    count = len(numbers)
     # Numbers count the GPUs that this process may see, as they do with one GPU.
     visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     names = [visible[number] if visible else str(number) for number in numbers]
-    shared = {
-        **os.environ,
-        **python_path(),
-        "CUDA_VISIBLE_DEVICES": ",".join(names),
-        "WORLD_SIZE": str(count),
-        "LOCAL_WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
-    command = [*PYTHON, "-m", "crossner_cli", *argv]
-    status = wait_for_all(
-        [subprocess.Popen(command, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
-    )
+    os.environ |= {**python_path(), "CUDA_VISIBLE_DEVICES": ",".join(names)}
+    status = run_processes([*PYTHON, "-m", "crossner_cli", *argv], len(numbers))
     if status < 0:
         raise CrossNERError(
-            f"One of {count} processes was ended from outside ({signal.Signals(-status).name}), perhaps for want of"
-            " memory.",
+            f"One of {len(numbers)} processes was killed ({signal.Signals(-status).name}), perhaps because the memory "
+            "was full.",
             hint="The same command continues from the last checkpoint.",
         )
     return status
 
 
-def wait_for_all(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for processes that work together; where one fails, stop the others and return its exit status.
+def run_processes(command: Sequence[str], count: int) -> int:
+    """Run a command in several processes with ranks and one address, as torchrun does; all end together.
 
-    Being told to stop, by the terminal or by SIGTERM, stops them all.
+    Returns:
+        0, the exit status of the process that failed first, or 128 and the number of the signal that stopped all.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    failed = 0
-    while any(process.poll() is None for process in processes):
-        failed = next((process.returncode for process in processes if process.returncode), 0)
-        if failed:
-            break
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes say what went wrong
+    with tempfile.TemporaryDirectory() as logs:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=count,
+            run_id="crossner",
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            local_addr="127.0.0.1",
+            max_restarts=0,
+            monitor_interval=0.2,
+            logs_specs=DefaultLogsSpecs(log_dir=logs),
+        )
         try:
-            time.sleep(0.2)
-        except KeyboardInterrupt:  # the terminal has told the processes too
-            failed = 130
-            break
-    for process in processes if failed else ():
-        process.terminate()
-    for process in processes:
-        try:
-            process.wait(timeout=None if not failed else SECONDS_TO_STOP)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    return failed or next((process.returncode for process in processes if process.returncode), 0)
+            elastic_launch(config, command[0])(*command[1:])
+        except ChildFailedError as error:
+            statuses = [failure.exitcode for failure in error.failures.values()]
+            # Processes that were stopped because another failed end by SIGTERM.
+            return next((status for status in statuses if status != -signal.SIGTERM), statuses[0])
+        except SignalException as stopped:
+            return 128 + stopped.sigval
+    return 0
 
 
-def slurm_tasks() -> int:
-    """Tasks of the Slurm step that this process is one of; 1 outside a step, as in a batch script's own shell."""
+def count_slurm_tasks() -> int:
+    """Count the tasks of this process's Slurm step; 1 outside a step, as in a batch script's own shell."""
     slurm = os.environ
     if not {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LAUNCH_NODE_IPADDR"} <= slurm.keys():
         return 1
@@ -115,8 +112,8 @@ def slurm_tasks() -> int:
 
 
 def read_slurm_variables() -> None:
-    """Under ``srun`` without another launcher, take the process numbers that Slurm gives."""
-    slurm, tasks = os.environ, slurm_tasks()
+    """Take the process numbers that Slurm gives, under ``srun`` without another launcher."""
+    slurm, tasks = os.environ, count_slurm_tasks()
     if "RANK" in slurm or tasks < 2:
         return
     slurm["RANK"], slurm["WORLD_SIZE"] = slurm["SLURM_PROCID"], str(tasks)

@@ -42,7 +42,7 @@ from crossner_cli.taggers.sources import best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import tag, tag_with_progress
 
 COMMAND, RECORD = "export", "export.json"
-# What belongs to configuration and tokenizer among the files of a model folder.
+# Files of configuration and tokenizer in a model folder.
 COPIED = (
     "config.json",
     "tokenizer*",

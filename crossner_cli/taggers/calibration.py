@@ -38,13 +38,13 @@ class ScoredEntity(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """What turns scores into probabilities.
+    """A map from scores to probabilities.
 
     Args:
         slope: Of the log-odds of a score; never negative.
         intercept: Added to them.
-        entities: Predicted entities that the two were fitted to.
-        correct: How many of them were right.
+        entities: Number of predicted entities that the two were fitted to.
+        correct: Number of these that were right.
     """
 
     slope: float
@@ -57,7 +57,7 @@ class Calibration:
         return _sigmoid(self.slope * log_odds(score) + self.intercept)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``read_calibration`` reads."""
+        """The record that ``read_calibration`` reads."""
         return {"method": METHOD, **dataclasses.asdict(self)}
 
 
@@ -80,12 +80,12 @@ def read_calibration(folder: Path) -> Calibration | None:
 
 
 def score_entity(tagged: Tagged, span: Span) -> float:
-    """The tagger's own score: the lowest probability among the tags, which that of the whole cannot exceed."""
+    """Return the tagger's own score of an entity: the lowest probability among its tags."""
     return min(tagged.probabilities[span.start : span.end])
 
 
 def score_entities(gold: Sequence[Sequence[str]], tagged: Sequence[Tagged]) -> list[ScoredEntity]:
-    """Every predicted entity of some sentences, by conlleval's rule for tags that continue nothing."""
+    """Score every predicted entity of some sentences; a tag that continues nothing opens one, as in conlleval."""
     found: list[ScoredEntity] = []
     for gold_tags, each in zip(gold, tagged, strict=True):
         right = set(to_spans(gold_tags))
@@ -132,7 +132,7 @@ def _shortened(loss: Callable[[Any], float], weights: Any, step: Any) -> Any:
 
 
 def measure_reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:
-    """How far scores can be believed: in ten bins of equal width, mean score and share that is right.
+    """Measure how far scores can be believed: in ten bins of equal width, mean score and share that is right.
 
     Returns:
         ``bins``, and ``ece``, the expected calibration error: the mean over entities of the distance between the mean
@@ -156,7 +156,7 @@ def measure_reliability(entities: Sequence[ScoredEntity]) -> dict[str, Any]:
 
 
 def calibrate(entities: Sequence[ScoredEntity], calibration: Calibration) -> list[ScoredEntity]:
-    """The same entities with probabilities for scores."""
+    """Replace the scores of entities by probabilities."""
     return [ScoredEntity(calibration(entity.score), entity.is_correct) for entity in entities]
 
 

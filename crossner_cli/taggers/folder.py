@@ -1,7 +1,7 @@
 """A tagger's folder: complete in itself, and a Hugging Face model folder where the method allows it.
 
 ``config.json``, ``model.safetensors`` and the tokenizer are the encoder as transformers reads it (for ``linear``
-with its classifier, so that ``AutoModelForTokenClassification`` and pipelines work); ``tagger.json`` tells method,
+with its classifier, so that ``AutoModelForTokenClassification`` and pipelines work); ``tagger.json`` holds method,
 hyperparameters and tag set; ``tagger.safetensors`` holds the tensors above the encoder.
 """
 
@@ -29,7 +29,7 @@ from crossner_cli.run.storage import write_json
 
 Decoding = Literal["trained", "legal", "any"]
 DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
-# What may stand in a transformer's file and is no part of it: linear's classifier, and a pooler, which gives no word.
+# Parts of a transformer's file that are not read: linear's classifier, and a pooler, which gives no word.
 STORED_BESIDE = ("classifier", "pooler")
 
 
@@ -82,7 +82,7 @@ def read_tag_set(folder: Path) -> TagSet:
 
 
 def read_domain_of_new_text(folder: Path) -> str:
-    """The domain as whose text a tagger tags new text.
+    """Read the domain as whose text a tagger tags new text.
 
     Raises:
         CrossNERError: ``tagger.json`` is missing or broken.
@@ -92,7 +92,7 @@ def read_domain_of_new_text(folder: Path) -> str:
 
 
 def read_types(folder: Path, domain: str) -> tuple[str, ...]:
-    """The types that a tagger can find in a domain, or anywhere where it has none of that name: those that were taught.
+    """Read the types that a tagger can find in a domain: those that were taught; of all domains if it lacks this one.
 
     Raises:
         CrossNERError: ``tagger.json`` is missing or broken.
@@ -106,7 +106,7 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     """Write a tagger so that the folder alone is enough to use it.
 
     Args:
-        tagger: What to save.
+        tagger: The tagger.
         folder: Made if it does not exist.
         more: Further entries of ``tagger.json``.
     """
@@ -135,7 +135,7 @@ def get_method_name(tagger: Tagger) -> str:
 
 
 def to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
-    """The model that transformers saves: with the classifier where its own token classifier is that and no more."""
+    """Return the model that transformers saves: with the classifier if its own token classifier is that and no more."""
     from transformers import AutoModelForTokenClassification
 
     config = encoder.model.config
@@ -163,8 +163,8 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
 
     Args:
         folder: The tagger's folder.
-        engine: Where it works.
-        decoding: Whether it gives legal tag sequences only, any, or what it was trained to.
+        engine: Devices and precision.
+        decoding: Legal tag sequences only, any, or as it was trained.
 
     Raises:
         CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.

@@ -30,10 +30,10 @@ INPUTS, OUTPUT = ("input_ids", "attention_mask"), "logits"
 
 
 class SubwordScores(nn.Module):
-    """What the graph computes.
+    """The scores that the graph computes.
 
     Args:
-        tagger: Whose encoder and classifier.
+        tagger: The tagger with the encoder and classifier.
     """
 
     def __init__(self, tagger: LinearTagger) -> None:
@@ -79,7 +79,7 @@ def write_onnx(tagger: LinearTagger, path: Path) -> None:
 
     Args:
         tagger: In evaluation mode, on a CPU, in fp32.
-        path: To write. What exceeds the largest file stands beside it, as ``NAME.data``.
+        path: The file. Weights that exceed the largest file are written beside it, as ``NAME.data``.
     """
     scores = SubwordScores(tagger).eval()
     example = torch.full((2, 4), tagger.encoder.reader.pad_id), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
@@ -112,7 +112,7 @@ def quantise(path: Path, into: Path) -> None:
 
 
 def is_large(model: nn.Module) -> bool:
-    """Whether the weights exceed one file."""
+    """Return whether the weights exceed one file."""
     return sum(value.numel() * value.element_size() for value in model.parameters()) > LARGEST_FILE
 
 
@@ -166,5 +166,5 @@ def read_onnx(path: Path, tagger: LinearTagger, threads: int) -> LinearTagger:
 
 
 def count_differences(left: Sequence[Sequence[str]], right: Sequence[Sequence[str]]) -> int:
-    """Words that have other tags."""
+    """Count the words that have other tags."""
     return sum(one != other for a, b in zip(left, right, strict=True) for one, other in zip(a, b, strict=True))

@@ -1,4 +1,4 @@
-"""Sentences in, tags out: the one place where a tagger reads what it was not trained on."""
+"""Sentences in, tags out; and the states of frozen models, read once for all epochs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from crossner_cli.methods.contract import Tagger
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 
 MOST_BYTES = 4 * 10**9
-# What ``count_unread`` counts.
+# The keys of ``count_unread``.
 READING = ("unreadable_words", "shortened_words", "unknown_words", "discarded_sequences")
 
 
 class Tagged(NamedTuple):
-    """What a tagger says of one sentence: one tag a word, and the probability it gives to each."""
+    """The tags of one sentence, one a word, and the probability that the tagger gives to each."""
 
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
@@ -38,7 +38,7 @@ def tag(
     Args:
         tagger: In any mode; the mode is restored.
         sentences: Every process is given the same ones and returns all of them.
-        engine: Where. Several processes share the work.
+        engine: Devices and processes, which share the work.
         batch_subwords: Subwords read at once, padding included; a longer sentence is read alone, so many of them at a
             time. None is the engine's.
 
@@ -56,7 +56,7 @@ def tag_with_progress(
     batch_subwords: int | None = None,
     task: str = "tag",
 ) -> Work[list[Tagged]]:
-    """Same as ``tag``, telling after each batch how far it is."""
+    """Tag sentences as ``tag`` does, with progress after each batch."""
     reader = get_reader(tagger)
     encoded = reader.encode(sentences)
     most = batch_subwords or engine.batch_subwords
@@ -81,12 +81,12 @@ def tag_with_progress(
 
 
 def get_reader(tagger: Tagger) -> Any:
-    """What turns sentences into batches for this tagger's encoder: ``encode`` and ``collate``, as ``SubwordReader``."""
+    """Return the reader of the tagger's encoder, with ``encode`` and ``collate`` as ``SubwordReader``."""
     return tagger.encoder.reader
 
 
 def count_unread(tagger: Tagger, engine: Engine) -> dict[str, int]:
-    """What could not be read or was left out since the tagger was made, over all processes."""
+    """Count what could not be read or was left out since the tagger was made, over all processes."""
     reader = get_reader(tagger)
     return {
         "unreadable_words": reader.unreadable_words,
@@ -111,17 +111,17 @@ def inference(tagger: Tagger, engine: Engine) -> Iterator[None]:
 def keep_frozen_states(
     tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, task: str, raw: Iterable[RawText] = ()
 ) -> Work[None]:
-    """Let the tagger's reader know what frozen models make of sentences; nothing for a tagger without such models.
+    """Read sentences with the tagger's frozen models, if it has any, and let its reader keep the states.
 
     In batches of its own, so that an interrupted command that begins again reads the very same numbers.
 
     Args:
         tagger: Its encoder reads words, a frozen transformer or frozen language models of characters, or neither.
-        sentences: Those that will be read again and again.
-        engine: Where.
+        sentences: The sentences that will be read again and again.
+        engine: Devices and processes.
         task: Name for the progress.
-        raw: Texts that will be, too. Of the sentences and of each text nothing is kept where it would not fit into
-            ``MOST_BYTES`` with what is kept before it.
+        raw: Texts that will be, too. The states of the sentences, or of a text, are not kept if they would not fit
+            into ``MOST_BYTES`` beside those kept before.
     """
     encoder = tagger.encoder
     if not isinstance(encoder, WordEncoder) or not encoder.frozen_size:
@@ -132,10 +132,10 @@ def keep_frozen_states(
     for text in (RawSentences(tuple(labelled)), *raw):
         size = 4 * encoder.frozen_size * sum(text.counts.values())
         if size > free:
-            told = [figures.amount(number, None, "bytes") for number in (size, free, MOST_BYTES)]
+            sizes = [figures.amount(number, None, "bytes") for number in (size, free, MOST_BYTES)]
             yield Notice(
-                f"{task}: frozen models read {figures.count(len(text))} sentences anew each time they are met: what "
-                f"they make of them, {told[0]}, is more than what is left ({told[1]}) of the {told[2]} that are kept"
+                f"{task}: frozen models read {figures.count(len(text))} sentences again in each epoch: their states "
+                f"take {sizes[0]}, and {sizes[1]} of {sizes[2]} are left"
             )
             continue
         free -= size

@@ -285,7 +285,7 @@ def test_wrong_values_are_known_problems(line: str, text: str, tmp_path: Path) -
 
 
 def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossner_cli.engine.processes.launch_processes", lambda options, argv: 77)
+    monkeypatch.setattr("crossner_cli.engine.processes.launch_processes", lambda gpus, argv: 77)
     assert CliRunner().invoke(app, ["evaluate", "--gpus", "0,1"]).exit_code == 77
 
 

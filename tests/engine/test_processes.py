@@ -4,63 +4,78 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from crossner_cli.engine import processes as launching
-from crossner_cli.engine.processes import first_host, read_slurm_variables, wait_for_all
+from crossner_cli.engine.processes import first_host, launch_processes, read_slurm_variables, run_processes
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Finetune
 
 
-def test_several_gpus_start_one_process_each_with_ranks_and_one_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[list[str], dict[str, str]]] = []
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], int, str]]:
+    """What would have been started, with the GPUs that it sees."""
+    seen: list[tuple[list[str], int, str]] = []
 
-    def popen(command: list[str], env: dict[str, str]) -> None:
-        started.append((command, env))
+    def run(command: list[str], count: int) -> int:
+        seen.append((command, count, os.environ["CUDA_VISIBLE_DEVICES"]))
+        return 7
 
-    for name in ("RANK", "CUDA_VISIBLE_DEVICES", "SLURM_STEP_ID"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("RANK", "CUDA_VISIBLE_DEVICES", "SLURM_STEP_ID", "PYTHONPATH"):
+        monkeypatch.setenv(name, "")  # put back afterwards
+        monkeypatch.delenv(name)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    monkeypatch.setattr(launching.subprocess, "Popen", popen)
-    monkeypatch.setattr(launching, "wait_for_all", lambda processes: 7)
-    status = launching.launch_processes(Finetune(gpus="0,2,3"), ["finetune", "--gpus", "0,2,3"])
-    assert status == 7
-    assert [env["RANK"] for _, env in started] == [env["LOCAL_RANK"] for _, env in started] == ["0", "1", "2"]
-    assert {env["CUDA_VISIBLE_DEVICES"] for _, env in started} == {"0,2,3"}
-    assert {env["WORLD_SIZE"] for _, env in started} == {"3"}
-    assert len({(env["MASTER_ADDR"], env["MASTER_PORT"]) for _, env in started}) == 1
-    assert {tuple(command[1:]) for command, _ in started} == {
-        ("-P", "-m", "crossner_cli", "finetune", "--gpus", "0,2,3")
-    }
+    monkeypatch.setattr(launching, "run_processes", run)
+    return seen
+
+
+def test_several_gpus_start_one_process_each(launched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["finetune", "--gpus", "0,2,3"]
+    assert launch_processes("0,2,3", arguments) == 7
+    ((command, count, gpus),) = launched
+    assert (command[1:], count, gpus) == (["-P", "-m", "crossner_cli", *arguments], 3, "0,2,3")
+    assert launch_processes("2", arguments) is launch_processes(None, arguments) is None
     monkeypatch.setenv("RANK", "0")
-    assert launching.launch_processes(Finetune(gpus="0,2,3"), []) is None, "a launcher's processes are used"
+    assert launch_processes("0,2,3", arguments) is None, "a launcher's processes are used"
 
 
-def python(code: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", code])
+def test_gpus_are_numbered_among_those_that_may_be_seen(launched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
+    launch_processes("0,2", [])
+    assert launched[0][2] == "4,7"
 
 
-def test_where_one_process_fails_the_others_are_stopped() -> None:
-    sleeping = python("import time; time.sleep(60)")
+def test_a_process_that_was_killed_is_a_known_problem(launched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "run_processes", lambda command, count: -signal.SIGKILL)
+    with pytest.raises(CrossNERError, match=r"One of 2 processes was killed \(SIGKILL\)"):
+        launch_processes("0,1", [])
+
+
+PROGRAM = """
+import os, signal, sys, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+open(f"{sys.argv[2]}/{rank}", "w").write(f"{world} {os.environ['LOCAL_RANK']} {os.environ['MASTER_PORT']}")
+if sys.argv[1] == "fail" and rank == 1:
+    sys.exit(3)
+if sys.argv[1] == "die" and rank == 0:
+    os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[1] != "work":
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("ending", "status"), [("work", 0), ("fail", 3), ("die", -signal.SIGKILL)])
+def test_processes_have_ranks_and_one_address_and_end_together(tmp_path: Path, ending: str, status: int) -> None:
     began = time.monotonic()
-    assert wait_for_all([python("raise SystemExit(3)"), sleeping]) == 3
-    assert time.monotonic() - began < 30
-    assert sleeping.returncode == -signal.SIGTERM
-    assert wait_for_all([python("pass"), python("pass")]) == 0
-
-
-def test_a_process_that_was_killed_is_a_known_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setattr(launching, "parse_gpus", lambda _: [0, 1])
-    monkeypatch.setattr(launching, "wait_for_all", lambda processes: -signal.SIGKILL)
-    monkeypatch.setattr(launching.subprocess, "Popen", lambda *_, **__: None)
-    with pytest.raises(CrossNERError, match=r"One of 2 processes was ended from outside \(SIGKILL\)"):
-        launching.launch_processes(Finetune(gpus="0,1"), ["finetune", "--gpus", "0,1"])
+    assert run_processes([sys.executable, "-S", "-c", PROGRAM, ending, str(tmp_path)], 2) == status
+    assert time.monotonic() - began < 50
+    first, second = (path.read_text().split() for path in sorted(tmp_path.iterdir()))
+    assert (first[:2], second[:2]) == (["2", "0"], ["2", "1"]) and first[2] == second[2]
 
 
 def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,27 +123,12 @@ def test_the_first_machine_of_a_step_is_told_from_slurms_short_form(nodes: str, 
     assert first_host(nodes) == first
 
 
-def test_a_slurm_step_of_one_task_starts_its_processes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(launching.subprocess, "Popen", lambda command, env: env)
-    monkeypatch.setattr(launching, "wait_for_all", len)
+def test_a_slurm_step_of_one_task_starts_its_processes_itself(launched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1", "SLURM_NTASKS": "4"}
     for name, value in step.items():
         monkeypatch.setenv(name, value)
-    assert launching.launch_processes(Finetune(gpus="0,1"), []) is None, "each of the four tasks is a process"
+    assert launch_processes("0,1", []) is None, "each of the four tasks is a process"
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
-    assert launching.launch_processes(Finetune(gpus="0,1"), []) == 2
+    assert launch_processes("0,1", []) == 7
     read_slurm_variables()
     assert "RANK" not in os.environ
-
-
-def test_gpus_are_numbered_among_those_that_may_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    monkeypatch.setattr(launching.subprocess, "Popen", lambda command, env: seen.append(env["CUDA_VISIBLE_DEVICES"]))
-    monkeypatch.setattr(launching, "wait_for_all", lambda processes: 0)
-    launching.launch_processes(Finetune(gpus="0,2"), [])
-    assert seen == ["4,7", "4,7"]

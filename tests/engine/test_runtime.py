@@ -1,13 +1,14 @@
-"""Memory that was freed is used again."""
+"""Threads that wait let others work, and memory that was freed is used again."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from crossner_cli.engine.runtime import keep_freed_memory
+from crossner_cli.engine.runtime import SPIN_COUNT, keep_freed_memory, limit_spinning
 
 PROGRAM = """
 import resource, sys
@@ -29,3 +30,25 @@ def test_pages_are_asked_for_once():
         run = subprocess.run([sys.executable, "-c", PROGRAM, setting], capture_output=True, text=True, check=True)
         faults[setting] = int(run.stdout)
     assert faults["keep"] < 500 < faults["leave"], faults
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"GOMP_SPINCOUNT": str(SPIN_COUNT)}),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, {"OMP_WAIT_POLICY": "ACTIVE"}),
+        ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
+    ],
+)
+def test_threads_spin_shortly_unless_the_user_has_set_how_they_wait(monkeypatch, given, expected):
+    monkeypatch.setattr(os, "environ", dict(given))
+    limit_spinning()
+    assert os.environ == expected
+
+
+def test_the_command_line_sets_how_threads_wait_before_torch_is_imported():
+    program = "import sys; from crossner_cli.cli import main; sys.argv = ['crossner', '--version']\n"
+    program += "try:\n    main()\nfinally:\n    import os; print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout.split()[-2:] == [str(SPIN_COUNT), "False"]
