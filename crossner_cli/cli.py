@@ -247,7 +247,20 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
     work = _with_notices(work, options)
     manifest, told = console.follow(work, quiet=options.quiet or not is_main, verbose=options.verbose, bars=bars)
     if is_main and (options.json or not options.quiet):
-        console.show_manifest(manifest, json=options.json, to_stderr=to_stderr, told=told)
+        console.show_manifest(manifest, run=options.run, json=options.json, to_stderr=to_stderr, told=told)
+    elif is_main:
+        console.show_warnings(manifest)
+
+
+def show_known_domains(*, json: bool) -> None:
+    """Show the data sets known by name."""
+    from crossner_cli import console
+    from crossner_cli.data.known_domains import bundled_domains, known_domains
+    from crossner_cli.reports.catalogue import known_domain_tables
+
+    known, bundled = known_domains(), bundled_domains()
+    record = {name: dataclasses.asdict(domain) for name, domain in known.items()}
+    console.show(known_domain_tables(known, bundled), {"known": record, "bundled": list(bundled)}, json=json)
 
 
 def _with_notices(work: Work[Manifest], options: Command) -> Work[Manifest]:
@@ -293,9 +306,7 @@ def command(options_type: type[Options]) -> Callable[[Callable[[Options], None]]
 def prepare_data(options: PrepareData) -> None:
     """Read, check and store the data of a run."""
     if options.list_known:
-        from crossner_cli import console
-
-        console.show_known_domains(json=options.json)
+        show_known_domains(json=options.json)
         return
     from crossner_cli.stages import prepare_data as stage
 
@@ -392,6 +403,10 @@ def methods(
 ) -> None:
     """List the tagging methods, or explain some."""
     from crossner_cli import console
+    from crossner_cli.reports.catalogue import method_details, method_tables
+    from crossner_cli.reports.method_facts import describe_methods
 
     with known_problems(Command(json=json)):
-        console.show_methods(names or (), json=json)
+        facts = describe_methods(names or ())
+        blocks = [block for one in facts for block in method_details(one)] if names else method_tables(facts)
+        console.show(blocks, {"methods": [dataclasses.asdict(one) for one in facts]}, json=json)

@@ -1,4 +1,4 @@
-"""What a person sees: bars or lines while a stage works, tables when it is done. The only module that imports rich."""
+"""Bars or lines while a stage works, tables when it is done. The only module that imports rich."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import WARNING, Line, Table
-from crossner_cli.reports.catalogue import known_domain_tables, method_details, method_tables
+from crossner_cli.reports.blocks import WARNING, Block, Line, Table
 from crossner_cli.reports.tables import manifest_tables
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.progress import Event, Notice, Progress, Work
@@ -27,33 +27,24 @@ if TYPE_CHECKING:
 
 WIDTH_OF_PIPES = 100
 SECONDS_BETWEEN_LINES = 10.0
-BARS = (24, 8)  # widths
-NARROWEST_TEXT, UNLIMITED = 12, 10_000
-
-
-class Display(contextlib.AbstractContextManager["Display"], Protocol):
-    """Shows events one by one, between entering and leaving."""
-
-    def show(self, event: Event) -> None:
-        """Show one event."""
-        ...
+BAR_WIDTHS = (24, 8)
+PARTS = ("amount", "values", "left")  # of a bar, beside its task
+LONGEST_WORD, UNLIMITED = 24, 10_000  # longer words of a table, as paths, may be cut in two
 
 
 @dataclass
 class Task:
-    """What is known of a task from its signs of life: the values told last, and its speed here and now.
-
-    Speed is counted from the first sign, so that a task continued from a checkpoint does not look fast.
-    """
+    """A task in progress: its latest values and its speed, counted from the first event after a continuation."""
 
     first: float
     started: float
     values: dict[str, float] = field(default_factory=dict)
     shown: float | None = None
+    text: str = ""
 
     def seconds_left(self, progress: Progress, now: float) -> float | None:
-        """Time left at the speed so far, if it can be told."""
-        if progress.total is None or progress.done <= self.first or progress.done >= progress.total:
+        """Estimate the time left at the speed so far."""
+        if progress.total is None or progress.done <= self.first or is_finished(progress):
             return None
         return (now - self.started) * (progress.total - progress.done) / (progress.done - self.first)
 
@@ -65,57 +56,45 @@ class Tasks:
         self.clock = clock
         self.by_name: dict[str, Task] = {}
 
-    def update(self, progress: Progress) -> Task:
-        """Take note of a sign of life; a task that starts over is a new one."""
+    def update(self, progress: Progress) -> tuple[Task, tuple[str, str, str]]:
+        """Take the values of an event; a task that starts over is a new one.
+
+        Returns:
+            The task, and as text its amount, its values and the time left, empty where it is unknown.
+        """
         task = self.by_name.get(progress.task)
         if task is None or progress.done < task.first:
             task = self.by_name[progress.task] = Task(progress.done, self.clock())
         task.values.update(progress.values)
-        return task
-
-    def describe(self, progress: Progress, task: Task) -> tuple[str, str, str]:
-        """How far it is, its values, and the time left (empty where it cannot be told)."""
         left = task.seconds_left(progress, self.clock())
         rates_last = sorted(task.values.items(), key=lambda item: item[0].endswith("/s"))
         values = "  ".join(figures.value(name, number) for name, number in rates_last)
-        return (
-            figures.amount(progress.done, progress.total, progress.unit),
-            values,
-            "" if left is None else f"{figures.duration(left)} left",
-        )
+        amount = figures.amount(progress.done, progress.total, progress.unit)
+        return task, (amount, values, "" if left is None else f"{figures.duration(left)} left")
 
 
 def is_finished(progress: Progress) -> bool:
-    """Whether nothing of a task is left to do."""
+    """True if nothing of a task is left to do."""
     return progress.total is not None and progress.done >= progress.total
-
-
-class Silence(contextlib.AbstractContextManager["Silence"]):
-    """Shows nothing."""
-
-    def show(self, event: Event) -> None:
-        """Drop the event."""
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing was opened."""
 
 
 class Lines(contextlib.AbstractContextManager["Lines"]):
     """One line an event for log files and pipes: milestones and notices always, others now and then.
 
-    The last sign of life of a task is held back until it is sure that no milestone says the same and more.
+    The last event of a task is held back until it is sure that no milestone says the same and more.
 
     Args:
-        stream: Where to.
-        verbose: Show every sign of life.
+        stream: The log; None shows nothing.
+        verbose: Show every event.
         clock: Seconds, from anywhere.
     """
 
-    def __init__(self, stream: TextIO, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, stream: TextIO | None, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.stream, self.verbose = stream, verbose
         self.tasks = Tasks(clock)
         self.held: dict[str, str] = {}
-        self.written: dict[str, str] = {}
 
     def show(self, event: Event) -> None:
         """Write a line, or none if the task had one lately."""
@@ -123,17 +102,17 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
             self._release()
             self._write(event.text)
             return
-        task, now = self.tasks.update(event), self.tasks.clock()
-        text = "  ".join(part for part in (event.task, *self.tasks.describe(event, task)) if part)
+        task, told = self.tasks.update(event)
+        text = "  ".join(part for part in (event.task, *told) if part)
+        now = self.tasks.clock()
         self.held.pop(event.task, None)
         self._release()
         if is_finished(event) and not event.is_milestone and not self.verbose:
             self.held[event.task] = text
         elif event.is_milestone or self.verbose or task.shown is None or now - task.shown >= SECONDS_BETWEEN_LINES:
-            task.shown = now
-            if self.written.get(event.task) != text:  # the first update may end an epoch, too
+            if task.text != text:  # the first update may end an epoch, too
                 self._write(text)
-            self.written[event.task] = text
+            task.shown, task.text = now, text
 
     def _release(self) -> None:
         for text in self.held.values():
@@ -141,7 +120,8 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
         self.held.clear()
 
     def _write(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)
+        if self.stream is not None:
+            print(figures.printable(text), file=self.stream, flush=True)
 
     def __exit__(self, *_: object) -> None:
         """Write what is held back."""
@@ -182,22 +162,15 @@ class Bars(contextlib.AbstractContextManager["Bars"]):
             self._settle()
             self._write(event.text)
             return
-        task = self.tasks.update(event)
-        amount, values, left = self.tasks.describe(event, task)
-        text = "  ".join(part for part in (event.task, amount, values, left) if part)
+        _, told = self.tasks.update(event)
+        text = "  ".join(part for part in (event.task, *told) if part)
         self.finished.pop(event.task, None)
         self._settle()
         if is_finished(event):
             self.finished[event.task] = text
         elif event.is_milestone and self.verbose:
             self._write(text)
-        fields: dict[str, Any] = {
-            "total": event.total,
-            "completed": event.done,
-            "amount": amount,
-            "values": values,
-            "left": left,
-        }
+        fields: dict[str, Any] = {"total": event.total, "completed": event.done, **dict(zip(PARTS, told, strict=True))}
         if event.task in self.bars:
             self.progress.update(self.bars[event.task], **fields)
         else:
@@ -211,11 +184,11 @@ class Bars(contextlib.AbstractContextManager["Bars"]):
         self.finished.clear()
 
     def _write(self, text: str) -> None:
-        self.progress.console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self.progress.console.print(figures.printable(text), markup=False, emoji=False, highlight=False)
 
 
 def rich_progress(console: Console | None = None) -> RichProgress:
-    """Bars of rich with our columns; stdout is left alone, since data may go there."""
+    """Make rich's bars with our columns; stdout is left alone, since data may go there."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
@@ -223,13 +196,12 @@ def rich_progress(console: Console | None = None) -> RichProgress:
     from rich.table import Column
 
     class Bar(BarColumn):
-        """A bar as wide as what is told beside it leaves room for, in all rows alike."""
+        """A bar as wide as the text beside it leaves room for, alike in all rows."""
 
         def render(self, task: Any) -> Any:
-            fields = ("amount", "values", "left")
-            told = zip(*([each.description, *map(each.fields.get, fields)] for each in progress.tasks), strict=True)
-            room = progress.console.width - sum(max(cell_len(text or "") + 1 for text in column) for column in told)
-            self.bar_width = next((width for width in BARS if width <= room), 0)
+            rows = [[each.description, *(each.fields[name] for name in PARTS)] for each in progress.tasks]
+            text = sum(max(map(cell_len, column)) + 1 for column in zip(*rows, strict=True))
+            self.bar_width = next((width for width in BAR_WIDTHS if width <= progress.console.width - text), 0)
             return super().render(task) if self.bar_width else ""
 
     progress = RichProgress(
@@ -270,22 +242,28 @@ def follow(
             display.show(event)
 
 
-def open_display(*, quiet: bool, verbose: bool, bars: bool) -> Display:
-    """Bars on a terminal, lines elsewhere."""
-    if quiet:
-        return Silence()
-    return Bars(verbose=verbose) if bars and sys.stderr.isatty() else Lines(sys.stderr, verbose=verbose)
+def open_display(*, quiet: bool, verbose: bool, bars: bool) -> Lines | Bars:
+    """Open bars on a terminal, lines elsewhere."""
+    if bars and sys.stderr.isatty() and not quiet:
+        return Bars(verbose=verbose)
+    return Lines(None if quiet else sys.stderr, verbose=verbose)
 
 
 def show_manifest(
-    manifest: Manifest, *, json: bool = False, to_stderr: bool = False, told: frozenset[str] = frozenset()
+    manifest: Manifest,
+    *,
+    run: Path | None = None,
+    json: bool = False,
+    to_stderr: bool = False,
+    told: frozenset[str] = frozenset(),
 ) -> None:
     """Show the result of a stage: tables for people, or the manifest as one JSON object.
 
     Args:
         manifest: Of the stage.
-        json: Whether it is to be the JSON object.
-        to_stderr: Where to: data may go to stdout.
+        run: The run directory, to name the stage's folder.
+        json: Print the JSON object.
+        to_stderr: Print to stderr, since data may go to stdout.
         told: Notices that stand on stderr already. Where both are one terminal, warnings among them are not repeated.
     """
     stream = sys.stderr if to_stderr else sys.stdout
@@ -293,35 +271,23 @@ def show_manifest(
         print_json(dict(manifest), stream)
         return
     repeated = {f"{WARNING}{text}" for text in told} if stream.isatty() and sys.stderr.isatty() else set()
-    blocks = manifest_tables(manifest)
-    print_blocks([block for block in blocks if not (isinstance(block, Line) and block.text in repeated)], stream)
+    blocks = [block for block in manifest_tables(manifest) if not (isinstance(block, Line) and block.text in repeated)]
+    if run is not None and "outputs" in manifest:
+        blocks.append(Line(f"Written to {run / manifest['name']}"))
+    print_blocks(blocks, stream)
 
 
-def show_known_domains(*, json: bool = False) -> None:
-    """Show the data sets known by name."""
-    from crossner_cli.data.known_domains import bundled_domains, known_domains
+def show_warnings(manifest: Manifest) -> None:
+    """Show on stderr only what changes the meaning of a result."""
+    print_blocks([Line(f"{WARNING}{text}") for text in manifest["result"].get("warnings", [])], sys.stderr)
 
-    known = known_domains()
+
+def show(blocks: Sequence[Block], record: dict[str, Any], *, json: bool) -> None:
+    """Show lines and tables on stdout, or the record they are made from as one JSON object."""
     if json:
-        record = {name: dataclasses.asdict(domain) for name, domain in known.items()}
-        print_json({"known": record, "bundled": list(bundled_domains())}, sys.stdout)
+        print_json(record, sys.stdout)
     else:
-        print_blocks(known_domain_tables(known, bundled_domains()), sys.stdout)
-
-
-def show_methods(names: Sequence[str] = (), *, json: bool = False) -> None:
-    """Show the methods named in full, or all in brief."""
-    from crossner_cli.reports.method_facts import describe_methods
-
-    methods = describe_methods(names)
-    if json:
-        print_json({"methods": [dataclasses.asdict(facts) for facts in methods]}, sys.stdout)
-    elif names:
-        for number, facts in enumerate(methods):
-            print("\n" * bool(number), end="")
-            print_blocks(method_details(facts), sys.stdout)
-    else:
-        print_blocks(method_tables(methods), sys.stdout)
+        print_blocks(blocks, sys.stdout)
 
 
 def print_json(record: dict[str, Any], stream: TextIO) -> None:
@@ -329,8 +295,8 @@ def print_json(record: dict[str, Any], stream: TextIO) -> None:
     print(to_json(record), file=stream, flush=True)
 
 
-def print_blocks(blocks: list[Line | Table], stream: TextIO) -> None:
-    """Write lines and tables, one below the other."""
+def print_blocks(blocks: Sequence[Block], stream: TextIO) -> None:
+    """Write lines and tables, one below the other; lines wrap at words on terminals and stay whole in pipes."""
     from rich.console import Console
     from rich.text import Text
 
@@ -341,54 +307,67 @@ def print_blocks(blocks: list[Line | Table], stream: TextIO) -> None:
         if number and (isinstance(block, Table) or isinstance(blocks[number - 1], Table)):
             console.print()
         if isinstance(block, Line):
-            console.print(Text(block.text, style="bold" if block.is_headline else ""), soft_wrap=not is_terminal)
+            text = Text(figures.printable(block.text), style="bold" if block.is_headline else "")
+            console.print(text, soft_wrap=not is_terminal)
             continue
-        drawn = rich_table(block)
-        narrowest = console.measure(drawn, options=console.options.update(width=UNLIMITED)).minimum
-        if is_terminal and narrowest > width:  # wrapped, its rows could not be read
-            drawn = stacked_table(block)
-            narrowest = console.measure(drawn, options=console.options.update(width=UNLIMITED)).minimum
-        # What cannot be made narrow enough is left to the terminal to wrap: no number is ever cut.
-        console.width = max(width, narrowest)
-        console.print(Text(block.title, style="bold"))
-        console.print(drawn)
-        console.width = width
+        console.print(Text(figures.printable(block.title), style="bold"))
+        console.print(fit_table(block, console))
+
+
+def fit_table(table: Table, console: Console) -> RichTable:
+    """Draw a table as wide as the console allows: whole, with deviations below their means, or row by row."""
+    broken = dataclasses.replace(
+        table,
+        rows=[tuple(cell.replace(" ± ", "\n± ") for cell in row) for row in table.rows],
+        summary=[tuple(cell.replace(" ± ", "\n± ") for cell in row) for row in table.summary],
+    )
+    for drawn in (rich_table(table), rich_table(broken)):
+        if console.measure(drawn, options=console.options.update(width=UNLIMITED)).minimum <= console.width:
+            return drawn
+    return stacked_table(table)
 
 
 def stacked_table(table: Table) -> RichTable:
-    """A table for narrow terminals: below the name of each row a line for each of its cells."""
+    """Draw a table for narrow consoles: below the name of each row a line for each of its cells."""
     from rich.table import Table as RichTable
 
     drawn = RichTable(box=None, pad_edge=False, show_edge=False, show_header=False)
-    drawn.add_column(no_wrap=True)
-    drawn.add_column(overflow="fold", min_width=NARROWEST_TEXT)
+    drawn.add_column()
+    drawn.add_column(overflow="fold")
     for number, row in enumerate((*table.rows, *table.summary)):
         if number:
             drawn.add_row()
         for place, (name, cell) in enumerate(zip(table.columns, row, strict=True)):
-            drawn.add_row(f"  {name}" if place else name, cell, style="" if place else "cyan")
+            heading = " ".join(name.split("\n"))
+            drawn.add_row(f"  {heading}" if place else heading, figures.printable(cell), style="" if place else "cyan")
     return drawn
 
 
 def rich_table(table: Table) -> RichTable:
-    """A table as rich draws it: numbers to the right, below a rule what sums them up; only words may be wrapped."""
+    """Draw a table with numbers to the right, and below a rule what sums them up; only words wrap."""
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.table import Table as RichTable
 
     drawn = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for number, name in enumerate(table.columns):
-        texts = (row[number] for row in (table.columns, *table.rows, *table.summary))
-        longest = max(len(line) for text in texts for line in text.split("\n"))
-        may_wrap = number in table.texts and number > 0
+        is_text = number in table.texts
+        cells = [row[number] for row in (*table.rows, *table.summary)]
+        parts = [part for cell in cells for part in (cell.split() if is_text else cell.split("\n"))]
+        longest = max(map(cell_len, parts), default=0)
         drawn.add_column(
-            name, justify="left" if number in table.texts else "right", overflow="fold", no_wrap=not may_wrap,
-            min_width=min(longest, NARROWEST_TEXT) if may_wrap else longest,
-            header_style="bold", style="cyan" if number == 0 else "",
-        )  # fmt: skip
+            figures.printable(name),
+            justify="left" if is_text else "right",
+            overflow="fold",
+            no_wrap=not is_text,
+            min_width=max(*map(cell_len, name.split("\n")), min(longest, LONGEST_WORD) if is_text else longest),
+            header_style="bold",
+            style="cyan" if number == 0 else "",
+        )
     for row in table.rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(figures.printable, row))
     if table.summary:
         drawn.add_section()
     for row in table.summary:
-        drawn.add_row(*row, style="bold")
+        drawn.add_row(*map(figures.printable, row), style="bold")
     return drawn

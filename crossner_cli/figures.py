@@ -1,8 +1,9 @@
-"""Numbers as people read them, the same in progress lines and in tables."""
+"""Numbers and text as people read them, the same in progress lines and in tables."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -100,3 +101,10 @@ def tensors(start: Mapping[str, Any], most: int = 3) -> str:
         told = ", ".join(names[:most]) + (" …" if len(names) > most else "")
         parts.append(f"{count(start[kind])} {kind}" + (f" ({told})" if told else ""))
     return ", ".join(parts)
+
+
+def printable(text: str) -> str:
+    """Replace control characters of text from outside, which a terminal would obey; line breaks stay."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter == "\n" or unicodedata.category(letter) != "Cc" else "\ufffd" for letter in text)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from builders.results import evaluated, trained
 from rich.console import Console
 
+from crossner_cli import console
 from crossner_cli.console import Bars, Lines, follow
+from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.progress import Event, Notice, Progress, Work
 
@@ -239,16 +244,56 @@ def test_no_bars_are_drawn_where_data_goes_to_the_same_terminal() -> None:
     assert "data 5\n" in written
 
 
+def rendered(blocks: list[Block], width: int) -> list[str]:
+    """The lines of blocks on a terminal of this width."""
+    code = (
+        "import pickle, sys\nfrom crossner_cli.console import print_blocks\n"
+        f"print_blocks(pickle.loads({pickle.dumps(blocks)!r}), sys.stdout)"
+    )
+    return [line.rstrip() for line in ANSI.sub("", run_in_terminal(code, width)).splitlines()]
+
+
 def test_tables_show_their_numbers_whole_on_narrow_terminals() -> None:
-    code = """
-from crossner_cli.console import print_blocks
-from crossner_cli.reports.blocks import Table
-import sys
-row = ("a name", *["12,345,678.90"] * 9, "some words that may be wrapped onto lines")
-print_blocks([Table("T", ("name", *["a long heading"] * 9, "text"), [row], [row], texts=(0, 10))], sys.stdout)
-"""
-    narrow = run_in_terminal(code, 40)
-    assert narrow.count("12,345,678.90") == 18
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", narrow).splitlines()
+    row = ("a name", *["12,345,678.90"] * 9, "some words that may be wrapped onto lines")
+    table = Table("T", ("name", *["a long heading"] * 9, "text"), [row], [row], texts=(0, 10))
+    lines = rendered([table], 40)
+    assert sum(line.count("12,345,678.90") for line in lines) == 18
     assert all(len(line) <= 40 for line in lines), "row by row, a line for each cell"
-    assert "name" in narrow and "  a long heading" in narrow
+    assert "name" in lines[1] and any(line.startswith("  a long heading ") for line in lines)
+
+
+def test_deviations_move_below_their_means_before_a_table_is_taken_apart() -> None:
+    table = Table("T", ("model", *["politics"] * 5), [("linear", *["61.25 ± 1.25"] * 5)])
+    lines = rendered([table], 70)
+    assert lines[1].split() == ["model", *["politics"] * 5]
+    assert [line.split() for line in lines[3:]] == [["linear", *["61.25"] * 5], ["±", "1.25"] * 5]
+
+
+def test_long_lines_wrap_at_words() -> None:
+    assert rendered([Line("a few words and more of them")], 12) == ["a few words", "and more of", "them"]
+
+
+def test_control_characters_from_outside_never_reach_a_terminal() -> None:
+    hostile = "\x1b[2Jx\x9b\r"
+    blocks = [Line(hostile), Table(hostile, (hostile,), [(hostile,)])]
+    stream = io.StringIO()
+    console.print_blocks(blocks, stream)
+    with Lines(stream) as lines:
+        lines.show(Notice(hostile))
+    written = stream.getvalue()
+    assert written.count("\ufffd[2Jx\ufffd\ufffd") == 5 and "\x1b" not in written and "\r" not in written
+    assert "\x1b[2J" not in draw([Notice(hostile)], 80)
+
+
+def test_the_folder_of_a_stage_is_named_at_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show_manifest(trained(60.0, outputs={}), run=Path("run"))
+    assert capsys.readouterr().out.endswith("\nWritten to run/finetune\n")
+    console.show_manifest(trained(60.0), run=Path("run"))
+    assert "Written to" not in capsys.readouterr().out, "a record without outputs is no stage's"
+
+
+def test_quiet_shows_the_warnings_of_a_result(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show_warnings(evaluated(("dev is test",), finetune=[61.0]))
+    assert capsys.readouterr() == ("", "Warning: dev is test\n")
+    console.show_warnings(trained(60.0))
+    assert capsys.readouterr() == ("", "")
