@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import shutil
 import sys
 import time
@@ -29,7 +30,8 @@ WIDTH_OF_PIPES = 100
 SECONDS_BETWEEN_LINES = 10.0
 BAR_WIDTHS = (24, 8)
 PARTS = ("amount", "values", "left")  # of a bar, beside its task
-LONGEST_WORD, UNLIMITED = 24, 10_000  # longer words of a table, as paths, may be cut in two
+BREAKS = re.compile(r" (?=± |to )")
+LONGEST_WORD, UNLIMITED = 16, 10_000  # longer words of a table, as paths, may be cut in two
 
 
 @dataclass
@@ -315,16 +317,27 @@ def print_blocks(blocks: Sequence[Block], stream: TextIO) -> None:
 
 
 def fit_table(table: Table, console: Console) -> RichTable:
-    """Draw a table as wide as the console allows: whole, with deviations below their means, or row by row."""
-    broken = dataclasses.replace(
-        table,
-        rows=[tuple(cell.replace(" ± ", "\n± ") for cell in row) for row in table.rows],
-        summary=[tuple(cell.replace(" ± ", "\n± ") for cell in row) for row in table.summary],
-    )
-    for drawn in (rich_table(table), rich_table(broken)):
+    """Draw a table as wide as the console allows: whole, with numbers and heads broken at words, or row by row."""
+    for each in (table, break_at_words(table)):
+        drawn = rich_table(each)
         if console.measure(drawn, options=console.options.update(width=UNLIMITED)).minimum <= console.width:
             return drawn
     return stacked_table(table)
+
+
+def break_at_words(table: Table) -> Table:
+    """Put deviations and ends of intervals below their numbers, and the words of heads below each other."""
+
+    def narrow(row: tuple[str, ...]) -> tuple[str, ...]:
+        cells = (cell if number in table.texts else BREAKS.sub("\n", cell) for number, cell in enumerate(row))
+        return tuple(cells)
+
+    return dataclasses.replace(
+        table,
+        columns=tuple(name.replace(" ", "\n") for name in table.columns),
+        rows=[narrow(row) for row in table.rows],
+        summary=[narrow(row) for row in table.summary],
+    )
 
 
 def stacked_table(table: Table) -> RichTable:
@@ -349,7 +362,7 @@ def rich_table(table: Table) -> RichTable:
     from rich.cells import cell_len
     from rich.table import Table as RichTable
 
-    drawn = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    drawn = RichTable(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for number, name in enumerate(table.columns):
         is_text = number in table.texts
         cells = [row[number] for row in (*table.rows, *table.summary)]

@@ -9,7 +9,7 @@ from typing import Any
 import pandas
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import Block, Line, Row, Table, heading, renamed, short_names
+from crossner_cli.reports.blocks import Block, Line, Table, heading, renamed, short_names
 from crossner_cli.reports.comparison_tables import comparison_tables
 from crossner_cli.reports.curves import CORPUS_SHARE, Curves
 from crossner_cli.reports.published import PAPERS, RELABELLED, ROW
@@ -106,7 +106,7 @@ def _model_tables(rows: Sequence[Record], *, is_first: bool) -> list[Block]:
         ],
         texts=tuple(number for number, name in enumerate(columns) if name in ("model", *VARYING, "from")),
     )
-    shared = [f"{name} {best[name]}" for name in VARYING if name not in columns and len(heads) > 1]
+    shared = [f"{name} {best[name]}" for name in VARYING if len(heads) > 1 and heads[name].nunique() == 1]
     return [headline, table, *([Line(f"All models: {', '.join(shared)}")] if shared else [])]
 
 
@@ -127,6 +127,8 @@ def _describe(row: Record) -> dict[str, Any]:
 def _telling_columns(frame: pandas.DataFrame) -> list[str]:
     """Choose the columns that tell models apart: those that vary, and as few more as are needed."""
     columns = ["model", *(name for name in VARYING if frame[name].nunique() > 1)]
+    if (frame["method"] == frame["model"]).all() and "method" in columns:
+        columns.remove("method")
     further = list(FURTHER)
     while further and frame.duplicated([*columns, "target", "seed"]).any():
         columns.append(further.pop(0))
@@ -153,9 +155,6 @@ def _curve_tables(curves: Curves) -> list[Block]:
         for name, points in by_place.items()
         for place, point in points.items()
     }
-    rows: list[Row] = [
-        (_place(curves.x, place), *(cells.get((name, place), figures.NOTHING) for name in by_place)) for place in places
-    ]
     best_name, best_place = max(cells, key=lambda key: by_place[key[0]][key[1]].mean)
     headline = Line(
         f"{curves.y} {cells[best_name, best_place]} at most: {best_name} at {curves.x_title}"
@@ -163,7 +162,15 @@ def _curve_tables(curves: Curves) -> list[Block]:
         is_headline=True,
     )
     title = f"{curves.y} by {curves.x_title}, mean ± deviation over seeds"
-    columns = (heading(curves.x_title), *map(heading, curves.series))
+    if len(by_place) > len(places):  # what there is less of makes the columns
+        columns = ("curve", *(_place(curves.x, place) for place in places))
+        rows = [(name, *(cells.get((name, place), figures.NOTHING) for place in places)) for name in by_place]
+    else:
+        columns = (curves.x_title, *map(heading, by_place))
+        rows = [
+            (_place(curves.x, place), *(cells.get((name, place), figures.NOTHING) for name in by_place))
+            for place in places
+        ]
     return [headline, Table(title, columns, rows), *(Line(f"Note: {note}") for note in curves.notes)]
 
 
@@ -183,11 +190,11 @@ def _published_tables(result: ReportResult, *, is_short: bool) -> list[Block]:
         numbers = numbers.assign(row=numbers.groupby(ROW, sort=False).ngroup())
         values = numbers.pivot(index="row", columns="target", values="value").reindex(columns=targets)
         rows = [
-            (row.encoder, "; ".join(filter(None, (row.printed, row.variant))), row.source, *map(_score, cells))
+            ("; ".join(filter(None, (row.printed, row.variant, row.encoder))), row.source, *map(_score, cells))
             for row, cells in zip(numbers.drop_duplicates("row").itertuples(), values.to_numpy(), strict=True)
         ]
         title = f"Published, not measured here: {PAPERS[paper]}, {place.lower()}, F1"
-        blocks.append(Table(title, ("encoder", "method", "source", *targets), rows, texts=(0, 1, 2)))
+        blocks.append(Table(title, ("method and encoder", "source", *targets), rows, texts=(0, 1)))
         blocks += _remarks(numbers)
     if published["target"].isin(RELABELLED).any():
         text = (

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import asdict, replace
 from typing import Any
 
+import pytest
+from rich.cells import cell_len
+
 from builders.runs import train_result
+from crossner_cli.console import print_blocks
 from crossner_cli.evaluation.scores import describe_mode
+from crossner_cli.reports.blocks import Block, Table
 from crossner_cli.run.results import (
     Average,
     DaptResult,
@@ -147,3 +154,23 @@ def exported(sentences: int = 200) -> dict[str, Any]:
         **describe_mode("conll"),
     )
     return manifest("export", result)
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+
+def assert_fits(blocks: list[Block], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that every block fits a terminal and that no head of a column is cut inside a word."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    for block in blocks:
+        stream = Terminal()
+        print_blocks([block], stream)
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+        assert all(cell_len(line) <= width for line in lines), block
+        if isinstance(block, Table):
+            assert all(word in "\n".join(lines) for name in block.columns for word in name.split()), block

@@ -13,6 +13,7 @@ import pytest
 import torch
 from builders.commands import QUICK, crossner
 from builders.encoders import make_encoder
+from builders.results import assert_fits
 from builders.taggers import TAG_SET, batch_of, make_tagger, some_sentences
 from typer.testing import CliRunner
 
@@ -27,6 +28,7 @@ from crossner_cli.methods.moee import MoEETagger
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
 from crossner_cli.options import Inspect
 from crossner_cli.reports.inspection import collect_states, inspect_sentence
+from crossner_cli.reports.inspection_result import HeatMap, InspectedSentence, InspectResult, inspection_tables
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"
@@ -211,19 +213,20 @@ def test_what_cannot_be_shown_is_a_known_problem_and_leaves_nothing(
     moee, linear, output = folders["moee"], folders["linear"], tmp_path / "out"
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
-    for arguments, problem in (
-        (("--model", moee), "nothing to inspect"),
-        (("--model", moee, "--sentence", "  "), "holds no word"),
-        (("--model", linear, "--sentence", "a b"), "Methods that do: laner, moee, multi-cell-lstm"),
-        (("--model", moee, "--states", "hidden"), "has no place for it"),
-        (("--model", moee, "--states", "hidden", "--output", output, "--run", tmp_path / "none"), "prepare-data"),
-        (("--model", linear, "--states", "cells", "--output", output, "--run", folders["run"]), "It has: hidden"),
-        (("--model", linear, "--states", "hidden", "--output", output, "--run", folders["run"], "--split", "test"),
-         "0 words inside entities"),
-        (("--model", moee, "--sentence", "a", "--output", tmp_path / "no" / "out"), "There is no folder"),
-        (("--model", moee, "--sentence", "a", "--output", tmp_path / "full", "--force"), "none that this command made"),
-    ):  # fmt: skip
-        done = inspect(*arguments)
+    states, of_run = ("--states", "hidden"), ("--output", output, "--run", folders["run"])
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        ((moee,), "nothing to inspect"),
+        ((moee, "--sentence", "  "), "holds no word"),
+        ((linear, "--sentence", "a b"), "Methods that do: laner, moee, multi-cell-lstm"),
+        ((moee, *states), "has no place for it"),
+        ((moee, *states, "--output", output, "--run", tmp_path / "none"), "prepare-data"),
+        ((linear, "--states", "cells", *of_run), "It has: hidden"),
+        ((linear, *states, *of_run, "--split", "test"), "0 words inside entities"),
+        ((moee, "--sentence", "a", "--output", tmp_path / "no" / "out"), "There is no folder"),
+        ((moee, "--sentence", "a", "--output", tmp_path / "full", "--force"), "inspection.json"),
+    ]
+    for (model, *arguments), problem in cases:
+        done = inspect("--model", model, *arguments)
         assert done.exit_code == 1, (arguments, done.stdout, done.stderr)
         assert problem in " ".join(done.stderr.split()), done.stderr
         assert "Traceback" not in done.stderr
@@ -243,3 +246,11 @@ def test_a_folder_of_figures_is_replaced_with_force_only(folders: dict[str, Path
     again = inspect(*given)
     assert again.exit_code == 1 and "--force replaces it" in again.stderr
     assert inspect(*given, "--force").exit_code == 0 and not (tmp_path / "out" / "old").exists()
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_tables_of_an_inspection_fit(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["A", "word", "of-a-length-that-no-table-can-hold-on-one-line-" * 2]
+    weights = HeatMap([f"B-{name} {word}" for name in ("politicalparty", "x") for word in words], [[0.1] * 6] * 3)
+    sentence = InspectedSentence(words, ["O", "B-politicalparty", "O"], {"background": weights})
+    assert_fits(inspection_tables(InspectResult("laner", 1, [sentence], None, [], None)), width, monkeypatch)
