@@ -1,4 +1,4 @@
-"""Sentences: what the package passes around once files have been read."""
+"""Sentences, and the sentences that ``prepare-data`` left in a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory
+from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory
 from crossner_cli.run.storage import check_digest
 
 SPLITS = ("train", "dev", "test")
@@ -18,11 +18,11 @@ MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words with their tags; tags are absent where nobody labelled the words. Frozen.
+    """Words with their tags.
 
     Args:
         words: At least one word.
-        tags: One tag a word, or None.
+        tags: One tag a word; None if nobody labelled the words.
         domain: Name of the domain the sentence comes from; decides which types may be decoded.
     """
 
@@ -60,9 +60,9 @@ class PreparedDomain:
     Args:
         name: Name of the data set, as ``politics``.
         role: ``source`` or ``target``.
-        folder: Where its JSONL files are.
+        folder: Folder of its JSONL files.
         types: Its entity types.
-        digests: SHA-256 of its files by their names, as the manifest has them; empty where nothing is to be checked.
+        digests: SHA-256 of its files by their names, from the manifest; files that it lacks are not checked.
     """
 
     name: str
@@ -72,14 +72,14 @@ class PreparedDomain:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, split: str) -> bool:
-        """Whether the domain has this split."""
+        """Return whether the domain has this split."""
         return (self.folder / f"{split}.jsonl").is_file()
 
     def check_has(self, split: str) -> None:
         """Refuse a domain without this split.
 
         Raises:
-            CrossNERError: As above.
+            CrossNERError: The domain lacks it.
         """
         if not self.has(split):
             raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
@@ -88,31 +88,41 @@ class PreparedDomain:
         """Read a split.
 
         Raises:
-            CrossNERError: The domain does not have it, or its file is not the one that the manifest tells of.
+            CrossNERError: The domain lacks it, or its file is not the one in the manifest.
         """
         self.check_has(split)
         path = self.folder / f"{split}.jsonl"
         check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
         return list(read_sentences(path, self.name))
 
-    def known_to(self, tag_set: TagSet) -> str:
-        """The domain as which a tagger, which may be another run's, tags the sentences of this one."""
-        return tag_set.known_as(self.name, self.types)
+    def words(self) -> list[str]:
+        """Distinct words of all splits, sorted: those that static vectors are looked up for.
 
-    def as_known_to(self, tag_set: TagSet, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Sentences of this domain as those of the one that it is to a tagger."""
-        domain = self.known_to(tag_set)
+        Raises:
+            CrossNERError: The file is not the one in the manifest.
+        """
+        path = self.folder / "words.json"
+        check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
+        words: list[str] = json.loads(path.read_text(encoding="utf-8"))
+        return words
+
+    def domain_in(self, tag_set: TagSet) -> str:
+        """The domain under which a tagger, perhaps another run's, tags the sentences of this one."""
+        return tag_set.choose_domain(self.name, self.types)
+
+    def assign_domain(self, tag_set: TagSet, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Give sentences of this domain the domain under which a tagger tags them."""
+        domain = self.domain_in(tag_set)
         return [sentence if sentence.domain == domain else replace(sentence, domain=domain) for sentence in sentences]
 
     def _way_out(self, split: str) -> str:
-        """What helps where a split is missing: only what is there can stand in for it."""
         add = f"Add a {split} file to the data set and prepare the data again"
         if split == "dev":
             other = "source" if self.role == "target" else "target"
-            is_there = (self.folder.parent / other / "dev.jsonl").is_file()
-            on_other = f", or choose on the {other}'s dev: --select-on {other}" if is_there else ""
-            return f"{'Give prepare-data --dev-from-train 0.1 to take dev from train' if self.has('train') else add}" \
-                   f"{on_other}."  # fmt: skip
+            has_dev = (self.folder.parent / other / "dev.jsonl").is_file()
+            on_other = f", or choose on the {other}'s dev: --select-on {other}" if has_dev else ""
+            from_train = "Give prepare-data --dev-from-train 0.1 to take dev from train"
+            return f"{from_train if self.has('train') else add}{on_other}."
         if split == "train" and self.role == "target":
             return (
                 f"{add}; crossner pretrain-source trains without the target, and joint-train of methods with tasks"
@@ -120,37 +130,14 @@ class PreparedDomain:
             )
         return f"{add}."
 
-    def words(self) -> list[str]:
-        """Distinct words of all splits, sorted: what static vectors are looked up for. Tells nothing of any tag.
-
-        Raises:
-            CrossNERError: The data were prepared by a version that kept no such list, or its file is not the one that
-                the manifest tells of.
-        """
-        path = self.folder / "words.json"
-        if not path.is_file():
-            raise CrossNERError(
-                f"{path} is missing: these data were prepared by an older version, which kept no list of words.",
-                hint="Prepare them again: crossner prepare-data ... --force.",
-            )
-        check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
-        words: list[str] = json.loads(path.read_text(encoding="utf-8"))
-        return words
-
-
-def _digests(manifest: Manifest, beginning: str) -> dict[str, str]:
-    """Digests of the files below a folder of a stage, by their names there."""
-    outputs = manifest.get("outputs", {}).items()
-    return {name.removeprefix(beginning): digest for name, digest in outputs if name.startswith(beginning)}
-
 
 @dataclass(frozen=True)
 class PreparedData:
-    """What ``prepare-data`` left in a run.
+    """The data that ``prepare-data`` left in a run.
 
     Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` … and ``words.json``, ``corpus/LEVEL.txt``
     with ``LEVEL.mentions``, ``source-corpus/domain.txt``, ``weak-labels/train.jsonl``, ``statistics.json`` and a
-    manifest whose ``domains`` tell name, role and types.
+    manifest with the name, role and types of each domain.
     """
 
     folder: Path
@@ -166,9 +153,9 @@ class PreparedData:
         Raises:
             CrossNERError: ``prepare-data`` has not been run, or another stage has its name.
         """
-        manifest: Manifest = run.manifest("prepare-data", wanted_by=wanted_by)
-        folder = run.folder("prepare-data")
-        if manifest["stage"] != "prepare-data":
+        manifest = run.manifest(PREPARED, wanted_by=wanted_by)
+        folder = run.folder(PREPARED)
+        if manifest["stage"] != PREPARED:
             raise CrossNERError(
                 f"{folder} was made by {manifest['stage']}, not by prepare-data.",
                 hint="Rename that folder and prepare the data again.",
@@ -176,17 +163,16 @@ class PreparedData:
         try:
             domains = {
                 role: PreparedDomain(
-                    record["name"], role, folder / role, tuple(record["types"]), _digests(manifest, f"{role}/")
+                    record["name"], role, folder / role, tuple(record["types"]), _select_digests(manifest, f"{role}/")
                 )
                 for role, record in manifest["result"]["domains"].items()
             }
             scheme = manifest["options"]["scheme"]
         except (KeyError, TypeError, AttributeError) as error:
             raise CrossNERError(
-                f"{folder / MANIFEST} does not tell the domains of the run: {error!r}.",
-                hint=MADE_AGAIN,
+                f"{folder / MANIFEST} does not describe the domains of the run: {error!r}.", hint=MADE_AGAIN
             ) from None
-        return cls(folder, run.digest("prepare-data"), domains, scheme, _digests(manifest, ""))
+        return cls(folder, run.digest(PREPARED), domains, scheme, _select_digests(manifest, ""))
 
     def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
         """The source or the target.
@@ -207,10 +193,10 @@ class PreparedData:
         return TagSet(domains, "bioes" if self.scheme == "bioes" else "bio")
 
     def raw_text(self, role: str) -> Path | None:
-        """The raw text of the source or the target, all of it; None where none was prepared.
+        """All raw text of the source or the target; None if none was prepared.
 
         Raises:
-            CrossNERError: It is not the file that the manifest tells of.
+            CrossNERError: It is not the file in the manifest.
         """
         path = self.folder / ("corpus" if role == "target" else "source-corpus") / "domain.txt"
         return self._checked(path) if path.is_file() else None
@@ -219,33 +205,38 @@ class PreparedData:
         """The raw text of a corpus level.
 
         Raises:
-            CrossNERError: It was not prepared, or is not the file that the manifest tells of.
+            CrossNERError: It was not prepared, or is not the file in the manifest.
         """
         path = self.folder / "corpus" / f"{level}.txt"
         if not path.is_file():
             made = ", ".join(sorted(path.stem for path in path.parent.glob("*.txt"))) or "none"
+            names = "" if level == "domain" else " --entities LIST"
             raise CrossNERError(
                 f"This run has no corpus of level {level!r} (prepared levels: {made}).",
-                hint="crossner prepare-data … --corpus FILE"
-                + ("" if level == "domain" else " --entities LIST") + " --force",
-            )  # fmt: skip
+                hint=f"crossner prepare-data … --corpus FILE{names} --force",
+            )
         return self._checked(path)
 
     def mentions(self, level: str) -> Path:
-        """Where the listed names are in a corpus level.
+        """The places of the listed names in a corpus level.
 
         Raises:
-            CrossNERError: It was prepared without names, or is not the file that the manifest tells of.
+            CrossNERError: It was prepared without names, or is not the file in the manifest.
         """
         path = self.corpus(level).with_suffix(".mentions")
         if not path.is_file():
             raise CrossNERError(
-                f"This run's corpus of level {level!r} was prepared without names, or by an older version.",
+                f"This run's corpus of level {level!r} was prepared without names.",
                 hint="crossner prepare-data … --corpus FILE --entities LIST --force",
             )
         return self._checked(path)
 
     def _checked(self, path: Path) -> Path:
-        """The path, once its file is known to be the one that the manifest tells of."""
         check_digest(path, self.digests.get(path.relative_to(self.folder).as_posix()), hint=MADE_AGAIN)
         return path
+
+
+def _select_digests(manifest: Manifest, beginning: str) -> dict[str, str]:
+    """Digests of the files below a folder of a stage, by their names there."""
+    outputs = manifest.get("outputs", {}).items()
+    return {name.removeprefix(beginning): digest for name, digest in outputs if name.startswith(beginning)}

@@ -1,4 +1,4 @@
-"""Statistics of labelled data: what each split holds, what splits share, and how near two domains are.
+"""Statistics of labelled data: sizes of splits, what splits share, and how much vocabulary two domains share.
 
 Everything returned is plain JSON.
 """
@@ -47,11 +47,11 @@ def count_split(sentences: Sequence[Sentence]) -> dict[str, Any]:
 def domain_statistics(
     splits: Mapping[str, Sequence[Sentence]], source_train: Sequence[Sentence] | None = None
 ) -> dict[str, Any]:
-    """What the splits of a domain hold, share, and repeat of train.
+    """Count the splits of a domain, what they share, and the mentions that train has, too.
 
     Args:
         splits: Sentences by split.
-        source_train: Training sentences of the source, where the domain is a target.
+        source_train: Training sentences of the source, if the domain is a target.
 
     Returns:
         ``splits`` (see ``count_split``), ``shared_sentences``, ``mentions`` of dev and test, ``dev_is_test``.
@@ -69,7 +69,7 @@ def domain_statistics(
 
 
 def shared_sentences(splits: Mapping[str, Sequence[Sentence]]) -> dict[str, int]:
-    """For each pair of splits, as ``test in train``: sentences of the later one whose exact words the earlier has."""
+    """Count, for each pair of splits (``test in train``), sentences of the later one whose words the earlier has."""
     words = {split: {sentence.words for sentence in sentences} for split, sentences in splits.items()}
     return {
         f"{later} in {earlier}": sum(sentence.words in words[earlier] for sentence in splits[later])
@@ -78,7 +78,7 @@ def shared_sentences(splits: Mapping[str, Sequence[Sentence]]) -> dict[str, int]
 
 
 def dev_is_test(splits: Mapping[str, Sequence[Sentence]]) -> bool:
-    """Whether dev and test hold the same sentences, so that selecting on dev is selecting on test."""
+    """Return whether dev and test hold the same sentences, so that selecting on dev is selecting on test."""
     if "dev" not in splits or "test" not in splits:
         return False
     dev, test = ([(sentence.words, sentence.tags) for sentence in splits[split]] for split in ("dev", "test"))
@@ -86,7 +86,7 @@ def dev_is_test(splits: Mapping[str, Sequence[Sentence]]) -> bool:
 
 
 def mentions(sentences: Iterable[Sentence]) -> Counter[Mention]:
-    """Surface words and entity type of each entity, with how often it occurs."""
+    """Count each entity by its words and type."""
     return Counter(
         (sentence.words[span.start : span.end], span.type)
         for sentence in sentences
@@ -95,7 +95,7 @@ def mentions(sentences: Iterable[Sentence]) -> Counter[Mention]:
 
 
 def seen_mentions(found: Counter[Mention], places: Mapping[str, Counter[Mention]]) -> dict[str, Any]:
-    """How many mentions there are, distinct and in all, and how many of them each place has with the same type."""
+    """Count mentions, distinct and in all, and those that each place has with the same type."""
     seen: dict[str, Any] = {"distinct": len(found), "occurrences": found.total()}
     for place, known in places.items():
         both = [mention for mention in found if mention in known]
@@ -104,12 +104,12 @@ def seen_mentions(found: Counter[Mention], places: Mapping[str, Counter[Mention]
 
 
 def count_words(sentences: Iterable[Sentence]) -> Counter[str]:
-    """Lower-cased words of labelled sentences."""
+    """Count lower-cased words of labelled sentences."""
     return Counter(word.lower() for sentence in sentences for word in sentence.words)
 
 
 def count_raw_words(lines: Iterable[str]) -> Counter[str]:
-    """Lower-cased words of raw text: runs of letters and digits, joined by hyphens or apostrophes."""
+    """Count lower-cased words of raw text: runs of letters and digits, joined by hyphens or apostrophes."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(RAW_WORD.findall(line.lower()))
@@ -117,7 +117,7 @@ def count_raw_words(lines: Iterable[str]) -> Counter[str]:
 
 
 def vocabulary(counts: Counter[str], size: int = VOCABULARY_SIZE) -> list[str]:
-    """The most frequent words, stop words and words without a letter or digit left out; ties go by the alphabet."""
+    """The most frequent words without stop words and words without a letter or digit; ties go by the alphabet."""
     content = (word for word in counts if word not in STOP_WORDS and any(map(str.isalnum, word)))
     return sorted(content, key=lambda word: (-counts[word], word))[:size]
 
@@ -125,10 +125,10 @@ def vocabulary(counts: Counter[str], size: int = VOCABULARY_SIZE) -> list[str]:
 def vocabulary_overlap(source: Counter[str], target: Counter[str], size: int = VOCABULARY_SIZE) -> dict[str, Any]:
     """Share of the most frequent words that two domains have in common (Liu et al. 2021, Figure 1).
 
-    The paper takes 5,000 words of each domain. Where a domain has fewer, the percentage is of the smaller vocabulary.
+    The paper takes 5,000 words of each domain. If a domain has fewer, the percentage is of the smaller vocabulary.
 
     Returns:
-        ``percent`` (None where a domain has no word), ``shared``, and ``source`` and ``target``: vocabulary sizes.
+        ``percent`` (None if a domain has no word), ``shared``, and ``source`` and ``target``: vocabulary sizes.
     """
     ours, theirs = set(vocabulary(source, size)), set(vocabulary(target, size))
     smaller = min(len(ours), len(theirs))

@@ -1,4 +1,4 @@
-"""Tags and spans: every scheme is read by one rule, the package itself knows BIO and BIOES only.
+"""Tags and spans: every scheme is read by one rule, the package itself writes BIO and BIOES only.
 
 The rule is conlleval's (Tjong Kim Sang 2000), which reads IOB1, IOB2 and BIOES alike: a chunk starts at
 ``B`` or ``S``, or wherever the type changes or nothing was open, and ends before the next start or ``O``.
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from crossner_cli.errors import CrossNERError
 
 Scheme = Literal["bio", "bioes"]
-# What files are in: BILOU and BMES equal BIOES.
+# Schemes of files: BILOU and BMES equal BIOES.
 AnyScheme = Literal["iob1", "bio", "bioes"]
 OUTSIDE = "O"
 # BILOU and BMES name the same four positions differently.
@@ -96,12 +96,12 @@ def to_tags(spans: Iterable[Span], length: int, scheme: Scheme = "bio") -> list[
 
 
 def scheme_shown(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """BIOES wherever any tag is an ``E-`` or ``S-``, or ``L-`` or ``U-`` as BILOU calls them, else BIO."""
+    """BIOES if any tag is an ``E-`` or ``S-`` (in BILOU ``L-`` or ``U-``), else BIO."""
     return "bioes" if any(tag[0] in "ESLU" for tags in sentences for tag in tags) else "bio"
 
 
 def illegal_positions(tags: Sequence[str], scheme: AnyScheme) -> list[int]:
-    """Positions whose tag cannot follow the one before it (or, in BIOES, leaves an entity unfinished)."""
+    """Positions of tags that cannot follow the one before (or, in BIOES, leave an entity unfinished)."""
     found = []
     previous, previous_type = OUTSIDE, ""
     for position, tag in enumerate([*tags, OUTSIDE]):
@@ -120,7 +120,7 @@ def illegal_positions(tags: Sequence[str], scheme: AnyScheme) -> list[int]:
 
 
 def detect_scheme(sentences: Iterable[Sequence[str]]) -> AnyScheme:
-    """Tell the scheme of a data set from its tags: what breaks the fewest sequences, BIO where it is a tie."""
+    """Find the scheme of a data set: the one that its tags break least often, BIO in a tie."""
     seen: set[str] = set()
     broken = {"bio": 0, "iob1": 0}
     for tags in sentences:
@@ -134,7 +134,7 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> AnyScheme:
 
 @dataclass(frozen=True)
 class TagSet:
-    """The tags of a run in fixed order: the union over its domains, and which types each domain uses.
+    """The tags of a run in fixed order, and the types that each of its domains uses.
 
     Args:
         domains: Entity types by domain name, in the order the tags take.
@@ -166,23 +166,29 @@ class TagSet:
         return [0 if tag == OUTSIDE else numbers[split_tag(tag)[1]] for tag in self.tags]
 
     def of(self, domain: str) -> list[bool]:
-        """Tell for each tag, (K,), whether the domain uses it. A domain unknown to the set uses all."""
+        """Return for each tag, (K,), whether the domain uses it. A domain unknown to the set uses all."""
         types = self.domains.get(domain, self.types)
         return [tag == OUTSIDE or split_tag(tag)[1] in types for tag in self.tags]
 
-    def known_as(self, name: str, types: Iterable[str], *others: str) -> str:
-        """The domain as which a data set is tagged: the one of its name, if the set has one, but not where it has types
-        that the set knows from other domains alone, since two folders may be called alike. Then the first domain, the
-        others that are named before the set's own order, that has all of them that the set has, or none, an empty name,
-        for which every tag may be given, as it may for a name that the set does not have where it knows none of the
-        types.
+    def choose_domain(self, name: str, types: Iterable[str], *others: str) -> str:
+        """Choose the domain under which a data set is tagged: the first that has all its types that the set knows.
+
+        Its own name comes first, but two folders may have one name and other types.
+
+        Args:
+            name: The data set.
+            types: Its entity types.
+            others: Domains to try before the set's own order.
+
+        Returns:
+            A domain of the set, or a name that is none of its domains, for which all tags are allowed.
         """
         known = set(types).intersection(self.types)
         domains = (name, *others, *self.domains)
         return next((domain for domain in domains if known <= set(self.domains.get(domain, ()))), "")
 
     def legal_moves(self) -> tuple[list[bool], list[list[bool]], list[bool]]:
-        """Which tags may begin a sentence, (K,), which may follow which, (K, K): from, to, and which may end it."""
+        """Tags that may begin a sentence, (K,), pairs that may follow each other, (K, K), and tags that may end it, (K,)."""
         start = [0 not in illegal_positions([tag], self.scheme) for tag in self.tags]
         follow = [[1 not in illegal_positions([tag, then], self.scheme) for then in self.tags] for tag in self.tags]
         stop = [1 not in illegal_positions([tag], self.scheme) for tag in self.tags]
@@ -207,7 +213,7 @@ class TagSet:
         return [self.tags[number] for number in ids]
 
     def to_json(self) -> dict[str, Any]:
-        """What ``from_json`` reads."""
+        """The tag set as JSON values, for ``from_json``."""
         return {"scheme": self.scheme, "domains": {name: list(types) for name, types in self.domains.items()}}
 
     @classmethod
@@ -217,7 +223,7 @@ class TagSet:
 
 
 def types_of(*sides: Sequence[Iterable[str]]) -> tuple[str, ...]:
-    """The entity types of tags, in alphabetical order.
+    """The entity types in tags, in alphabetical order.
 
     Raises:
         ValueError: A text is no tag.

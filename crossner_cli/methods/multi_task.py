@@ -213,7 +213,7 @@ class MultiTaskTagger(Tagger):
         alone.
         """
         there = list(start.domains)
-        domain = start.known_as(*list(self.tag_set.domains.items())[place], *there[place : place + 1])
+        domain = start.choose_domain(*list(self.tag_set.domains.items())[place], *there[place : place + 1])
         return there.index(domain) if domain in there else place
 
     def set_word_counts(self, counts: Tensor) -> None:

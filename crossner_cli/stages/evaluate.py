@@ -174,7 +174,7 @@ def _score_tagger(
     decoding = resolve_decoding(trained.folder, options.decoding)
     tagger = load_tagger(trained.folder, engine, decoding=decoding)
     trained.check_unchanged()
-    sentences = target.as_known_to(tagger.tag_set, sentences)
+    sentences = target.assign_domain(tagger.tag_set, sentences)
     task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
     began = time.perf_counter()
     tagged: list[Tagged] = yield from tag_with_progress(
@@ -222,7 +222,7 @@ def _compare_types(
     """Tell which gold types the model cannot predict, and which of its types the gold tags do not show."""
     folder = next(tagger.folder for tagger in taggers if tagger.label == label)
     tag_set = read_tag_set(folder)
-    domain = target.known_to(tag_set)
+    domain = target.domain_in(tag_set)
     if domain != target.name and len(tag_set.domains) > 1:
         is_other = target.name in tag_set.domains
         found = f"trained on another {target.name!r}, of other types" if is_other else f"not trained on {target.name!r}"

@@ -95,7 +95,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     yield Notice(f"{COMMAND}: loading {trained.label}")
     exact = dataclasses.replace(engine, precision="fp32")
     tagger = require_linear(load_tagger(trained.folder, exact), trained.folder)
-    sentences = [] if target is None else target.as_known_to(tagger.tag_set, target.sentences(options.split))
+    sentences = [] if target is None else target.assign_domain(tagger.tag_set, target.sentences(options.split))
     with output_folder(output, RECORD, force=options.force) as folder:
         yield Notice(f"{COMMAND}: writing {trained.label} as ONNX in fp32")
         write_onnx(require_linear(load_tagger(trained.folder, exact), trained.folder), folder / MODEL)

@@ -183,13 +183,16 @@ def test_tags_become_numbers_and_come_back(tags):
 
 def test_a_data_set_is_known_by_its_name_but_not_where_its_types_are_those_of_another_domain():
     tag_set = TagSet({"songs": ("person", "song"), "news": ("person", "place")})
-    assert tag_set.known_as("songs", ["song", "person"]) == "songs"
-    assert tag_set.known_as("news", ["place", "unheard"]) == "news"
-    assert tag_set.known_as("elsewhere", ["song"]) == "songs" and tag_set.known_as("elsewhere", ["place"]) == "news"
-    assert tag_set.known_as("elsewhere", ["song", "place"]) == ""
-    assert tag_set.known_as("elsewhere", ["unheard"]) == "elsewhere" and all(tag_set.of("elsewhere"))
-    assert tag_set.known_as("news", ["song"]) == "songs"
-    assert tag_set.known_as("news", ["song", "place"]) == ""
+    assert tag_set.choose_domain("songs", ["song", "person"]) == "songs"
+    assert tag_set.choose_domain("news", ["place", "unheard"]) == "news"
+    assert (
+        tag_set.choose_domain("elsewhere", ["song"]) == "songs"
+        and tag_set.choose_domain("elsewhere", ["place"]) == "news"
+    )
+    assert tag_set.choose_domain("elsewhere", ["song", "place"]) == ""
+    assert tag_set.choose_domain("elsewhere", ["unheard"]) == "elsewhere" and all(tag_set.of("elsewhere"))
+    assert tag_set.choose_domain("news", ["song"]) == "songs"
+    assert tag_set.choose_domain("news", ["song", "place"]) == ""
     assert tag_set.of("") == [True] * len(tag_set)
 
 
