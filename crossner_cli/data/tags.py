@@ -188,7 +188,7 @@ class TagSet:
         return next((domain for domain in domains if known <= set(self.domains.get(domain, ()))), "")
 
     def legal_moves(self) -> tuple[list[bool], list[list[bool]], list[bool]]:
-        """Tags that may begin a sentence, (K,), pairs that may follow each other, (K, K), and tags that may end it, (K,)."""
+        """Tags that may begin a sentence, (K,), pairs that may follow each other, (K, K), and tags that may end it."""
         start = [0 not in illegal_positions([tag], self.scheme) for tag in self.tags]
         follow = [[1 not in illegal_positions([tag, then], self.scheme) for then in self.tags] for tag in self.tags]
         stop = [1 not in illegal_positions([tag], self.scheme) for tag in self.tags]

@@ -14,10 +14,19 @@ from crossner_cli.corpus.execution import Execution
 from crossner_cli.corpus.inputs import TRAIN, CorpusInputs, write_corpus
 from crossner_cli.corpus.levels import WORK, Selection
 from crossner_cli.corpus.raw_files import digest_corpus
-from crossner_cli.data.domains import Domain, LabelledDomain, find_domain, hides_folder, read_domain
+from crossner_cli.data.domains import (
+    Domain,
+    LabelledDomain,
+    find_domain,
+    hides_folder,
+    limit_train,
+    parse_type_map,
+    read_domain,
+    rename_types,
+    take_dev,
+)
 from crossner_cli.data.known_domains import bundled_domains
 from crossner_cli.data.sentences import SPLITS, Sentence, write_sentences
-from crossner_cli.data.splits import limit_train, parse_type_map, rename_types, take_dev
 from crossner_cli.data.statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.data.warnings import data_warnings, listed_type_warnings, mapped_type_warnings

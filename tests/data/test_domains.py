@@ -10,12 +10,20 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from crossner_cli.data import domains
 from crossner_cli.data.columns import ILLEGAL_TAG
-from crossner_cli.data.domains import find_domain, hides_folder, read_domain
+from crossner_cli.data.domains import (
+    find_domain,
+    hides_folder,
+    limit_train,
+    parse_type_map,
+    read_domain,
+    rename_types,
+    take_dev,
+)
 from crossner_cli.data.files import BYTE_ORDER_MARK_REMOVED
 from crossner_cli.data.known_domains import SAMPLES, known_domains
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
-from crossner_cli.data.tags import Span, to_tags
+from crossner_cli.data.tags import Span, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
@@ -224,3 +232,55 @@ def test_published_data_sets_have_the_published_counts(name):
         )
     malformed = {"cbs-scitech-2019": 20, "cbs-scitech-2020": 6}.get(name, 0)
     assert found.repairs.counts[ILLEGAL_TAG] == malformed
+
+
+def test_samples_of_one_seed_are_nested_and_of_two_seeds_differ():
+    train = [Sentence((str(number),), ("O",)) for number in range(50)]
+    samples = [limit_train(train, limit, 7) for limit in (5, 20, 50, 80)]
+    assert [len(sample) for sample in samples] == [5, 20, 50, 50]
+    for smaller, larger in zip(samples, samples[1:], strict=False):
+        assert set(smaller) <= set(larger)
+    assert limit_train(train, 20, 8) != samples[1]
+    assert limit_train(train, 3, None) == train[:3]
+
+
+def test_dev_depends_on_the_sentences_alone_and_keeps_repeated_ones_together():
+    train = [Sentence((word,), ("O",)) for word in "abcdefghij" * 3]
+    rest, dev = take_dev(train, 0.2)
+    assert len(dev) == 6
+    assert not set(rest) & set(dev)
+    again, reversed_dev = take_dev(train[::-1], 0.2)
+    assert set(reversed_dev) == set(dev)
+    assert again == rest[::-1]
+
+
+def test_taking_the_whole_train_as_dev_is_an_error():
+    with pytest.raises(CrossNERError, match="takes all 2 training sentences"):
+        take_dev([Sentence(("one",), ("B-dish",))] * 2, 0.1)
+
+
+def test_types_are_renamed_merged_and_dropped():
+    before = read_domain(find_domain("sample-source").files)
+    names = parse_type_map("person=PER, misc=O,location=place,organisation=place", before.types)
+    after = rename_types(before, names)
+    assert sorted(after.types) == ["PER", "place"]
+    for old, new in zip(before.splits["dev"], after.splits["dev"], strict=True):
+        kept = [(start, end, names[name]) for start, end, name in to_spans(old.tags) if names[name] != "O"]
+        assert [tuple(span) for span in to_spans(new.tags)] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("person=a\tb", "is no name of an entity type"),
+        ("nobody=PER", "'nobody' is no entity type of the source"),
+        ("person", "has no new name"),
+        ("person=", "has no new name"),
+        ("", "no entity type"),
+        ("person=PER,person=per", "renamed twice"),
+    ],
+)
+def test_a_map_that_names_no_type_or_gives_none_is_refused(text, problem):
+    with pytest.raises(CrossNERError, match="--map-types") as caught:
+        parse_type_map(text, ("person", "place"))
+    assert problem in caught.value.problem and caught.value.hint

@@ -16,8 +16,6 @@ from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Progress, exhaust
 from crossner_cli.stages import prepare_data
 
-MIRROR = os.environ.get("CROSSNER_MIRROR", "")
-
 
 @pytest.fixture
 def run(tmp_path):
@@ -59,31 +57,15 @@ def words(run, role, split):
 
 def test_the_bundled_domains_are_prepared_with_exactly_these_files(run):
     manifest = prepare(run, source="sample-source", target="sample-target")
-    expected = [
-        "repairs.json",
-        "source/dev.jsonl",
-        "source/train.jsonl",
-        "source/words.json",
-        "statistics.json",
-        "target/dev.jsonl",
-        "target/test.jsonl",
-        "target/train.jsonl",
-        "target/words.json",
-    ]
+    source = [f"source/{name}" for name in ("dev.jsonl", "train.jsonl", "words.json")]
+    target = [f"target/{name}" for name in ("dev.jsonl", "test.jsonl", "train.jsonl", "words.json")]
+    expected = ["repairs.json", *source, "statistics.json", *target]
     folder = run.folder("prepare-data")
     assert files_in(folder) == ["manifest.json", *expected]
     assert sorted(manifest["outputs"]) == expected
     assert sorted(manifest["inputs"]) == ["source/dev", "source/train", "target/dev", "target/test", "target/train"]
     assert json.loads((folder / "statistics.json").read_text()) == manifest["result"]["statistics"]
     assert [path.name for path in run.path.iterdir() if path.is_dir()] == ["prepare-data"]
-
-
-def test_the_words_of_all_splits_are_listed_without_their_tags(run):
-    prepare(run, source="sample-source", target="sample-target")
-    prepared = PreparedData.load(run, wanted_by="finetune")
-    target = prepared.domain("target", wanted_by="finetune")
-    words = {word for split in ("train", "dev", "test") for item in target.sentences(split) for word in item.words}
-    assert target.words() == sorted(words)
 
 
 def test_types_of_one_data_set_taken_twice_can_be_mapped(run):
@@ -102,6 +84,9 @@ def test_later_stages_find_the_sentences_and_types(run):
         for split in splits:
             for sentence in prepared.domain(role, wanted_by="finetune").sentences(split):
                 assert len(tag_set.to_ids(sentence.tags)) == len(sentence.words)
+    target = prepared.domain("target", wanted_by="finetune")
+    words = {word for split in ("train", "dev", "test") for item in target.sentences(split) for word in item.words}
+    assert target.words() == sorted(words)
 
 
 def test_the_manifest_tells_what_each_domain_holds(run, folders):
@@ -117,18 +102,19 @@ def test_the_manifest_tells_what_each_domain_holds(run, folders):
         },
     }
     assert result["domains"]["target"]["types"] == ["dish"]
-    assert result["statistics"]["vocabulary_overlap"] == {
-        "percent": 0.0,
-        "shared": 0,
-        "source": 1,
-        "target": 10,
-        "corpus_level": None,
-    }
+    overlap = {"percent": 0.0, "shared": 0, "source": 1, "target": 10, "corpus_level": None}
+    assert result["statistics"]["vocabulary_overlap"] == overlap
     assert result["corpus"] == {}
     assert result["repairs"] == {"source": {}, "target": {}}
 
 
-def test_one_domain_alone_is_enough(run, folders):
+def test_one_domain_alone_is_enough_and_hides_a_folder_of_its_name(run, folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample-target").mkdir()
+    (tmp_path / "sample-target" / "train.txt").write_text("Rome\tB-city\n")
+    (note, *_) = prepare_data.run(run, PrepareData(run=run.path, target="sample-target"))
+    assert note.text.endswith("for the folder sample-target, give ./sample-target.")
+    run = RunDirectory(tmp_path / "other")
     assert list(prepare(run, target=folders["target"])["result"]["domains"]) == ["target"]
     assert list(prepare(run, source=folders["source"], force=True)["result"]["domains"]) == ["source"]
 
@@ -156,7 +142,8 @@ def test_the_same_data_prepared_anew_are_those_that_taggers_were_made_from(run, 
 
 def test_other_options_or_inputs_are_an_error_that_names_the_difference(run, folders):
     prepare(run, **folders)
-    assert "train_limit: None -> 3" in failure(run, **folders, train_limit=3)
+    message = failure(run, **folders, train_limit=3)
+    assert "train_limit: None -> 3" in message and "--run DIR keeps both" in message
     (Path(folders["target"]) / "test.txt").write_text("other\tB-dish\n")
     assert "input target/test" in failure(run, **folders)
     prepare(run, **folders, force=True)
@@ -171,18 +158,6 @@ def test_every_task_is_shown_to_its_end(run, folders, tmp_path):
     assert all(map(is_finished, last.values()))
 
 
-def test_progress_and_notices_tell_what_happens(run, folders):
-    events = list(prepare_data.run(run, PrepareData(run=run.path, **folders)))
-    tasks = [(event.task, event.done, event.total) for event in events if isinstance(event, Progress)]
-    assert tasks == [
-        ("read the source news", 0, None),
-        ("read the source news", 3, 3),
-        ("read the target food", 0, None),
-        ("read the target food", 11, 11),
-    ]
-    assert all(isinstance(event, (Progress, Notice)) for event in events)
-
-
 MALFORMED = {
     "one column": b"a\tO\nb\n",
     "no UTF-8": b"\xff\tO\n",
@@ -192,11 +167,10 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("content", MALFORMED.values(), ids=MALFORMED.keys())
-@pytest.mark.parametrize("file", ["train.txt", "test.txt"])
-def test_malformed_input_leaves_nothing_and_can_be_mended(run, folders, content, file):
-    path = Path(folders["target"]) / file
+def test_malformed_input_leaves_nothing_and_can_be_mended(run, folders, content):
+    path = Path(folders["target"]) / "test.txt"
     path.write_bytes(content)
-    assert file in failure(run, **folders)
+    assert "test.txt" in failure(run, **folders)
     assert run.stages() == []
     assert [path for path in run.path.iterdir() if path.is_dir()] == []
     path.write_text("mended\tB-dish\n")
@@ -214,31 +188,11 @@ def test_an_interrupted_stage_is_done_again_even_with_other_options(run, folders
     assert len(words(run, "target", "train")) == 2
 
 
-def test_what_a_killed_process_left_is_not_taken_over(run, folders):
-    draft = run.path / ".draft-prepare-data"
-    draft.mkdir(parents=True)
-    (draft / "leftover.txt").touch()
-    prepare(run, **folders)
-    assert "leftover.txt" not in files_in(run.folder("prepare-data"))
-
-
 def test_train_limit_keeps_the_first_target_sentences_only(run, folders):
     result = prepare(run, **folders, train_limit=3)["result"]
     assert words(run, "target", "train") == ["w0", "w1", "w2"]
     assert len(words(run, "source", "train")) == 2
     assert result["domains"]["target"]["splits"]["train"]["sentences"] == 3
-
-
-def test_train_limit_with_a_seed_draws_a_sample(run, folders):
-    prepare(run, **folders, train_limit=5, train_limit_seed=1)
-    drawn = words(run, "target", "train")
-    assert len(set(drawn)) == 5
-    assert drawn == sorted(drawn) != ["w0", "w1", "w2", "w3", "w4"]
-
-
-def test_a_limit_beyond_train_is_a_warning(run, folders):
-    warnings = prepare(run, **folders, train_limit=99)["result"]["warnings"]
-    assert any("only 10 training sentences" in warning for warning in warnings)
 
 
 def test_dev_is_taken_from_train_where_there_is_none(run, folders):
@@ -247,13 +201,9 @@ def test_dev_is_taken_from_train_where_there_is_none(run, folders):
     assert (len(train), len(dev)) == (7, 3)
     assert sorted(train + dev) == [f"w{number}" for number in range(10)]
     assert words(run, "source", "dev") == ["Paris"]
-
-
-def test_dev_does_not_depend_on_the_train_limit(run, folders):
-    prepare(run, **folders, dev_from_train=0.3)
-    dev = words(run, "target", "dev")
     prepare(run, **folders, dev_from_train=0.3, train_limit=2, force=True)
-    assert words(run, "target", "dev") == dev and len(words(run, "target", "train")) == 2
+    assert words(run, "target", "dev") == dev, "dev does not depend on the limit"
+    assert len(words(run, "target", "train")) == 2
 
 
 @pytest.mark.parametrize(
@@ -272,34 +222,6 @@ def test_dev_does_not_depend_on_the_train_limit(run, folders):
 def test_options_that_contradict_each_other_are_errors(run, options, problem):
     assert problem in failure(run, **options)
     assert run.stages() == []
-
-
-def test_a_folder_of_the_users_that_a_known_name_hides_is_told(run, tmp_path, monkeypatch):
-    def told(name):
-        events = list(prepare_data.run(run, PrepareData(run=run.path, target=name, force=True)))
-        return [event.text for event in events if isinstance(event, Notice) and "for the folder" in event.text]
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sample-target" / "prepare-data").mkdir(parents=True)  # a run called as its target
-    assert told("sample-target") == []
-    (tmp_path / "sample-target" / "train.txt").write_text("Rome\tB-city\n")
-    (note,) = told("sample-target")
-    assert note.endswith("for the folder sample-target, give ./sample-target.")
-    assert told("./sample-target") == []
-
-
-@pytest.mark.parametrize("column", ["text", "body"])
-def test_raw_text_of_a_known_name_is_read_whatever_folder_is_called_so(run, corpora, tmp_path, monkeypatch, column):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sample-target" / "prepare-data").mkdir(parents=True)  # a run called as its target
-    prepare(run, target="sample-target", corpus=[Path("sample-target")], text_column=column)
-    (call,) = corpora
-    assert call["corpus"][0].is_file()
-
-
-def test_a_limit_on_a_target_without_train_is_an_error(run, folders):
-    (Path(folders["target"]) / "train.txt").unlink()
-    assert "no training sentences" in failure(run, **folders, train_limit=3)
 
 
 def test_warnings_are_given_as_notices_and_kept(run, folders):
@@ -322,9 +244,24 @@ def test_warnings_are_given_as_notices_and_kept(run, folders):
     assert set(warnings) <= {event.text for event in events if isinstance(event, Notice)}
 
 
-def test_dev_from_train_without_effect_is_a_warning(run):
-    warnings = prepare(run, target="sample-target", dev_from_train=0.1)["result"]["warnings"]
-    assert any("has no effect" in warning for warning in warnings)
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        ({"train_limit": 99}, "--train-limit 99: the target has only 60 training sentences."),
+        ({"dev_from_train": 0.1}, "--dev-from-train 0.1 has no effect: every domain has dev sentences."),
+    ],
+)
+def test_options_that_the_data_make_ineffective_are_warnings(run, options, warning):
+    assert warning in prepare(run, target="sample-target", **options)["result"]["warnings"]
+
+
+def test_folders_of_one_name_stay_two_domains_and_the_target_keeps_the_name(run, folders, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = str(Path(folders["target"]).rename(tmp_path / "other" / "news"))
+    both = prepare(run, source=folders["source"], target=other)["result"]["domains"]
+    assert [domain["name"] for domain in both.values()] == ["news-source", "news"]
+    alone = prepare(RunDirectory(tmp_path / "alone"), target=other)["result"]["domains"]
+    assert alone["target"]["name"] == "news", "else a tagger of one run would take it for the source in another"
 
 
 def test_repairs_are_counted_with_their_places(run, folders):
@@ -337,25 +274,6 @@ def test_repairs_are_counted_with_their_places(run, folders):
     assert len(repairs["source"]) == 4
     prepare(run, **folders, keep_docstart=True, force=True)
     assert "-DOCSTART-" in (run.folder("prepare-data") / "source" / "dev.jsonl").read_text()
-
-
-def test_two_folders_of_one_name_stay_two_domains(run, folders, tmp_path):
-    (tmp_path / "other").mkdir()
-    other = Path(folders["target"]).rename(tmp_path / "other" / "news")
-    result = prepare(run, source=folders["source"], target=str(other))["result"]
-    assert [domain["name"] for domain in result["domains"].values()] == ["news-source", "news"]
-
-
-def test_a_target_is_called_the_same_whatever_the_source_is(run, folders, tmp_path):
-    """Else a tagger of one run would take it for the source in another."""
-    (tmp_path / "other").mkdir()
-    other = str(Path(folders["target"]).rename(tmp_path / "other" / "news"))
-    alone = RunDirectory(tmp_path / "alone")
-    names = [
-        prepare(where, target=other, **source)["result"]["domains"]["target"]["name"]
-        for where, source in ((run, {"source": folders["source"]}), (alone, {}))
-    ]
-    assert names == ["news", "news"]
 
 
 @pytest.fixture
@@ -480,13 +398,6 @@ def test_sentences_labelled_by_names_are_a_source_of_another_run(run, tmp_path):
     assert sum(result["repairs"]["source"].values()) == 0
 
 
-def test_a_corpus_without_names_tells_that_they_are_needed_to_mask_them(run):
-    prepare(run, target="sample-target", corpus=[Path("sample-target")])
-    with pytest.raises(CrossNERError, match="was prepared without names") as refusal:
-        PreparedData.load(run, wanted_by="dapt").mentions("domain")
-    assert "--entities LIST" in refusal.value.hint
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 @pytest.mark.parametrize("role", ["corpus", "source_corpus", "entities"])
 def test_a_pipe_is_refused_at_once_since_inputs_are_read_more_than_once(run, folders, tmp_path, role):
@@ -495,10 +406,3 @@ def test_a_pipe_is_refused_at_once_since_inputs_are_read_more_than_once(run, fol
     options = {"corpus": [tmp_path / "raw.txt"], role: [tmp_path / "pipe"]}
     with pytest.raises(CrossNERError, match="pipe is no plain file"):
         prepare(run, **folders, **options)
-
-
-def test_data_prepared_with_other_options_are_kept_by_another_run(run, folders):
-    exhaust(prepare_data.run(run, PrepareData(run=run.path, **folders)))
-    with pytest.raises(CrossNERError, match="train_limit: None -> 1") as caught:
-        exhaust(prepare_data.run(run, PrepareData(run=run.path, **folders, train_limit=1)))
-    assert "--run DIR keeps both" in caught.value.hint
