@@ -1,6 +1,6 @@
 """Scoring predictions: all of ``evaluate --fine-grained`` with its files, and seqeval's report beside it.
 
-python benchmarks/scoring.py [--sentences 1000000]
+python benchmarks/scoring.py [--sentences 100000]
 
 Sentences are made up: words of a vocabulary in which few are frequent, one in four in an entity of one of 17 types, and
 predictions with every kind of error and some illegal tags. Each side runs in a process of its own, so that its
@@ -10,6 +10,7 @@ memory is its own; making the sentences is counted in the memory, not in the tim
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import multiprocessing
 import resource
 import sys
@@ -27,18 +28,35 @@ from seqeval.metrics import classification_report
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE
-from crossner_cli.evaluation.fine_grained import Tagging, analyse
-from crossner_cli.evaluation.scores import describe_mode
-from crossner_cli.evaluation.surroundings import Surroundings
-from crossner_cli.evaluation.type_parents import read_parents
-from crossner_cli.reports.fine_grained_files import with_fine_grained, write_reports
+from crossner_cli.evaluation.buckets import KnownText
+from crossner_cli.evaluation.error_analysis import read_parents
+from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
+from crossner_cli.evaluation.model_scores import Scored, summarise
+from crossner_cli.evaluation.scores import describe_mode, score
+from crossner_cli.reports.fine_grained_files import add_fine_grained, write_reports
 from crossner_cli.run.progress import exhaust
+from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.storage import write_json
 
 TYPES = (
-    "person", "politician", "researcher", "organisation", "university", "band", "location", "country", "misc", "song",
-    "album", "field", "task", "product", "metrics", "event", "award",
-)  # fmt: skip
+    "person",
+    "politician",
+    "researcher",
+    "organisation",
+    "university",
+    "band",
+    "location",
+    "country",
+    "misc",
+    "song",
+    "album",
+    "field",
+    "task",
+    "product",
+    "metrics",
+    "event",
+    "award",
+)
 VOCABULARY, MEAN_WORDS, LONGEST_MENTION = 200_000, 20, 5
 KILOBYTES = 1024  # of a megabyte; Linux counts memory in kilobytes
 
@@ -50,18 +68,18 @@ class Task:
     Args:
         sentences: Words and gold tags.
         predicted: Predicted tags.
-        surroundings: Training sentences and raw text.
+        known: Training sentences and raw text.
     """
 
     sentences: list[Sentence]
     predicted: list[list[str]]
-    surroundings: Surroundings
+    known: KnownText
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure each side in a process of its own and print a table."""
     parser = argparse.ArgumentParser(description="Seconds and memory that scoring predictions takes.")
-    parser.add_argument("--sentences", type=int, default=1_000_000, help="sentences to score")
+    parser.add_argument("--sentences", type=int, default=100_000, help="sentences to score")
     parser.add_argument("--train", type=int, default=14_000, help="training sentences of each domain")
     parser.add_argument("--raw", type=int, default=100_000, help="sentences of raw text")
     options = parser.parse_args(arguments)
@@ -108,29 +126,26 @@ def measure(side: Callable[[Task], float], sentences: int, train: int, raw: int)
     return Found(*seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // KILOBYTES, f1)
 
 
-def take_apart(task: Task) -> float:
-    """Everything that ``--fine-grained`` counts and writes."""
-    parents = read_parents(None, TYPES)
-    found = exhaust(
-        analyse(task.sentences, [Tagging("model", "1", task.predicted)], task.surroundings, parents=parents)
+def analyse(task: Task) -> float:
+    """Analyse and write everything that ``--fine-grained`` adds."""
+    without_scores = Scored(score([], []), score([], [], mode="strict"), {})
+    result = EvaluateResult(
+        domain="made up",
+        split="test",
+        **describe_mode("conll"),
+        sentences=len(task.sentences),
+        words=sum(len(sentence.words) for sentence in task.sentences),
+        warnings=[],
+        models={"model": summarise({"1": without_scores})},
     )
-    micro: float = found.models["model"].record["mean"]["scores"]["micro"]["f1"]["mean"]
-    result = made_up_result(task, micro)
+    taggings = [Tagging("model", "1", task.predicted)]
+    found = exhaust(analyse_taggings(task.sentences, taggings, task.known, parents=read_parents(None, TYPES)))
     with tempfile.TemporaryDirectory() as folder:
         write_reports(Path(folder), result, found)
-        write_json(Path(folder) / "scores.json", with_fine_grained(result, found, has_seeds=True))
+        complete = add_fine_grained(result, found, has_seeds=True)
+        write_json(Path(folder) / "scores.json", dataclasses.asdict(complete))
+    micro: float = found.models["model"].record["mean"]["scores"]["micro"]["f1"]["mean"]
     return micro
-
-
-def made_up_result(task: Task, f1: float) -> dict[str, object]:
-    """The result of ``evaluate`` as far as the files show it."""
-    average = {"mean": f1, "deviation": None}
-    scores = dict.fromkeys(("f1", "precision", "recall", "macro_f1"), average)
-    model = {**scores, "other_mode": {"mode": "strict", "f1": average}, "seeds": {"1": {}}, "per_type": [],
-             "unknown_types": [], "extra_types": [], "support": 0}  # fmt: skip
-    words = sum(len(sentence.words) for sentence in task.sentences)
-    return {"domain": "made up", "split": "test", **describe_mode("conll"), "sentences": len(task.sentences),
-            "words": words, "warnings": [], "models": {"model": model}}  # fmt: skip
 
 
 def report_by_seqeval(task: Task) -> float:
@@ -140,7 +155,7 @@ def report_by_seqeval(task: Task) -> float:
     return 100 * float(report["micro avg"]["f1-score"])
 
 
-SIDES = {"evaluate --fine-grained": take_apart, "seqeval's report": report_by_seqeval}
+SIDES = {"evaluate --fine-grained": analyse, "seqeval's report": report_by_seqeval}
 
 
 def make_task(sentences: int, train: int, raw: int, folder: Path, seed: int = 1) -> Task:
@@ -152,8 +167,8 @@ def make_task(sentences: int, train: int, raw: int, folder: Path, seed: int = 1)
     with text.open("w") as stream:
         for sentence in make_sentences(raw, words, generator):
             stream.write(" ".join(sentence.words) + "\n")
-    surroundings = Surroundings(train_sentences, source, text, ("person", "organisation", "location", "misc"))
-    return Task(scored, spoil(scored, generator), surroundings)
+    known = KnownText(train_sentences, source, text, ("person", "organisation", "location", "misc"))
+    return Task(scored, spoil(scored, generator), known)
 
 
 def make_sentences(count: int, words: Sequence[str], generator: np.random.Generator) -> list[Sentence]:

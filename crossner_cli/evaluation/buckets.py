@@ -1,24 +1,27 @@
-"""Scores of parts of a test set: entities sorted into buckets by what they or their sentence are like.
+"""Buckets of entities by length, density and what was seen before, so that scores can be split by them.
 
-Gold and predicted entities are sorted by the same rule, so that a bucket has precision, recall and F1: what is correct
-is in the same bucket on both sides.
+Gold and predicted entities get their buckets by the same rule, so that a bucket has precision, recall and F1: a correct
+entity is in the same bucket on both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-from crossner_cli.evaluation.error_analysis import CORRECT, ErrorAnalysis
-from crossner_cli.evaluation.span_scores import shares
-from crossner_cli.evaluation.spans import Layout, Mask, Numbers, Spans
-from crossner_cli.evaluation.surface_forms import SurfaceForms, any_within
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.statistics import STOP_WORDS
+from crossner_cli.data.tags import Span, to_spans
+from crossner_cli.data.text import find_words
+from crossner_cli.run.progress import Progress, Work
 
+Words = tuple[str, ...]
 MENTION_LENGTHS = (1, 2, 3, 4)
 SENTENCE_LENGTHS = (10, 20, 30, 50)
 DENSITIES = (0.0, 0.1, 0.2, 0.3)  # words of gold entities in all words of the sentence
@@ -26,134 +29,204 @@ SEEN = ("seen, this type", "seen, other type", "partly seen", "unseen")
 SEEN_IN_TEXT = ("seen", "partly seen", "unseen")
 READINGS = ("not in train", "1 reading", "2 readings", "3+ readings")
 ORIGINS = ("shared", "target only")
+# The reason for leaving a bucketing out.
+REASONS = {
+    "seen in target train": "there are no training sentences of the target",
+    "seen in source train": "there are no training sentences of a source",
+    "seen in raw text": "there is no raw text of the target",
+    "type and source": "there is no source",
+    "readings in train": "there are no training sentences of the target",
+}
+ROUNDING = 1e-9  # a share that equals a border but for rounding stays below it
+LINES_A_REPORT = 10_000
+TASK = "mentions in raw text"
 
 
 @dataclass(frozen=True)
-class Places:
-    """Entities to be sorted: where they are, and the number of their surface form.
+class KnownText:
+    """Text of a run beside the scored sentences; None for what the run lacks.
 
     Args:
-        spans: Entities of the sentences that are scored.
-        forms: Surface form of each, (N,).
+        train: Training sentences of the target.
+        source_train: Training sentences of the source.
+        raw_text: Raw text of the target, a sentence a line.
+        source_types: Entity types of the source.
     """
 
-    spans: Spans
-    forms: Numbers
+    train: Sequence[Sentence] | None = None
+    source_train: Sequence[Sentence] | None = None
+    raw_text: Path | None = None
+    source_types: tuple[str, ...] | None = None
+
+    def labelled(self) -> dict[str, Sequence[Sentence]]:
+        """The labelled sentences by their origin."""
+        sides = {"target train": self.train, "source train": self.source_train}
+        return {origin: sentences for origin, sentences in sides.items() if sentences is not None}
 
 
-@dataclass(frozen=True)
-class Known:
-    """Labelled text in which mentions may have been seen.
+class Mentions:
+    """Distinct mentions that can be found in sentences.
 
     Args:
-        text: Its words, (P,).
-        is_inside: Whether each is in an entity, (P,).
-        places: Its entities.
+        mentions: Words of each; a mention without words is nowhere.
     """
 
-    text: NDArray[Any]
-    is_inside: Mask
-    places: Places
+    def __init__(self, mentions: Iterable[Words]) -> None:
+        self.mentions = set(mentions) - {()}
+        lengths: dict[str, set[int]] = defaultdict(set)
+        for words in self.mentions:
+            lengths[words[0]].add(len(words))
+        self._lengths = dict(lengths)
+
+    def find(self, words: Words) -> Iterator[tuple[int, int]]:
+        """Yield start and end of every mention in a sentence, overlapping ones too."""
+        for start, word in enumerate(words):
+            for length in self._lengths.get(word, ()):
+                if words[start : start + length] in self.mentions:
+                    yield start, start + length
 
 
-def score_bucket(names: Sequence[str], gold: Numbers, predicted: Numbers, analysis: ErrorAnalysis) -> dict[str, Any]:
-    """Scores of each bucket.
+class Buckets:
+    """The bucketings that a run allows.
 
     Args:
-        names: The buckets.
-        gold: Bucket of each gold entity, (G,).
-        predicted: Bucket of each predicted one, (P,).
-        analysis: What is correct.
-
-    Returns:
-        By bucket ``n`` (gold entities), ``predicted``, ``correct``, precision, recall and F1.
+        sentences: The scored sentences.
+        gold: Their gold entities.
+        known: Text in which mentions may have been seen.
+        seen_in_text: By words of a mention its bucket of ``SEEN_IN_TEXT``; None without raw text.
     """
-    size = len(names)
-    columns = (gold, predicted, gold[analysis.gold_kind == CORRECT])
-    counts = np.stack([np.bincount(column, minlength=size) for column in columns])
-    return {
-        name: {
-            "n": int(counts[0, number]), "predicted": int(counts[1, number]), "correct": int(counts[2, number]),
-            **shares(*(int(counts[row, number]) for row in (2, 1, 0))),
+
+    def __init__(
+        self,
+        sentences: Sequence[Sentence],
+        gold: Sequence[Sequence[Span]],
+        known: KnownText,
+        seen_in_text: dict[Words, str] | None,
+    ) -> None:
+        self._lengths = pd.Series([len(sentence.words) for sentence in sentences], dtype=int)
+        inside = [sum(span.end - span.start for span in spans) for spans in gold]
+        self._densities = pd.Series(inside, dtype=int) / self._lengths.clip(lower=1) - ROUNDING
+        self._known = known
+        self._seen_in_text = seen_in_text
+
+    def sort(self, entities: pd.DataFrame) -> pd.DataFrame:
+        """Find the bucket of each entity.
+
+        Args:
+            entities: As ``tabulate_entities`` makes them.
+
+        Returns:
+            A row an entity, a categorical column a bucketing.
+        """
+        sizes = entities["end"] - entities["start"]
+        found = {
+            "mention length": _cut(sizes, MENTION_LENGTHS, word_ranges(MENTION_LENGTHS)),
+            "sentence length": _cut(
+                entities["sentence"].map(self._lengths), SENTENCE_LENGTHS, word_ranges(SENTENCE_LENGTHS)
+            ),
+            "entity density": _cut(entities["sentence"].map(self._densities), DENSITIES, percent_ranges(DENSITIES)),
         }
-        for number, name in enumerate(names)
-    }  # fmt: skip
+        mentions = list(zip(entities["words"], entities["type"], strict=True))
+        for origin, sentences in self._known.labelled().items():
+            found[f"seen in {origin}"] = pd.Categorical(_seen_in(sentences, mentions), SEEN)
+        if self._seen_in_text is not None:
+            seen = [self._seen_in_text[words] for words, _ in mentions]
+            found["seen in raw text"] = pd.Categorical(seen, SEEN_IN_TEXT)
+        if self._known.source_types is not None:
+            is_shared = entities["type"].isin(self._known.source_types)
+            found["type and source"] = pd.Categorical(is_shared.map({True: ORIGINS[0], False: ORIGINS[1]}), ORIGINS)
+        if self._known.train is not None:
+            readings = count_readings({words for words, _ in mentions}, self._known.train)
+            counts = [min(readings[words], len(READINGS) - 1) for words, _ in mentions]
+            found["readings in train"] = pd.Categorical([READINGS[count] for count in counts], READINGS)
+        return pd.DataFrame(found, index=entities.index)
 
 
-def by_mention_length(spans: Spans) -> Numbers:
-    """Bucket of each entity by its words."""
-    return np.searchsorted(MENTION_LENGTHS, spans.lengths)
+def _cut(values: pd.Series, borders: Sequence[float], names: Sequence[str]) -> pd.Series:
+    """Cut numbers into ranges that include their upper border."""
+    return pd.cut(values, [-math.inf, *borders, math.inf], labels=list(names))
 
 
-def by_sentence_length(spans: Spans, layout: Layout) -> Numbers:
-    """Bucket of each entity by the words of its sentence."""
-    return np.searchsorted(SENTENCE_LENGTHS, layout.lengths)[layout.sentence_of(spans.start)]
+def _seen_in(sentences: Sequence[Sentence], mentions: Sequence[tuple[Words, str]]) -> list[str]:
+    """The bucket of ``SEEN`` of each mention with its type.
+
+    A mention is partly seen if one of its content words is in an entity of any type (Taillé et al. 2020 count partial
+    matches of the same type).
+    """
+    types: dict[Words, set[str]] = defaultdict(set)
+    for sentence in sentences:
+        for start, end, entity_type in to_spans(sentence.tags or ()):
+            types[sentence.words[start:end]].add(entity_type)
+    content = {word for words in types for word in words if is_content_word(word)}
+
+    def bucket(words: Words, entity_type: str) -> str:
+        if words in types:
+            return SEEN[0] if entity_type in types[words] else SEEN[1]
+        return SEEN[3] if content.isdisjoint(words) else SEEN[2]
+
+    return [bucket(words, entity_type) for words, entity_type in mentions]
 
 
-def by_density(spans: Spans, layout: Layout, gold: Spans) -> Numbers:
-    """Bucket of each entity by the share of its sentence's words that are in gold entities."""
-    inside = np.bincount(
-        layout.sentence_of(gold.start), weights=gold.lengths.astype(np.float64), minlength=len(layout.lengths)
-    )
-    # A hair less, so that a share that is a border but for rounding stays below it.
-    density = inside / np.maximum(layout.lengths, 1) - 1e-9
-    return np.searchsorted(DENSITIES, density)[layout.sentence_of(spans.start)]
+def count_readings(mentions: Iterable[Words], sentences: Sequence[Sentence]) -> dict[Words, int]:
+    """Count the readings of mentions in labelled sentences: entity types, and ``O`` if they stand outside of all."""
+    wanted = Mentions(mentions)
+    readings: dict[Words, set[str]] = {words: set() for words in wanted.mentions}
+    for sentence in sentences:
+        spans = to_spans(sentence.tags or ())
+        is_inside = [False] * len(sentence.words)
+        for start, end, entity_type in spans:
+            is_inside[start:end] = [True] * (end - start)
+            if (words := sentence.words[start:end]) in readings:
+                readings[words].add(entity_type)
+        for start, end in wanted.find(sentence.words):
+            if not any(is_inside[start:end]):
+                readings[sentence.words[start:end]].add("")  # a type is never empty
+    return {words: len(found) for words, found in readings.items()}
 
 
-def by_type(spans: Spans, is_shared: Mask) -> Numbers:
-    """Bucket of each entity by whether the source has its type."""
-    return np.where(is_shared[spans.type], 0, 1)
+def is_content_word(word: str) -> bool:
+    """True if a word has a letter or digit and is no function word."""
+    return any(map(str.isalnum, word)) and word.lower() not in STOP_WORDS
 
 
-def by_labelled_text(places: Places, text: NDArray[Any], known: Known, is_content: Mask) -> Numbers:
-    """Bucket of each entity by whether its words are an entity of known text.
+def find_in_raw_text(path: Path, mentions: Iterable[Words]) -> Work[dict[Words, str]]:
+    """Look mentions up in a text file, a sentence a line; the file is read once.
+
+    The words of the file are found as ``predict`` finds them, and words of mentions are cut by the same rule.
 
     Args:
-        places: Entities.
-        text: Words of the sentences they are in.
-        known: Where they may have been seen.
-        is_content: For each word, whether it is one that tells something; see ``partly seen``.
+        path: UTF-8 text.
+        mentions: Words of each.
 
     Returns:
-        Places in ``SEEN``: the very words are an entity there, of this type or only of others; or one of the content
-        words is in an entity there, of any type (Taillé et al. 2020 take partial matches of the same type).
+        By mention its bucket of ``SEEN_IN_TEXT``.
     """
-    width = int(max(places.spans.type.max(initial=0), known.places.spans.type.max(initial=0))) + 1
-    has_form = np.isin(places.forms, known.places.forms)
-    has_both = np.isin(places.forms * width + places.spans.type, known.places.forms * width + known.places.spans.type)
-    in_mention = np.zeros(len(is_content), np.bool_)
-    in_mention[known.text[known.is_inside]] = True
-    is_partly = any_within((in_mention & is_content)[text], places.spans.start, places.spans.end)
-    return np.select([has_both, has_form, is_partly], [0, 1, 2], 3)
+    cut = {words: tuple(part.text for word in words for part in find_words(word)) for words in mentions}
+    wanted = Mentions(cut.values())
+    content = {word for words in wanted.mentions for word in words if is_content_word(word)}
+    seen: set[Words] = set()
+    known: set[str] = set()
+    size, done = path.stat().st_size, 0
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            words = tuple(word.text for word in find_words(line.decode("utf-8")))
+            known.update(content.intersection(words))
+            seen.update(words[start:end] for start, end in wanted.find(words))
+            done += len(line)
+            if number % LINES_A_REPORT == 0:
+                yield Progress(TASK, done, size, "bytes")
+    yield Progress(TASK, done, size, "bytes")
 
+    def bucket(words: Words) -> str:
+        if words in seen:
+            return SEEN_IN_TEXT[0]
+        return SEEN_IN_TEXT[2] if known.isdisjoint(words) else SEEN_IN_TEXT[1]
 
-def by_raw_text(places: Places, seen: Mask, partly: Mask) -> Numbers:
-    """Bucket of each entity by whether raw text holds its form, or one of its content words.
-
-    Args:
-        places: Entities.
-        seen: For each form, whether it is there, (F,).
-        partly: For each form, whether one of its content words is, (F,).
-    """
-    return np.select([seen[places.forms], partly[places.forms]], [0, 1], 2)
-
-
-def count_readings(forms: SurfaceForms, known: Known) -> Numbers:
-    """How many readings each form has in known text: entity types, and ``O`` where it stands outside of all entities.
-
-    Returns:
-        A number for each form, at most that of the last of ``READINGS``, (F,).
-    """
-    kinds = np.unique(np.stack([known.places.forms, known.places.spans.type]), axis=1)
-    readings = np.bincount(kinds[0], minlength=forms.count)
-    is_outside = np.zeros(forms.count, np.bool_)
-    for start, found, length in forms.find(known.text):
-        is_outside[found[~any_within(known.is_inside, start, start + length)]] = True
-    return np.minimum(readings + is_outside, len(READINGS) - 1)
+    return {words: bucket(parts) for words, parts in cut.items()}
 
 
 def word_ranges(borders: Sequence[int]) -> tuple[str, ...]:
-    """Names of the buckets between borders, as ``1 word``, ``11-20 words``, ``51+ words``."""
+    """Names of the ranges between borders, as ``1 word``, ``11-20 words``, ``51+ words``."""
     names, low = [], 1
     for high in borders:
         names.append(f"{low}-{high} words" if low < high else "1 word" if high == 1 else f"{high} words")
@@ -162,7 +235,7 @@ def word_ranges(borders: Sequence[int]) -> tuple[str, ...]:
 
 
 def percent_ranges(borders: Sequence[float]) -> tuple[str, ...]:
-    """Names of the buckets between shares, as ``0 %``, ``0-10 %`` (without 0), ``over 30 %``."""
+    """Names of the ranges between shares, as ``0 %``, ``0-10 %`` (without 0), ``over 30 %``."""
     percents = [f"{100 * border:.0f}" for border in borders]
     between = [f"{low}-{high} %" for low, high in pairwise(percents)]
     return (f"{percents[0]} %", *between, f"over {percents[-1]} %")

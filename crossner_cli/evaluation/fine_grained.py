@@ -1,41 +1,40 @@
-"""Everything ``evaluate --fine-grained`` counts: scores, kinds of error, confusions and buckets of taggers.
+"""Fine-grained analysis of taggers on the same sentences: scores, kinds of error, confusions and buckets.
 
-Numbers are counted for each seed, then averaged. What is shown as text (frequent errors, highlighted sentences) is of
-one tagger a model: the seed that is best on dev.
+Numbers are counted for each seed, then averaged. Examples (frequent errors, highlighted sentences) are those of one
+tagger a model: the seed that is best on dev.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import pandas as pd
+
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import OUTSIDE, AnyScheme, types_of
-from crossner_cli.evaluation.error_analysis import ErrorAnalysis, analyse_errors, confusion_name
-from crossner_cli.evaluation.frequent_errors import frequent_errors
-from crossner_cli.evaluation.scores import Mode, mean_and_deviation
-from crossner_cli.evaluation.span_scores import score_detection, score_spans, score_typing
-from crossner_cli.evaluation.spans import NO_TYPE, PREFIX_LETTERS, Layout, Tags, has_ends, read_tags
-from crossner_cli.evaluation.surroundings import REASONS, Surroundings, Text, prepare_sorting
-from crossner_cli.evaluation.type_parents import hierarchy_confusions
+from crossner_cli.data.tags import AnyScheme, illegal_positions, scheme_shown
+from crossner_cli.evaluation import error_analysis as errors
+from crossner_cli.evaluation.buckets import REASONS, Buckets, KnownText, find_in_raw_text
+from crossner_cli.evaluation.scores import Mode, compute_shares, mean_and_deviation, read_entities
 from crossner_cli.run.progress import Work
 
 AT_START, AT_END = "(start)", "(end)"
+MEASURES = ("precision", "recall", "f1")
 SHARES = ("accuracy", "percent")  # of a count that may be 0
 
 
 @dataclass(frozen=True)
 class Tagging:
-    """What one tagger says of the sentences.
+    """The output of one tagger.
 
     Args:
-        label: The model, as the user named it.
-        seed: Its seed, ``-`` where there is none.
-        tags: Its tags of each sentence.
-        scheme: Their scheme; BIOES wherever any tag is an ``E-`` or ``S-``.
-        is_shown: Whether it is the one whose errors are shown as text; of several, the first.
+        label: The model as the user named it.
+        seed: Its seed, ``-`` if it has none.
+        tags: Tags of each sentence.
+        scheme: Scheme of the tags; BIOES if any tag is an ``E-`` or ``S-``.
+        is_shown: True for the seed whose errors are shown as examples; the first of several counts.
     """
 
     label: str
@@ -46,183 +45,223 @@ class Tagging:
 
 
 @dataclass(frozen=True)
-class ModelErrors:
-    """One model taken apart.
+class ModelAnalysis:
+    """The analysis of one model.
 
     Args:
         record: ``seeds`` (the numbers of each), ``mean`` (the same, each as ``{"mean": …, "deviation": …}``),
-            ``shown_seed``, and of that seed ``frequent_errors``.
-        analysis: Entities of the shown seed, paired and sorted.
+            ``shown_seed``, and ``frequent_errors`` of that seed.
+        entities: Entities of the shown seed, as ``tabulate_entities`` makes them.
     """
 
     record: dict[str, Any]
-    analysis: ErrorAnalysis
+    entities: pd.DataFrame
 
 
 @dataclass(frozen=True)
-class FineGrained:
-    """Models taken apart on the same sentences.
+class FineGrainedAnalysis:
+    """The analysis of several models on the same sentences.
 
     Args:
         sentences: The sentences.
-        layout: Where they are.
-        types: Entity types of them, of the predictions and of the surroundings.
-        about: What holds for all models: ``type_parents``, ``left_out`` (bucketings that are not there, and why) and
+        about: Facts about all models: ``type_parents``, ``left_out`` (missing bucketings and the reason) and
             ``illegal_tags_in_gold``.
         models: By label.
     """
 
     sentences: Sequence[Sentence]
-    layout: Layout
-    types: tuple[str, ...]
     about: dict[str, Any]
-    models: dict[str, ModelErrors]
+    models: dict[str, ModelAnalysis]
 
 
-def analyse(
+def analyse_taggings(
     sentences: Sequence[Sentence],
     taggings: Sequence[Tagging],
-    surroundings: Surroundings,
+    known: KnownText,
     *,
     mode: Mode = "conll",
     gold_scheme: AnyScheme = "bio",
     parents: Mapping[str, str],
-) -> Work[FineGrained]:
-    """Take taggers apart.
+) -> Work[FineGrainedAnalysis]:
+    """Count and sort the errors of taggers.
 
     Args:
         sentences: Words with gold tags.
         taggings: Tags of the same words; a model has one or more of them, with different seeds.
-        surroundings: Where mentions may have been seen.
-        mode: How tags that cannot follow the one before them are read.
-        gold_scheme: Scheme of the gold tags; BIOES wherever any is an ``E-`` or ``S-``.
-        parents: Parent by child, where an entity type specialises another.
+        known: Text in which mentions may have been seen.
+        mode: Reading of tags that cannot follow the one before them.
+        gold_scheme: Scheme of the gold tags; BIOES if any tag is an ``E-`` or ``S-``.
+        parents: Parent by child, for entity types that specialise another.
     """
     gold_tags = [sentence.tags or () for sentence in sentences]
-    known_tags = [[sentence.tags or () for sentence in side] for side in surroundings.labelled().values()]
-    types = types_of(gold_tags, *(each.tags for each in taggings), *known_tags)
-    text = Text.of(sentences, surroundings)
-    gold, illegal_in_gold = _read(gold_tags, gold_scheme, mode, types, text.layout)
-    analyses, scores, illegals = [], [], []
+    gold_scheme = _actual_scheme(gold_tags, gold_scheme)
+    gold = read_entities(gold_tags, mode=mode, scheme=gold_scheme)
+    tables = []
     for each in taggings:
-        predicted, illegal = _read(each.tags, each.scheme, mode, types, text.layout)
-        analyses.append(analyse_errors(gold, predicted))
-        scores.append(score_spans(analyses[-1], types))
-        illegals.append(illegal)
-    types_of_label = _types_shown(taggings, scores)
-    records = [
-        {**_count(analysis, score, types_of_label[each.label], types, parents), "illegal_tags": illegal}
-        for each, analysis, score, illegal in zip(taggings, analyses, scores, illegals, strict=True)
-    ]
-    sides = [gold, *(analysis.predicted for analysis in analyses)]
-    sorting, (gold_forms, *all_forms) = yield from prepare_sorting(text, types, sides, surroundings)
-    for record, analysis, forms in zip(records, analyses, all_forms, strict=True):
-        record["buckets"] = sorting.buckets(analysis, gold_forms, forms)
-    models = {}
+        predicted = read_entities(each.tags, mode=mode, scheme=_actual_scheme(each.tags, each.scheme))
+        tables.append(errors.tabulate_entities(sentences, gold, predicted))
+    seen = None
+    if known.raw_text is not None:
+        seen = yield from find_in_raw_text(known.raw_text, {words for table in tables for words in table["words"]})
+    buckets = Buckets(sentences, gold, known, seen)
+    models: dict[str, ModelAnalysis] = {}
     for label in dict.fromkeys(each.label for each in taggings):
-        mine = [number for number, each in enumerate(taggings) if each.label == label]
-        shown = next((number for number in mine if taggings[number].is_shown), mine[0])
-        errors = frequent_errors(
-            analyses[shown], (gold_forms, all_forms[shown]), sentences, text.layout, types
-        )  # fmt: skip
+        seeds = {each.seed: (each, table) for each, table in zip(taggings, tables, strict=True) if each.label == label}
+        types = sorted({name for _, table in seeds.values() for name in table["type"]})
+        records = {seed: _count(table, each, types, buckets, parents) for seed, (each, table) in seeds.items()}
+        shown = next((seed for seed, (each, _) in seeds.items() if each.is_shown), next(iter(seeds)))
         record = {
-            "shown_seed": taggings[shown].seed,
-            "mean": over_seeds([records[number] for number in mine]),
-            "frequent_errors": errors,
-            "seeds": {taggings[number].seed: records[number] for number in mine},
+            "shown_seed": shown,
+            "mean": average_records(list(records.values())),
+            "frequent_errors": errors.find_frequent_errors(seeds[shown][1], sentences),
+            "seeds": records,
         }
-        models[label] = ModelErrors(record, analyses[shown])
-    made = {name for record in records for name in record["buckets"]}
+        models[label] = ModelAnalysis(record, seeds[shown][1])
+    made = {name for model in models.values() for name in model.record["mean"]["buckets"]}
     about = {
         "type_parents": dict(parents),
         "left_out": {name: reason for name, reason in REASONS.items() if name not in made},
-        "illegal_tags_in_gold": illegal_in_gold,
+        "illegal_tags_in_gold": count_illegal_tags(gold_tags, gold_scheme),
     }
-    return FineGrained(sentences, text.layout, types, about, models)
+    return FineGrainedAnalysis(sentences, about, models)
 
 
-def _read(
-    tags: Sequence[Sequence[str]], scheme: AnyScheme, mode: Mode, types: Sequence[str], layout: Layout
-) -> tuple[Any, dict[str, Any]]:
-    """The entities of tags, and the tags that had to be repaired for that."""
-    read = read_tags(tags, types, layout)
-    scheme = "bioes" if has_ends(read) else scheme
-    return read.spans(mode, scheme), _illegal_sequences(read, scheme, types)
-
-
-def _types_shown(taggings: Sequence[Tagging], scores: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Types that gold tags or those of any seed show, by label; others of the surroundings are of no interest."""
-    shown: dict[str, set[str]] = {}
-    for each, score in zip(taggings, scores, strict=True):
-        shown.setdefault(each.label, set()).update(score["per_type"])
-    return shown
+def _actual_scheme(sentences: Sequence[Sequence[str]], scheme: AnyScheme) -> AnyScheme:
+    return "bioes" if scheme_shown(sentences) == "bioes" else scheme
 
 
 def _count(
-    analysis: ErrorAnalysis, scores: Mapping[str, Any], shown: set[str], types: Sequence[str],
-    parents: Mapping[str, str],
-) -> dict[str, Any]:  # fmt: skip
-    """All numbers of one tagger but for its buckets."""
-    errors, confusion = analysis.counts(types), analysis.confusion(types)
-    confused = {*map(confusion_name, shown), OUTSIDE}
-    confusion = {
-        gold: {predicted: number for predicted, number in row.items() if predicted in confused}
-        for gold, row in confusion.items() if gold in confused
-    }  # fmt: skip
+    entities: pd.DataFrame, tagging: Tagging, types: Sequence[str], buckets: Buckets, parents: Mapping[str, str]
+) -> dict[str, Any]:
+    """Count everything about one tagger; ``types`` are those of gold or of any seed."""
+    confusion = errors.count_confusions(entities, types)
+    sorted_entities = buckets.sort(entities)
     return {
-        "scores": scores,
-        "span_detection": score_detection(analysis),
-        "typing": score_typing(analysis, types),
-        "errors": {
-            side: counts if side == "all" else {name: row for name, row in counts.items() if name in shown}
-            for side, counts in errors.items()
-        },
+        "scores": score_types(entities),
+        "span_detection": score_detection(entities),
+        "typing": score_typing(entities),
+        "errors": errors.count_kinds(entities, types),
         "confusion": confusion,
-        "hierarchy": hierarchy_confusions(confusion, parents),
+        "hierarchy": errors.count_relations(confusion, parents),
+        "illegal_tags": count_illegal_tags(tagging.tags, _actual_scheme(tagging.tags, tagging.scheme)),
+        "buckets": {name: _score_buckets(entities, column) for name, column in sorted_entities.items()},
     }
 
 
-def _illegal_sequences(tags: Tags, scheme: AnyScheme, types: Sequence[str]) -> dict[str, Any]:
-    """Tags that cannot follow the one before them: how many, and which, as ``O I-person``."""
-    places, layout = tags.illegal(scheme), tags.layout
-    sentences = layout.sentence_of(places)
-    is_first, is_end = places == layout.first[sentences], places == layout.first[sentences + 1] - 1
-
-    def name(place: int) -> str:
-        kind = int(tags.types[place])
-        return OUTSIDE if kind == NO_TYPE else f"{PREFIX_LETTERS[tags.prefixes[place]]}-{types[kind]}"
-
-    found = Counter(
-        f"{AT_START if first else name(place - 1)} {AT_END if end else name(place)}"
-        for place, first, end in zip(places.tolist(), is_first.tolist(), is_end.tolist(), strict=True)
-    )
-    return {"count": len(places), "sequences": dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))}
+def _count_groups(
+    entities: pd.DataFrame, groups: pd.Series, names: Iterable[str]
+) -> Iterator[tuple[str, int, int, int]]:
+    """Yield each group with its correct, predicted and gold entities."""
+    found = Counter(zip(entities["side"], entities["kind"] == "correct", groups, strict=True))
+    for name in names:
+        correct = found[errors.GOLD, True, name]
+        yield (
+            name,
+            correct,
+            found[errors.PREDICTED, False, name] + found[errors.PREDICTED, True, name],
+            found[errors.GOLD, False, name] + correct,
+        )
 
 
-def over_seeds(records: Sequence[Any]) -> Any:
-    """Records of the same form as one whose numbers are ``{"mean": …, "deviation": …}``; what a seed lacks is 0.
+def score_types(entities: pd.DataFrame) -> dict[str, Any]:
+    """Score every type and all types together.
 
-    The deviation is that of a sample; None for one seed. A share of nothing (``SHARES``) is no number: its mean is over
-    the seeds that have one, None where none has.
+    Returns:
+        ``micro``, ``macro`` and ``weighted`` (by gold entities) averages, the counts behind them, and ``per_type``:
+        types found in gold or predicted tags.
+    """
+    per_type = {}
+    types = sorted(set(entities["type"]))
+    for name, correct, predicted, gold in _count_groups(entities, entities["type"], types):
+        counts = {"support": gold, "predicted": predicted, "correct": correct}
+        per_type[name] = {**asdict(compute_shares(correct, predicted, gold)), **counts}
+    totals = {name: sum(row[name] for row in per_type.values()) for name in ("support", "predicted", "correct")}
+    return {
+        "micro": asdict(compute_shares(totals["correct"], totals["predicted"], totals["support"])),
+        "macro": _average(per_type, [1] * len(per_type)),
+        "weighted": _average(per_type, [row["support"] for row in per_type.values()]),
+        **totals,
+        "per_type": per_type,
+    }
+
+
+def _average(per_type: Mapping[str, Any], weights: Sequence[float]) -> dict[str, float]:
+    total = sum(weights) or 1
+    rows = list(zip(weights, per_type.values(), strict=True))
+    return {name: sum((weight * row[name] for weight, row in rows), 0.0) / total for name in MEASURES}
+
+
+def score_detection(entities: pd.DataFrame) -> dict[str, float]:
+    """Score the entities' words alone, whatever their types."""
+    is_gold = entities["side"] == errors.GOLD
+    gold, predicted = int(is_gold.sum()), int((~is_gold).sum())
+    correct = int((is_gold & entities["kind"].isin(errors.SAME_WORDS)).sum())
+    shares = compute_shares(correct, predicted, gold)
+    return {**asdict(shares), "support": gold, "predicted": predicted, "correct": correct}
+
+
+def score_typing(entities: pd.DataFrame) -> dict[str, Any]:
+    """Compute how often the type is right if the words are, in percent, over all gold types and by each."""
+    gold = errors.side_of(entities, errors.GOLD)
+    right_words = gold[gold["kind"].isin(errors.SAME_WORDS)]
+    spans = Counter(right_words["type"])
+    right = Counter(right_words["type"][right_words["kind"] == "correct"])
+    return {
+        **_accuracy(right.total(), spans.total()),
+        "per_type": {name: _accuracy(right[name], spans[name]) for name in sorted(spans)},
+    }
+
+
+def _accuracy(right: int, spans: int) -> dict[str, float | None]:
+    return {"accuracy": 100 * right / spans if spans else None, "right_spans": spans, "right_types": right}
+
+
+def _score_buckets(entities: pd.DataFrame, buckets: pd.Series) -> dict[str, Any]:
+    """Score each bucket of a bucketing: ``n`` (gold entities), ``predicted``, ``correct``, precision, recall, F1."""
+    found = {}
+    for name, correct, predicted, gold in _count_groups(entities, buckets, buckets.cat.categories):
+        counts = {"n": gold, "predicted": predicted, "correct": correct}
+        found[name] = {**counts, **asdict(compute_shares(correct, predicted, gold))}
+    return found
+
+
+def count_illegal_tags(sentences: Sequence[Sequence[str]], scheme: AnyScheme) -> dict[str, Any]:
+    """Count tags that cannot follow the one before them, by what stands there, as ``O I-person``."""
+    found: Counter[str] = Counter()
+    for tags in sentences:
+        for place in illegal_positions(tags, scheme):
+            before = tags[place - 1] if place else AT_START
+            found[f"{before} {tags[place] if place < len(tags) else AT_END}"] += 1
+    return {
+        "count": found.total(),
+        "sequences": dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))),
+    }
+
+
+def average_records(records: Sequence[Any]) -> Any:
+    """Average records of the same form: each number becomes ``{"mean": …, "deviation": …}``; a missing one counts as 0.
+
+    The deviation is that of a sample; None for one seed. The mean of a share of nothing (``SHARES``) is over the seeds
+    that have one, None if none has.
     """
     first = next(record for record in records if record is not None)
     if isinstance(first, dict):
         names = dict.fromkeys(name for record in records for name in record or {})
-        found = {name: [(record or {}).get(name) for record in records] for name in names}
+        columns = {name: [(record or {}).get(name) for record in records] for name in names}
         return {
-            name: _share(values) if _is_share(name, values) else over_seeds(values) for name, values in found.items()
+            name: _average_share(values) if _is_share(name, values) else average_records(values)
+            for name, values in columns.items()
         }
     if isinstance(first, str):
         return first
-    values = [0.0 if record is None else float(record) for record in records]
-    return mean_and_deviation(values)
+    return mean_and_deviation([0.0 if record is None else float(record) for record in records])
 
 
 def _is_share(name: str, values: Sequence[Any]) -> bool:
-    """Whether values are shares, and not records of an entity type of that name, as MUC's ``percent``."""
+    """True if values are shares, and not records of an entity type of that name, as MUC's ``percent``."""
     return name in SHARES and not any(isinstance(value, dict) for value in values)
 
 
-def _share(values: Sequence[float | None]) -> dict[str, float | None]:
-    there = [value for value in values if value is not None]
-    return mean_and_deviation(there) if there else {"mean": None, "deviation": None}
+def _average_share(values: Sequence[float | None]) -> dict[str, float | None]:
+    known = [value for value in values if value is not None]
+    return mean_and_deviation(known) if known else {"mean": None, "deviation": None}

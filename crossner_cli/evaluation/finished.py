@@ -8,16 +8,16 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import split_tag
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, read_manifest
+from crossner_cli.run.results import EvaluateResult, ModelResult, read_result
 from crossner_cli.run.storage import check_digest
 
 COMMAND = "evaluate"
-ONE_SEED = "-"  # stands for the seed of a tagger whose folder does not tell
+NO_SEED = "-"  # the seed of a tagger whose folder does not name one
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Predictions:
     """Tagged sentences.
 
     Args:
-        words: Of each sentence.
+        words: Words of each sentence.
         gold: Their gold tags.
         tags: Their predicted tags.
     """
@@ -40,37 +40,37 @@ class EvaluatedModel:
     """A model of an evaluate stage.
 
     Args:
-        label: As the stage calls it.
+        label: Its name in the stage.
         place: The stage's folder as messages and tables call it.
-        files: The predictions of each seed.
-        scores: What the manifest says of it.
-        tagger: Digest of its taggers; empty where none is known.
-        digests: SHA-256 of each file by its name, as the manifest has them; empty where nothing is to be checked.
+        files: Predictions by seed.
+        scores: Its result.
+        tagger: Digest of its taggers; empty if unknown.
+        digests: SHA-256 of each file by its name, from the manifest; a file that is not listed is not checked.
     """
 
     label: str
     place: str
     files: dict[str, Path]
-    scores: Mapping[str, Any]
+    scores: ModelResult
     tagger: str
     digests: Mapping[str, str]
 
     def read(self) -> dict[str, Predictions]:
-        """The predictions of each seed.
+        """Read the predictions of each seed.
 
         Raises:
-            CrossNERError: A file is missing, was changed, or is none of predictions.
+            CrossNERError: A file is missing, was changed, or holds no predictions.
         """
-        return {seed: self._read_file(path) for seed, path in self.files.items()}
-
-    def _read_file(self, path: Path) -> Predictions:
-        if not path.is_file():
-            raise CrossNERError(
-                f"{path} is missing: the predictions of {self.label} are not there to compare.",
-                hint="Copy the whole stage folder, or evaluate again with --force.",
-            )
-        check_digest(path, self.digests.get(path.name), hint="Copy it again, or evaluate again with --force.")
-        return read_predictions(path)
+        found = {}
+        for seed, path in self.files.items():
+            if not path.is_file():
+                raise CrossNERError(
+                    f"{path} with the predictions of {self.label} is missing.",
+                    hint="Copy the whole stage folder, or evaluate again with --force.",
+                )
+            check_digest(path, self.digests.get(path.name), hint="Copy it again, or evaluate again with --force.")
+            found[seed] = read_predictions(path)
+        return found
 
 
 @dataclass(frozen=True)
@@ -78,40 +78,36 @@ class Evaluation:
     """An evaluate stage.
 
     Args:
-        folder: Where it is.
-        manifest: What it says.
+        folder: Its folder.
+        manifest: Its manifest.
+        result: The result in the manifest.
     """
 
     folder: Path
     manifest: Manifest
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """The stage's result."""
-        result: dict[str, Any] = self.manifest["result"]
-        return result
+    result: EvaluateResult
 
     def models(self) -> list[EvaluatedModel]:
         """Its models, in order."""
         outputs = self.manifest.get("outputs", {})
-        return models_of(self.folder, self.result["models"], self.manifest["inputs"], outputs)
+        return list_models(self.folder, self.result.models, self.manifest["inputs"], outputs)
 
 
-def models_of(
-    folder: Path, models: Mapping[str, Any], inputs: Mapping[str, str], digests: Mapping[str, str]
+def list_models(
+    folder: Path, models: Mapping[str, ModelResult], inputs: Mapping[str, str], digests: Mapping[str, str]
 ) -> list[EvaluatedModel]:
-    """The models of a stage's result and inputs, with the files of their predictions in a folder."""
-    runs = [(label, seed) for label, model in models.items() for seed in model["seeds"]]
+    """List the models of a stage's result and inputs, with the files of their predictions in a folder."""
+    runs = [(label, seed) for label, model in models.items() for seed in model.seeds]
     names = dict(zip(runs, prediction_file_names(runs), strict=True))
     found = []
     for label, model in models.items():
-        files = {seed: folder / names[label, seed] for seed in model["seeds"]}
+        files = {seed: folder / names[label, seed] for seed in model.seeds}
         found.append(EvaluatedModel(label, str(folder), files, model, inputs.get(label, ""), digests))
     return found
 
 
 def prediction_file_names(runs: Sequence[tuple[str, str]]) -> list[str]:
-    """A file for the predictions of each label and seed; a single one's is ``predictions.jsonl``."""
+    """Name a file for the predictions of each label and seed; a single one is ``predictions.jsonl``."""
     if len(runs) == 1:
         return ["predictions.jsonl"]
     labels = [label for label, _ in runs]
@@ -126,7 +122,7 @@ def prediction_file_names(runs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def find_evaluations(path: Path) -> list[Evaluation]:
-    """The finished evaluate stages of a run directory, or the one whose folder is given; there may be none.
+    """Find the finished evaluate stages of a run directory, or the one whose folder is given; there may be none.
 
     Raises:
         CrossNERError: There is no such folder, or a manifest in it is broken.
@@ -138,15 +134,15 @@ def find_evaluations(path: Path) -> list[Evaluation]:
             f"{path} is no run directory: there is no such folder.", hint="Give a run directory, or a stage's folder."
         )
     run = RunDirectory(path)
-    manifests = {name: read_manifest(run.folder(name)) for name in run.stages()}
-    return [_read_evaluation(run.folder(name)) for name, manifest in manifests.items() if manifest["stage"] == COMMAND]
+    folders = [run.folder(name) for name in run.stages()]
+    return [_read_evaluation(folder) for folder in folders if read_manifest(folder)["stage"] == COMMAND]
 
 
 def find_evaluation(path: Path) -> Evaluation:
-    """The evaluate stage of a run directory: the one of that name, else the only one; or the one given.
+    """Find the evaluate stage of a run directory: the one called ``evaluate``, else the only one; or the given one.
 
     Raises:
-        CrossNERError: There is none, or several to choose from.
+        CrossNERError: There is none, or there are several to choose from.
     """
     found = find_evaluations(path)
     named = [each for each in found if each.folder.name == COMMAND]
@@ -171,29 +167,11 @@ def _read_evaluation(folder: Path) -> Evaluation:
             f"{folder} holds the stage {manifest['stage']}, which has no scores on test sentences.",
             hint=f"Give a run directory, or the folder of an evaluate stage as {folder.parent / COMMAND}.",
         )
-    result = manifest["result"]
-    models = result.get("models")
-    is_told = isinstance(result.get("domain"), str) and result.get("mode") in ("conll", "strict")
-    if not (is_told and isinstance(models, dict) and models and all(map(_is_scored, models.values()))):
-        raise CrossNERError(
-            f"{folder / MANIFEST} is no manifest of an evaluate stage: domain, mode or models are missing or of another"
-            " kind.",
-            hint="Evaluate again with --force.",
-        )
-    return Evaluation(folder, manifest)
-
-
-def _is_scored(model: Any) -> bool:
-    """Whether a model of a manifest has F1 as mean and by seed."""
-    seeds, average = (model.get(name) if isinstance(model, dict) else None for name in ("seeds", "f1"))
-    if not isinstance(seeds, dict) or not seeds or not isinstance(average, dict) or "deviation" not in average:
-        return False
-    scores = [seed.get("f1") if isinstance(seed, dict) else None for seed in seeds.values()]
-    return all(isinstance(score, int | float) for score in (average.get("mean"), *scores))
+    return Evaluation(folder, manifest, read_result(manifest, EvaluateResult))
 
 
 def write_predictions(path: Path, sentences: Sequence[Sentence], tags: Iterable[Sequence[str]]) -> None:
-    """Write what ``read_predictions`` reads: sentences with their gold tags, and the tags predicted for each."""
+    """Write sentences with their gold tags and the tags predicted for each, as ``read_predictions`` reads them."""
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         for sentence, predicted in zip(sentences, tags, strict=True):
             record = {"words": sentence.words, "gold": sentence.tags, "tags": predicted}
@@ -201,7 +179,7 @@ def write_predictions(path: Path, sentences: Sequence[Sentence], tags: Iterable[
 
 
 def read_predictions(path: Path) -> Predictions:
-    """Read what ``evaluate`` wrote: a sentence a line, with ``words``, ``gold`` and ``tags``.
+    """Read predictions that ``evaluate`` wrote: a sentence a line, with ``words``, ``gold`` and ``tags``.
 
     Raises:
         CrossNERError: A line is something else.
@@ -216,25 +194,18 @@ def read_predictions(path: Path) -> Predictions:
     return found
 
 
-def _read_line(path: Path, number: int, line: bytes) -> tuple[list[str], list[str], list[str]]:
+def _read_line(path: Path, number: int, line: bytes) -> list[list[str]]:
     try:
         record = json.loads(line)
-    except ValueError:
-        record = None
-    columns = [record.get(name) if isinstance(record, dict) else None for name in ("words", "gold", "tags")]
-    lists = [column for column in columns if isinstance(column, list) and all(isinstance(item, str) for item in column)]
-    lengths = {len(column) for column in lists}
-    if len(lists) != 3 or len(lengths) != 1 or not all(map(_is_tag, [*lists[1], *lists[2]])):
+        columns = [[str(item) for item in record[name]] for name in ("words", "gold", "tags")]
+        for tag in (*columns[1], *columns[2]):
+            split_tag(tag)
+        is_sentence = len({len(column) for column in columns}) == 1
+    except (ValueError, TypeError, KeyError):
+        is_sentence = False
+    if not is_sentence:
         raise CrossNERError(
             f'{path}:{number}: no sentence with "words", "gold" and "tags" of one length.',
             hint="Evaluate again with --force.",
         )
-    return lists[0], lists[1], lists[2]
-
-
-def _is_tag(tag: str) -> bool:
-    try:
-        split_tag(tag)
-    except ValueError:
-        return False
-    return True
+    return columns

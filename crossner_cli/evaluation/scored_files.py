@@ -1,8 +1,7 @@
-"""Scoring a file of predicted tags against a gold file: columns or JSONL, each in its own tag scheme."""
+"""Scores of a file of predicted tags against a gold file: columns or JSONL, each in its own tag scheme."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,22 +11,22 @@ from crossner_cli.data.domains import read_labelled
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.jsonl import JOINED_SENTENCE
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import OUTSIDE, AnyScheme, detect_scheme, illegal_positions, to_spans, to_tags
+from crossner_cli.data.tags import AnyScheme, detect_scheme
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.scores import Mode, Scores, score, whole_entities
+from crossner_cli.evaluation.scores import Mode, Scores, other_mode, score
 
 
 @dataclass(frozen=True)
 class ScoredFiles:
-    """Two files compared.
+    """Scores of one file against another; pairs are of gold and of predictions.
 
     Args:
-        scores: In the mode asked for.
-        other: In the other mode.
-        words: Words compared.
-        schemes: The tag schemes found: of gold and of predictions.
-        reading: What reading the two files repaired.
-        sentences: What was compared: of gold and of predictions, each with the tags of its file.
+        scores: Scores in the chosen mode.
+        other: Scores in the other mode.
+        words: Number of words.
+        schemes: Detected tag schemes.
+        reading: Repairs made while reading.
+        sentences: Sentences with the tags of their file.
     """
 
     scores: Scores
@@ -41,40 +40,30 @@ class ScoredFiles:
 def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
     """Score a file of predictions.
 
-    Each file is read in its own scheme. Where predictions show neither ``E-`` nor ``S-``, they are taken to be in the
-    scheme of a BIO gold file, so that a file of few or broken tags is not mistaken for IOB1.
+    Each file is read in its own scheme. Predictions without ``E-`` and ``S-`` are taken to be in the scheme of a BIO
+    gold file, so that a file of few or broken tags is not mistaken for IOB1.
 
     Raises:
         CrossNERError: A file cannot be read or holds no sentence, or the two differ in sentences or words.
     """
     reading = (Repairs(), Repairs())
-    golds, others = (_read(path, repairs) for path, repairs in zip((gold, predictions), reading, strict=True))
+    golds, others = _read(gold, reading[0]), _read(predictions, reading[1])
     if reading[0].counts[JOINED_SENTENCE]:
-        others = _joined_as(golds, others)
+        others = _join_as_gold(golds, others)
     _check_same_words(golds, others, gold, predictions)
-    gold_tags, predicted_tags = ([list(located.sentence.tags or ()) for located in side] for side in (golds, others))
-    gold_scheme = _find_scheme(gold_tags)
-    predicted_scheme = _find_scheme(predicted_tags)
-    if gold_scheme == "bio" and predicted_scheme == "iob1":
-        predicted_scheme = "bio"
-    found = {}
-    for each in ("conll", "strict"):
-        each_mode: Mode = "conll" if each == "conll" else "strict"
-        plain = score(
-            [_as_bio(tags, gold_scheme, each_mode) for tags in gold_tags],
-            [_as_bio(tags, predicted_scheme, each_mode) for tags in predicted_tags],
-            mode=each_mode,
-        )
-        found[each] = dataclasses.replace(
-            plain,
-            repaired=sum(len(illegal_positions(tags, predicted_scheme)) for tags in predicted_tags),
-            illegal_in_gold=sum(len(illegal_positions(tags, gold_scheme)) for tags in gold_tags),
-        )
+    gold_tags, predicted_tags = ([located.sentence.tags or () for located in side] for side in (golds, others))
+    gold_scheme, scheme = detect_scheme(gold_tags), detect_scheme(predicted_tags)
+    if gold_scheme == "bio" and scheme == "iob1":
+        scheme = "bio"
+    scores, other = (
+        score(gold_tags, predicted_tags, mode=each, scheme=scheme, gold_scheme=gold_scheme)
+        for each in (mode, other_mode(mode))
+    )
     return ScoredFiles(
-        found[mode],
-        found["strict" if mode == "conll" else "conll"],
+        scores,
+        other,
         sum(map(len, gold_tags)),
-        (gold_scheme, predicted_scheme),
+        (gold_scheme, scheme),
         reading,
         ([located.sentence for located in golds], [located.sentence for located in others]),
     )
@@ -87,9 +76,10 @@ def _read(path: Path, repairs: Repairs) -> list[Located]:
     return found
 
 
-def _joined_as(golds: list[Located], others: list[Located]) -> list[Located]:
-    """Predictions with those sentences of a line joined that reading gold has joined: of labelled text, where an entity
-    goes on behind a sentence's end, which a tagger of sentences cannot know.
+def _join_as_gold(golds: list[Located], others: list[Located]) -> list[Located]:
+    """Join sentences of predictions that are one sentence in gold.
+
+    Reading gold joins sentences of a line if an entity crosses their border, which a tagger cannot know.
     """
     joined, rest = [], deque(others)
     for one in golds:
@@ -104,7 +94,7 @@ def _joined_as(golds: list[Located], others: list[Located]) -> list[Located]:
 
 
 def _join(pieces: list[Located]) -> Located:
-    """Sentences as one, in which no entity goes on where one of them ended."""
+    """Join sentences into one; no entity crosses their borders."""
     tags: list[str] = []
     for each in pieces:
         for place, tag in enumerate(each.sentence.tags or ()):
@@ -114,19 +104,8 @@ def _join(pieces: list[Located]) -> Located:
     return Located(Sentence(words, tuple(tags)), [line for each in pieces for line in each.lines])
 
 
-def _find_scheme(sentences: list[list[str]]) -> AnyScheme:
-    return detect_scheme(tags for tags in sentences if set(tags) != {OUTSIDE})
-
-
-def _as_bio(tags: list[str], scheme: AnyScheme, mode: Mode) -> list[str]:
-    """The entities of a sentence as legal BIO tags: all, or those that ``strict`` keeps. IOB1 has no strict reading."""
-    if mode == "strict" and scheme != "iob1":
-        tags = whole_entities(tags, scheme)
-    return to_tags(to_spans(tags), len(tags))
-
-
 def _check_same_words(golds: list[Located], others: list[Located], gold: Path, predictions: Path) -> None:
-    """Refuse files that are not of the same words, with the first place where they differ."""
+    """Refuse files of different words; name the first difference."""
     is_jsonl = predictions.suffix.lower() == ".jsonl"
     for number, (one, other) in enumerate(zip(golds, others, strict=False), start=1):
         pairs = zip(one.sentence.words, other.sentence.words, one.lines, other.lines, strict=False)

@@ -1,8 +1,8 @@
-"""Scores of predicted tags against gold tags: exact spans and types, counted by seqeval sentence by sentence.
+"""F1 and the scores around it: exact words and types, entities read by seqeval sentence by sentence.
 
-Two readings of tags that cannot follow the one before them: ``conll`` lets an ``I-`` that continues nothing open an
-entity (the CoNLL script's rule, used by most papers), ``strict`` drops what is no whole entity. Both can give the
-higher score.
+There are two readings of tags that cannot follow the one before them: ``conll`` lets an ``I-`` that continues nothing
+open an entity (the rule of the CoNLL script, used by most papers), ``strict`` drops tags that form no whole entity.
+Either can give the higher score.
 """
 
 from __future__ import annotations
@@ -10,24 +10,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import statistics
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
-from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as conll_scores
-from seqeval.metrics.v1 import precision_recall_fscore_support as strict_scores
 from seqeval.scheme import IOB2, IOBES, Entities
 
-from crossner_cli.data.tags import OUTSIDE, Scheme, illegal_positions, scheme_shown, split_tag
+from crossner_cli.data.tags import OUTSIDE, AnyScheme, Span, illegal_positions, scheme_shown, split_tag
 from crossner_cli.errors import CrossNERError
 
 Mode = Literal["conll", "strict"]
-Percents = tuple[float, float, float]  # precision, recall, F1
-Entity = tuple[str, int, int]  # type, start, end, as seqeval counts words
+Floats = NDArray[np.floating]
 SEQEVAL_SCHEMES = {"bio": IOB2, "bioes": IOBES}
 REPAIR = {
     "conll": "an I- that continues nothing opens an entity (conlleval's rule, seqeval's default mode)",
@@ -36,46 +34,43 @@ REPAIR = {
 
 
 @dataclass(frozen=True)
-class TypeScores:
+class Shares:
+    """Precision, recall and F1 in percent."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class TypeScores(Shares):
     """Scores of one entity type, in percent, and the counts behind them.
 
     Args:
-        precision: Correct of predicted.
-        recall: Correct of gold.
-        f1: Their harmonic mean.
         support: Gold entities.
         predicted: Predicted entities.
         correct: Predicted entities that are gold ones.
     """
 
-    precision: float
-    recall: float
-    f1: float
     support: int
     predicted: int
     correct: int
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Scores of a set of sentences, in percent; what cannot be divided is 0.
+class Scores(Shares):
+    """Micro-averaged scores of a set of sentences, in percent.
 
     Args:
-        precision: Micro-averaged.
-        recall: Micro-averaged.
-        f1: Micro-averaged.
         macro_f1: Mean of the F1 of every type found in gold or predicted tags.
         per_type: Scores by entity type, in alphabetical order.
         support: Gold entities.
-        sentences: How many were scored.
+        sentences: Number of scored sentences.
         repaired: Predicted tags that cannot follow the one before them, read as ``mode`` says.
         illegal_in_gold: Gold tags of that kind, read likewise.
         mode: ``conll`` or ``strict``.
     """
 
-    precision: float
-    recall: float
-    f1: float
     macro_f1: float
     per_type: dict[str, TypeScores]
     support: int
@@ -85,136 +80,126 @@ class Scores:
     mode: Mode
 
     def to_json(self) -> dict[str, Any]:
-        """Every number, with the tool and the rule that made it."""
+        """Return every number, with the tool and the rule that made it."""
         return {**dataclasses.asdict(self), **describe_mode(self.mode)}
 
 
+def compute_shares(correct: int, predicted: int, gold: int) -> Shares:
+    """Compute precision, recall and F1 from counts, by seqeval's arithmetic to the last bit; a division by 0 gives 0.
+
+    Args:
+        correct: Predicted entities that are gold ones.
+        predicted: Predicted entities.
+        gold: Gold entities.
+    """
+    precision = correct / predicted if predicted else 0.0
+    recall = correct / gold if gold else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
+    return Shares(100 * precision, 100 * recall, 100 * f1)
+
+
+def compute_f1(correct: NDArray[Any], predicted: NDArray[Any], gold: NDArray[Any]) -> Floats:
+    """Compute the F1 of ``compute_shares`` for arrays of counts; counts may be sums of weighted sentences or means."""
+    total = np.asarray(predicted + gold, dtype=np.float64)
+    return np.divide(200.0 * correct, total, out=np.zeros(total.shape), where=total > 0)
+
+
 def mean_and_deviation(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and sample standard deviation; no deviation of one value."""
+    """Mean and sample standard deviation; the deviation of one value is None."""
     return {"mean": statistics.fmean(values), "deviation": statistics.stdev(values) if len(values) > 1 else None}
 
 
 def describe_mode(mode: Mode) -> dict[str, Any]:
-    """Tool, repair and division rule behind the scores of a mode."""
+    """Tool, repair rule and division rule behind the scores of a mode."""
     return {"tool": f"seqeval {version('seqeval')}", "mode": mode, "repair": REPAIR[mode], "zero_division": 0}
 
 
+def other_mode(mode: Mode) -> Mode:
+    """The mode whose F1 is shown beside the chosen one."""
+    return "strict" if mode == "conll" else "conll"
+
+
 def score(
-    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, mode: Mode = "conll",
-    scheme: Scheme | None = None,
-) -> Scores:  # fmt: skip
+    gold: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    *,
+    mode: Mode = "conll",
+    scheme: AnyScheme | None = None,
+    gold_scheme: AnyScheme | None = None,
+) -> Scores:
     """Score sentences of predicted tags against gold ones.
 
     Args:
-        gold: Tags of each sentence, in BIO or BIOES.
+        gold: Tags of each sentence.
         predicted: Tags of the same words.
-        mode: How tags that cannot follow the one before them are read.
-        scheme: Scheme of the tags; BIOES wherever any tag is an ``E-`` or ``S-``.
+        mode: Reading of tags that cannot follow the one before them.
+        scheme: Scheme of the predicted tags; default: BIOES if any tag of either side is an ``E-`` or ``S-``, else BIO.
+        gold_scheme: Scheme of the gold tags; default: that of the predicted tags.
 
     Raises:
-        CrossNERError: The two differ in sentences or words, or hold what is no tag.
+        CrossNERError: The two differ in sentences or words, or a text is no tag.
     """
     _check(gold, predicted)
-    names = sorted({entity_type for tags in (*gold, *predicted) for tag in set(tags) if (entity_type := _type(tag))})
-    # seqeval strips hyphens off the ends of types and reserves names: it gets plain numbers, in alphabetical order.
-    numbers = {name: f"{number:06}" for number, name in enumerate(names)}
-    gold_tags = [[_numbered(tag, numbers) for tag in tags] for tags in gold]
-    predicted_tags = [[_numbered(tag, numbers) for tag in tags] for tags in predicted]
-    if scheme_shown((*gold_tags, *predicted_tags)) == "bioes":
-        scheme = "bioes"
-    scheme = scheme or "bio"
-    micro, rows, counts = _count(gold_tags, predicted_tags, mode, scheme)
-    per_type = {names[int(number)]: TypeScores(*rows[number], *counts[number]) for number in rows}
-    precision, recall, f1 = micro
+    scheme = scheme or scheme_shown((*gold, *predicted))
+    gold_scheme = gold_scheme or scheme
+    right = read_entities(gold, mode=mode, scheme=gold_scheme)
+    given = read_entities(predicted, mode=mode, scheme=scheme)
+    supports, found, correct = (
+        Counter(span.type for sentence in side for span in sentence)
+        for side in (right, given, [{*one} & {*other} for one, other in zip(right, given, strict=True)])
+    )
+    per_type = {}
+    for name in sorted({*supports, *found}):
+        counts = supports[name], found[name], correct[name]
+        shares = compute_shares(correct[name], found[name], supports[name])
+        per_type[name] = TypeScores(**vars(shares), support=counts[0], predicted=counts[1], correct=counts[2])
+    micro = compute_shares(correct.total(), found.total(), supports.total())
     return Scores(
-        precision=precision,
-        recall=recall,
-        f1=f1,
+        **vars(micro),
         macro_f1=sum(each.f1 for each in per_type.values()) / max(1, len(per_type)),
         per_type=per_type,
-        support=sum(each.support for each in per_type.values()),
+        support=supports.total(),
         sentences=len(gold),
-        repaired=sum(len(illegal_positions(tags, scheme)) for tags in predicted_tags),
-        illegal_in_gold=sum(len(illegal_positions(tags, scheme)) for tags in gold_tags),
+        repaired=sum(len(illegal_positions(tags, scheme)) for tags in predicted),
+        illegal_in_gold=sum(len(illegal_positions(tags, gold_scheme)) for tags in gold),
         mode=mode,
     )
 
 
-def sentence_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: Scheme) -> list[set[Entity]]:
-    """The entities of each sentence as ``score`` reads them.
+def read_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: AnyScheme) -> list[list[Span]]:
+    """Read the entities of each sentence with seqeval, in order.
 
     Args:
         sentences: Tags of each sentence.
-        mode: How tags that cannot follow the one before them are read.
+        mode: Reading of tags that cannot follow the one before them; IOB1 has no strict one.
         scheme: Scheme of the tags.
+
+    Raises:
+        ValueError: A text is no tag.
     """
-    names = sorted({_type(tag) or "" for tags in sentences for tag in set(tags)})
-    numbers = {name: f"{number:06}" for number, name in enumerate(names)}
-    found: list[set[Entity]] = []
+    parts = {tag: split_tag(tag) for tag in {tag for tags in sentences for tag in tags} - {OUTSIDE}}
+    names = sorted({name for _, name in parts.values()})
+    # seqeval strips hyphens off the ends of types, so it is given numbers instead of names.
+    numbers = {name: number for number, name in enumerate(names)}
+    numbered = {OUTSIDE: OUTSIDE, **{tag: f"{prefix}-{numbers[name]}" for tag, (prefix, name) in parts.items()}}
+    found: list[list[Span]] = []
     for tags in sentences:
-        numbered = [] if set(tags) == {OUTSIDE} else [_numbered(tag, numbers) for tag in tags]
-        entities = _entities([numbered], mode, scheme) if numbered else set()
-        found.append({(names[int(number)], start, end) for number, start, end, _ in entities})
+        if set(tags) <= {OUTSIDE}:  # most sentences of many data sets
+            found.append([])
+        elif mode == "strict" and scheme != "iob1":
+            (entities,) = Entities([[numbered[tag] for tag in tags]], SEQEVAL_SCHEMES[scheme]).entities
+            found.append([Span(each.start, each.end, names[int(each.tag)]) for each in entities])
+        else:
+            chunks = get_entities([numbered[tag] for tag in tags])
+            found.append([Span(first, last + 1, names[int(number)]) for number, first, last in chunks])
     return found
-
-
-def whole_entities(tags: Sequence[str], scheme: Scheme) -> list[str]:
-    """The tags of a sentence without those that ``strict`` drops."""
-    numbers = {name: str(number) for number, name in enumerate({_type(tag) or "" for tag in tags})}
-    kept = [OUTSIDE] * len(tags)
-    for entity in Entities([[_numbered(tag, numbers) for tag in tags]], SEQEVAL_SCHEMES[scheme]).entities[0]:
-        kept[entity.start : entity.end] = tags[entity.start : entity.end]
-    return kept
-
-
-def _count(
-    gold: list[list[str]], predicted: list[list[str]], mode: Mode, scheme: Scheme
-) -> tuple[Percents, dict[str, Percents], dict[str, tuple[int, int, int]]]:
-    """Ask seqeval.
-
-    Returns:
-        Precision, recall and F1 over all types; the same by type; gold, predicted and correct entities by type.
-    """
-    # Sentences without a tagged word hold no entity on either side; most of a file is such.
-    pairs = [(tags, others) for tags, others in zip(gold, predicted, strict=True) if {*tags, *others} - {OUTSIDE}]
-    if not pairs:
-        return (0.0, 0.0, 0.0), {}, {}
-    gold, predicted = [tags for tags, _ in pairs], [others for _, others in pairs]
-    entities = [_entities(side, mode, scheme) for side in (gold, predicted)]
-    supports, found = (Counter(entity[0] for entity in side) for side in entities)
-    correct = Counter(entity[0] for entity in entities[0] & entities[1])
-    names = sorted({*supports, *found})
-    shared: dict[str, Any] = {"zero_division": 0}
-    if mode == "strict":
-        shared |= {"scheme": SEQEVAL_SCHEMES[scheme]}
-    ask = strict_scores if mode == "strict" else conll_scores
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        *micro, _ = ask(gold, predicted, average="micro", **shared)
-        *columns, _ = ask(gold, predicted, average=None, **shared)
-    rows = {name: _percents(row) for name, row in zip(names, zip(*columns, strict=True), strict=True)}
-    counts = {name: (supports[name], found[name], correct[name]) for name in names}
-    return _percents(micro), rows, counts
-
-
-def _percents(shares: Sequence[float]) -> Percents:
-    precision, recall, f1 = (100 * float(share) for share in shares)
-    return precision, recall, f1
-
-
-def _entities(side: list[list[str]], mode: Mode, scheme: Scheme) -> set[tuple[str, int, int, int]]:
-    """The entities of all sentences as seqeval reads them: type, start, end and sentence."""
-    if mode == "conll":
-        return {(name, start, end, 0) for name, start, end in get_entities(side)}
-    found = Entities(side, SEQEVAL_SCHEMES[scheme]).entities
-    return {(entity.tag, entity.start, entity.end, entity.sent_id) for entities in found for entity in entities}
 
 
 def _check(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
     if len(gold) != len(predicted):
         raise CrossNERError(
             f"There are {len(gold)} gold sentences and {len(predicted)} predicted ones.",
-            hint="Score the predictions of the very same sentences.",
+            hint="Score predictions of the same sentences.",
         )
     for number, (tags, others) in enumerate(zip(gold, predicted, strict=True), start=1):
         if len(tags) != len(others):
@@ -223,23 +208,16 @@ def _check(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
                 hint="Every word needs one gold and one predicted tag.",
             )
         for tag in {*tags, *others}:
-            if _type(tag) is None:
+            if not _is_tag(tag):
                 raise CrossNERError(
                     f"Sentence {number} holds {tag!r}, which is no tag.", hint="A tag is O or prefix-type, as B-person."
                 )
 
 
 @functools.lru_cache(maxsize=4096)
-def _type(tag: str) -> str | None:
-    """Entity type of a tag, empty for ``O``; None for what is no tag."""
+def _is_tag(tag: str) -> bool:
     try:
-        return split_tag(tag)[1]
+        split_tag(tag)
     except ValueError:
-        return None
-
-
-def _numbered(tag: str, numbers: dict[str, str]) -> str:
-    if tag == OUTSIDE:
-        return OUTSIDE
-    prefix, entity_type = split_tag(tag)
-    return f"{prefix}-{numbers[entity_type]}"
+        return False
+    return True

@@ -1,23 +1,23 @@
-"""Whether a difference in micro F1 is more than chance: paired bootstrap, approximate randomisation, permuted runs.
+"""Significance of a difference in micro F1: paired bootstrap, approximate randomisation, permuted runs.
 
-All three count on entities found sentence by sentence, so that a resample is a weighted sum and needs no tagger.
-The sentences are the same for both sides, and a resample draws the same ones for both: that is what pairs them.
+All three work on counts of entities by sentence, so that a resample is a weighted sum and needs no tagger. A resample
+draws the same sentences for both sides, which pairs them.
 
-How seeds enter. One run a side: the statements are about these two trained taggers, and what varies is which sentences
-the test set happened to hold. Several runs: the statements are about the two ways of training, and seeds vary too.
-Sentences are drawn again, the same for all runs. Seeds are not drawn again out of the few there are: drawing three
-of three with replacement makes their variance a third too small and its tails too short, while what sentences do to
-single runs counts twice. Instead the variance between the runs of a side, less the part of it that the resampled
-sentences hold already (the mean over resamples of the variance between runs of what resampling changed), is that of
-the seeds; a t variable of so much, divided by the number of runs, with the Welch-Satterthwaite degrees of freedom of
-both sides, is added to each resampled difference. A side of one run is taken to vary as the other side does, nothing
-taken off, since a variance that happens to be small would count in full for it. Where both sides are the same
-taggers, the variance is that of the differences, seed by seed. Where nothing differs, 1 to 5 of 100 simulated
-comparisons of two to ten runs a side have p < 0.05, whether seeds matter or not
-(``benchmarks/comparison_speed.py --nulls 1000``); with seeds drawn again it is 0 to 10.
+Seeds. With one run a side, the statements are about these two trained taggers, and only the sentences vary. With
+several runs, they are about the two ways of training, and seeds vary too: sentences are drawn again, the same for all
+runs, but seeds are not drawn again out of the few there are. Drawing three of three with replacement makes their
+variance a third too small and its tails too short, and counts the effect of sentences on single runs twice. Instead the
+variance of seeds is estimated: the variance between the runs of a side, less the part that resampled sentences contain
+already (the mean over resamples of the variance between runs of the changes by resampling). A t variable of this
+variance, divided by the number of runs, with the Welch-Satterthwaite degrees of freedom of both sides, is added to each
+resampled difference. A side of one run is taken to vary as the other side does, with nothing taken off, since a
+variance that happens to be small would count in full for it. If both sides are the same taggers, the variance is that
+of the differences, seed by seed. Without any difference, 1 to 5 of 100 simulated comparisons of two to ten runs a side
+have p < 0.05, whether seeds matter or not (``benchmarks/comparison_speed.py --nulls 1000``); with seeds drawn again it
+is 0 to 10.
 
-A bootstrap of few sentences that differ is too sure: where three differ, all for one side, no resample but those
-without any of them is not for that side. Swapping them says p = 0.25. What is reported is the larger p of the two.
+A bootstrap on few differing sentences is too sure: if three differ, all for one side, only resamples without any of
+them are not for that side. Swapping them gives p = 0.25. The reported p is the larger of the two.
 
 Papers: Koehn (2004), Berg-Kirkpatrick et al. (2012) for the bootstrap; Noreen (1989), Yeh (2000) for randomisation.
 """
@@ -28,12 +28,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
+from crossner_cli.evaluation.scores import Floats, compute_f1
+
 RESAMPLES, CONFIDENCE = 10_000, 0.95
 CELLS_AT_ONCE = 2**20  # of resamples times sentences; more does not get faster, and takes more memory
 LARGEST_EXACT = 2**24  # whole numbers below are exact in 32 bits, and half the time
@@ -42,7 +42,7 @@ ROUNDING = 1e-9  # two ways to the same F1 may differ by less
 
 @dataclass(frozen=True)
 class EntityCounts:
-    """Entities of one side, by run, sentence and column; the first column is for all types, each other for one.
+    """Entities of one side by run, sentence and column; the first column is for all types, each other for one.
 
     Args:
         correct: Predicted entities that are gold ones, (runs, sentences, columns).
@@ -56,12 +56,12 @@ class EntityCounts:
 
     @property
     def runs(self) -> int:
-        """How many trained taggers."""
+        """Number of trained taggers."""
         return len(self.correct)
 
     def f1(self) -> Floats:
         """Micro F1 in percent, (runs, columns)."""
-        return f1_of(self.correct.sum(axis=1), self.predicted.sum(axis=1), self.gold.sum(axis=0))
+        return compute_f1(self.correct.sum(axis=1), self.predicted.sum(axis=1), self.gold.sum(axis=0))
 
     def errors(self) -> Floats:
         """Missed and wrongly predicted entities of each sentence, mean over runs, (sentences,)."""
@@ -71,12 +71,12 @@ class EntityCounts:
 
 @dataclass(frozen=True)
 class Interval:
-    """What a bootstrap says of a difference, for each column.
+    """The interval of a difference for each column.
 
     Args:
         low: Lower end of the confidence interval.
         high: Upper end.
-        p: Two-sided probability of a difference at least as far from zero where there is none.
+        p: Two-sided probability of a difference at least as far from zero if there is none.
     """
 
     low: Floats
@@ -89,11 +89,11 @@ class Significance:
     """A comparison of two sides, in points of F1: the first less the second. All arrays are (columns,).
 
     Args:
-        difference: Of the means over runs.
-        interval: With sentences and, where a side has several, runs varying; its p is at least ``randomisation``.
-        of_these: With sentences alone varying: about these trained taggers.
+        difference: Difference of the means over runs.
+        interval: With varying sentences and, if a side has several, varying runs; its p is at least ``randomisation``.
+        of_these: With varying sentences alone: about these trained taggers.
         randomisation: p of approximate randomisation, sentences swapped: about these trained taggers.
-        permutation: p of swapping whole runs between the sides, the sentences given; None unless both have several.
+        permutation: p of swapping whole runs between the sides on these sentences; None unless both have several.
         smallest_permutation: The smallest p that so few runs allow.
     """
 
@@ -105,26 +105,25 @@ class Significance:
     smallest_permutation: float | None
 
 
-def f1_of(correct: NDArray[Any], predicted: NDArray[Any], gold: NDArray[Any]) -> Floats:
-    """Micro F1 in percent out of sums; 0 where there is neither a predicted nor a gold entity."""
-    total = np.asarray(predicted + gold, dtype=np.float64)
-    return np.divide(200.0 * correct, total, out=np.zeros(total.shape), where=total > 0)
-
-
 def compare_counts(
-    one: EntityCounts, other: EntityCounts, *, is_paired: bool = False, resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE, seed: int = 1,
-) -> Significance:  # fmt: skip
-    """Compare two sides that were counted on the same sentences, as the module says.
+    one: EntityCounts,
+    other: EntityCounts,
+    *,
+    is_paired: bool = False,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    seed: int = 1,
+) -> Significance:
+    """Compare two sides that were counted on the same sentences, as described above.
 
     Args:
-        one: The side that a positive difference speaks for.
-        other: What it is compared with.
-        is_paired: The runs of both sides are the same taggers in the same order, read in two ways, so that seeds vary
-            for both together.
-        resamples: Of each of the three.
-        confidence: Of the intervals.
-        seed: Of every draw.
+        one: The better side if the difference is positive.
+        other: The other side.
+        is_paired: The runs of both sides are the same taggers in the same order, decoded in two ways, so that seeds
+            vary for both together.
+        resamples: Number of resamples of each test.
+        confidence: Confidence of the intervals.
+        seed: Seed of every draw.
     """
     random = np.random.default_rng(seed)
     difference = one.f1().mean(axis=0) - other.f1().mean(axis=0)
@@ -135,13 +134,11 @@ def compare_counts(
     swapped = swap_sentences(one, other, resamples, random)
     interval = _interval(of_both, confidence)
     interval = replace(interval, p=np.maximum(interval.p, swapped))
-    return Significance(
-        difference, interval, _interval(of_sentences, confidence), swapped, permutation, smallest
-    )  # fmt: skip
+    return Significance(difference, interval, _interval(of_sentences, confidence), swapped, permutation, smallest)
 
 
 def sentence_weights(sentences: int, resamples: int, random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """How often each resample draws each sentence, (part of the resamples, sentences), part by part."""
+    """Yield the times that each resample draws each sentence, (part of the resamples, sentences), part by part."""
     most = max(1, CELLS_AT_ONCE // sentences)
     for first in range(0, resamples, most):
         rows = min(most, resamples - first)
@@ -153,7 +150,7 @@ def sentence_weights(sentences: int, resamples: int, random: np.random.Generator
 def resample_f1(
     sides: tuple[EntityCounts, EntityCounts], resamples: int, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """F1 of every run of both sides on the same resampled sentences, (resamples, runs, columns) each."""
+    """Compute F1 of every run of both sides on the same resampled sentences, (resamples, runs, columns) each."""
     gold = sides[0].gold
     sentences, columns = gold.shape
     parts = [part for side in sides for part in (side.correct, side.predicted)]
@@ -166,12 +163,12 @@ def resample_f1(
         of_gold, *sums = np.split(weights.astype(kind) @ table, borders, axis=1)
         for side, correct, predicted in zip(found, sums[::2], sums[1::2], strict=True):
             shape = (len(weights), -1, columns)
-            side.append(f1_of(correct.reshape(shape), predicted.reshape(shape), of_gold[:, None, :]))
+            side.append(compute_f1(correct.reshape(shape), predicted.reshape(shape), of_gold[:, None, :]))
     return np.concatenate(found[0]), np.concatenate(found[1])
 
 
 def swap_sentences(one: EntityCounts, other: EntityCounts, resamples: int, random: np.random.Generator) -> Floats:
-    """Approximate randomisation: p of the difference where each sentence's outputs may belong to either side.
+    """Approximate randomisation: p of the difference if each sentence's outputs may belong to either side.
 
     A sentence's outputs are swapped for all runs at once, since the runs of a side are not independent on it; F1 is
     that of the mean counts over runs. With one run a side this is the test of Yeh (2000).
@@ -184,7 +181,9 @@ def swap_sentences(one: EntityCounts, other: EntityCounts, resamples: int, rando
 
     def difference(of_one: Floats) -> Floats:
         of_other = total - of_one
-        return f1_of(of_one[..., 0, :], of_one[..., 1, :], gold) - f1_of(of_other[..., 0, :], of_other[..., 1, :], gold)
+        return compute_f1(of_one[..., 0, :], of_one[..., 1, :], gold) - compute_f1(
+            of_other[..., 0, :], of_other[..., 1, :], gold
+        )
 
     observed = np.abs(difference(mine.sum(axis=1))) - ROUNDING
     as_far = np.zeros(columns)
@@ -201,10 +200,10 @@ def swap_sentences(one: EntityCounts, other: EntityCounts, resamples: int, rando
 def permute_runs(
     one: EntityCounts, other: EntityCounts, resamples: int, random: np.random.Generator
 ) -> tuple[Floats | None, float | None]:
-    """p of the difference where any of the runs may belong to either side; all ways if there are few, else a sample.
+    """p of the difference if any of the runs may belong to either side; all ways if there are few, else a sample.
 
     Returns:
-        p by column, and the smallest p possible; None where a side has one run.
+        p by column, and the smallest possible p; None if a side has one run.
     """
     count, all_runs = one.runs, one.runs + other.runs
     if min(one.runs, other.runs) < 2:
@@ -225,7 +224,7 @@ def permute_runs(
 
 
 def adjust_for_many(p: Floats) -> Floats:
-    """Holm's adjustment: p values such that calling those below 0.05 is wrong once in at most a twentieth of cases."""
+    """Adjust p values by Holm: trusting all below 0.05 is wrong about any of them in at most a twentieth of cases."""
     order = np.argsort(p)
     stepped = p[order] * np.arange(len(p), 0, -1)
     adjusted = np.empty(len(p))
@@ -234,10 +233,13 @@ def adjust_for_many(p: Floats) -> Floats:
 
 
 def _with_seeds(
-    draws: Floats, sides: tuple[EntityCounts, EntityCounts], drawn: tuple[Floats, Floats], is_paired: bool,
+    draws: Floats,
+    sides: tuple[EntityCounts, EntityCounts],
+    drawn: tuple[Floats, Floats],
+    is_paired: bool,
     random: np.random.Generator,
-) -> Floats:  # fmt: skip
-    """Differences with the seeds' part in them, as the module says, (resamples, columns)."""
+) -> Floats:
+    """Add the variance of seeds to resampled differences, (resamples, columns)."""
     scores, runs = [side.f1() for side in sides], [side.runs for side in sides]
     several = [pair for pair in zip(scores, drawn, strict=True) if len(pair[0]) > 1]
     if is_paired and several:
@@ -258,7 +260,7 @@ def _with_seeds(
 
 
 def _variance_of_seeds(scores: Floats, drawn: Floats) -> Floats:
-    """Variance between runs beyond what the choice of sentences makes, (columns,)."""
+    """Variance between runs beyond that from the choice of sentences, (columns,)."""
     of_sentences = (drawn - scores).var(axis=1, ddof=1).mean(axis=0)
     return np.asarray(np.maximum(0.0, scores.var(axis=0, ddof=1) - of_sentences))
 

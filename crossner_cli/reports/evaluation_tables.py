@@ -1,128 +1,288 @@
-"""What is shown at the end of ``evaluate``: scores side by side, by type, and how far they are to be trusted."""
+"""Tables at the end of ``evaluate``: scores side by side and by type, their reliability, and comparisons of models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import WARNING, Block, Line, Table, heading, renamed, short_names
-from crossner_cli.reports.comparison_tables import comparison_tables
+from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, heading, renamed, short_names
+from crossner_cli.reports.fine_grained_tables import fine_grained_blocks, format_average
 from crossner_cli.run.directory import Manifest
+from crossner_cli.run.results import EvaluateResult, ModelResult, read_result
 
 DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
+AVERAGES = {"F1": "f1", "precision": "precision", "recall": "recall", "macro F1": "macro_f1"}
+COUNTS = {
+    "repaired tags": "repaired",
+    "repaired tags in gold": "illegal_in_gold",
+    "unreadable words": "unreadable_words",
+    "shortened words": "shortened_words",
+    "words without vector": "unknown_words",
+    "discarded sequences": "discarded_sequences",
+    "words/s": "words_per_second",
+}
+TYPE_MEASURES = {"F1": "f1", "precision": "precision", "recall": "recall"}
+Record = Mapping[str, Any]
+Models = Mapping[str, ModelResult]
 
 
 def evaluation_tables(manifest: Manifest) -> list[Block]:
-    """Scores of models side by side, over all entities and by type."""
-    shown = short_names(manifest["result"]["models"])
-    models = {shown[label]: model for label, model in manifest["result"]["models"].items()}
-    result = {**manifest["result"], "models": models}
-    place = " ".join(part for part in (result["domain"], result["split"]) if part)
-    best = max(models, key=lambda label: models[label]["f1"]["mean"])
+    """Scores of the models of a finished stage side by side, over all entities and by type."""
+    return result_tables(read_result(manifest, EvaluateResult))
+
+
+def result_tables(result: EvaluateResult) -> list[Block]:
+    """Scores of models side by side, over all entities and by type, after comparisons with others."""
+    names = short_names(result.models)
+    result = replace(result, models={names[label]: model for label, model in result.models.items()})
+    models = result.models
+    place = " ".join(part for part in (result.domain, result.split) if part)
+    best = max(models, key=lambda label: models[label].f1.mean or 0)
     is_best = f" (best of {len(models)}: {best})" if len(models) > 1 else ""
-    lines = [f"Read as {result['mode']}, {result['tool']}: {result['repair']}"]
-    if result.get("decoding", "trained") != "trained":
-        lines.append(f"Decoded to {DECODINGS[result['decoding']]}, whatever the taggers were trained to give")
-    lines += [f"{name} is {label}" for label, name in shown.items() if name != label]
-    for label, model in models.items():
-        for name, words in (("unknown_types", "types it does not know"), ("extra_types", "types these sentences lack")):
-            if model[name]:
-                lines.append(f"{label}: {words}: {', '.join(model[name])}")
-    lines += [f"{WARNING}{warning}" for warning in result["warnings"]]
-    comparisons = result.get("comparisons", [])
-    return [
-        *(
-            comparison_tables(renamed(comparisons, ("model", "against"), shown), "comparisons in scores.json")
-            if comparisons
-            else []
-        ),
-        Line(f"F1 {_spread(models[best]['f1'])} on {place}{is_best}", is_headline=True),
-        _scores(
-            models, f"{place}: {figures.count(result['sentences'])} sentences, {figures.count(result['words'])} words"
-        ),
+    size = f"{figures.count(result.sentences)} sentences, {figures.count(result.words)} words"
+    blocks: list[Block] = []
+    if result.comparisons:
+        comparisons = renamed(result.comparisons, ("model", "against"), names)
+        blocks += comparison_tables(comparisons, "comparisons in scores.json")
+    blocks += [
+        Line(f"F1 {format_average(asdict(models[best].f1))} on {place}{is_best}", is_headline=True),
+        _scores(models, f"{place}: {size}"),
         _type_scores(models),
-        *_reliability(models, result["split"]),
-        *_fine_grained(result),
-        *map(Line, lines),
+        *_reliability(models, result.split),
     ]
+    if result.fine_grained is not None:
+        blocks += fine_grained_blocks(result)
+    return [*blocks, *_notes(result, names)]
 
 
-def _fine_grained(result: Mapping[str, Any]) -> list[Block]:
-    """What ``--fine-grained`` adds, where it was asked for."""
-    if result.get("fine_grained") is None:
-        return []
-    from crossner_cli.reports.fine_grained_tables import fine_grained_blocks
+def _notes(result: EvaluateResult, names: Mapping[str, str]) -> list[Line]:
+    """How the tags were read, what short names stand for, and warnings."""
+    lines = [f"Read as {result.mode}, {result.tool}: {result.repair}"]
+    if result.decoding != "trained":
+        lines.append(f"Decoded to {DECODINGS[result.decoding]}, whatever the taggers were trained to give")
+    lines += [f"{name} is {label}" for label, name in names.items() if name != label]
+    for label, model in result.models.items():
+        if model.unknown_types:
+            lines.append(f"{label}: types it does not know: {', '.join(model.unknown_types)}")
+        if model.extra_types:
+            lines.append(f"{label}: types these sentences lack: {', '.join(model.extra_types)}")
+    return [Line(text) for text in (*lines, *(f"{WARNING}{warning}" for warning in result.warnings))]
 
-    return fine_grained_blocks(result)
 
-
-def _spread(average: Mapping[str, float | None]) -> str:
-    return figures.spread(average["mean"], average["deviation"])
-
-
-def _scores(models: Mapping[str, Any], title: str) -> Table:
-    other = next(iter(models.values()))["other_mode"]["mode"]
-    averages = (("F1", "f1"), ("precision", "precision"), ("recall", "recall"), ("macro F1", "macro_f1"))
-    counts = (
-        ("repaired tags", "repaired"),
-        ("repaired tags in gold", "illegal_in_gold"), ("unreadable words", "unreadable_words"),
-        ("shortened words", "shortened_words"), ("words without vector", "unknown_words"),
-        ("discarded sequences", "discarded_sequences"),
-        ("words/s", "words_per_second"),
-    )  # fmt: skip
-    rows = [
-        *((words, *(_spread(model[name]) for model in models.values())) for words, name in averages),
-        (f"F1 if {other}", *(_spread(model["other_mode"]["f1"]) for model in models.values())),
-        ("seeds", *(figures.count(len(model["seeds"])) for model in models.values())),
-        ("entities", *(figures.count(model.get("support", 0)) for model in models.values())),
-        *((words, *(figures.count(model.get(name, 0)) for model in models.values()))
-          for words, name in counts if any(model.get(name) for model in models.values())),
-    ]  # fmt: skip
+def _scores(models: Models, title: str) -> Table:
+    every = list(models.values())
+    rows: list[Row] = [
+        (words, *(format_average(asdict(getattr(model, name))) for model in every)) for words, name in AVERAGES.items()
+    ]
+    rows += [
+        (f"F1 if {every[0].other_mode.mode}", *(format_average(asdict(model.other_mode.f1)) for model in every)),
+        ("seeds", *(figures.count(len(model.seeds)) for model in every)),
+        ("entities", *(figures.count(model.support) for model in every)),
+    ]
+    for words, name in COUNTS.items():
+        values = [getattr(model, name) for model in every]
+        if any(values):
+            rows.append((words, *map(figures.count, values)))
     return Table(title, ("score", *map(heading, models)), rows)
 
 
-def _type_scores(models: Mapping[str, Any]) -> Table:
-    by_label = {label: {row["type"]: row for row in model["per_type"]} for label, model in models.items()}
+def _type_scores(models: Models) -> Table:
+    by_label = {label: {row.type: row for row in model.per_type} for label, model in models.items()}
     supports: dict[str, int] = {}
     for types in by_label.values():
         for name, row in types.items():
-            supports[name] = max(supports.get(name, 0), row["support"])
-    names = sorted(supports, key=lambda name: (-supports[name], name))
-    # One model leaves room for what its F1 is made of.
-    measures = ("f1", "precision", "recall") if len(models) == 1 else ("f1",)
-    columns = ("F1", "precision", "recall") if len(models) == 1 else tuple(map(heading, models))
-    rows = [
-        (name, figures.count(supports[name]), *(
-            figures.score(types[name][measure] if name in types else None)
-            for types in by_label.values() for measure in measures
-        ))
-        for name in names
-    ]  # fmt: skip
-    return Table("F1 by entity type" if len(models) > 1 else "By entity type", ("type", "entities", *columns), rows)
+            supports[name] = max(supports.get(name, 0), row.support)
+    # One model leaves room for precision and recall.
+    measures = TYPE_MEASURES if len(models) == 1 else {"F1": "f1"}
+    rows: list[Row] = []
+    for name in sorted(supports, key=lambda name: (-supports[name], name)):
+        scores = [
+            getattr(types[name], measure) if name in types else None
+            for types in by_label.values()
+            for measure in measures.values()
+        ]
+        rows.append((name, figures.count(supports[name]), *map(figures.score, scores)))
+    if len(models) == 1:
+        return Table("By entity type", ("type", "entities", *measures), rows)
+    return Table("F1 by entity type", ("type", "entities", *map(heading, models)), rows)
 
 
-def _reliability(models: Mapping[str, Any], split: str | None) -> list[Block]:
-    """Of each model its calibration error; of one alone, mean score and share correct in bins of the score."""
+def _reliability(models: Models, split: str | None) -> list[Block]:
+    """The calibration error of each model; of a single one also mean score and share correct in bins of the score."""
     blocks: list[Block] = []
     for label, model in models.items():
-        found = model.get("reliability")
-        if not found:
+        if model.reliability is None:
             continue
-        before, after = found["before"], found["after"]
-        rows = [
-            (f"{each['from']:.1f} to {each['to']:.1f}", figures.count(each["entities"]),
-             figures.score(100 * each["mean_score"]), figures.score(100 * each["share_correct"]))
-            for each in (after or before)["bins"] if each["entities"]
-        ]  # fmt: skip
+        before, after = model.reliability["before"], model.reliability["after"]
         if len(models) == 1:
-            kind = "calibrated" if after else "not calibrated"
-            columns = ("score", "entities", "mean score, %", "correct, %")
-            blocks.append(Table(f"Reliability of the scores of entities ({kind})", columns, rows))
+            blocks.append(_reliability_table((after or before)["bins"], "calibrated" if after else "not calibrated"))
         error = f"{figures.score(100 * before['ece'])} %"
-        fitted_on = "these sentences" if split == "dev" else "dev"
-        error += (
-            f" -> {figures.score(100 * after['ece'])} % by calibration on {fitted_on}" if after else ", not calibrated"
-        )
+        if after:
+            fitted_on = "these sentences" if split == "dev" else "dev"
+            error += f" -> {figures.score(100 * after['ece'])} % by calibration on {fitted_on}"
+        else:
+            error += ", not calibrated"
         blocks.append(Line(f"{label}: expected calibration error {error}"))
     return blocks
+
+
+def _reliability_table(bins: Sequence[Record], kind: str) -> Table:
+    rows = [
+        (
+            f"{each['from']:.1f} to {each['to']:.1f}",
+            figures.count(each["entities"]),
+            figures.score(100 * each["mean_score"]),
+            figures.score(100 * each["share_correct"]),
+        )
+        for each in bins
+        if each["entities"]
+    ]
+    columns = ("score", "entities", "mean score, %", "correct, %")
+    return Table(f"Reliability of the scores of entities ({kind})", columns, rows)
+
+
+def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Block]:
+    """Show one comparison in full, several as a table of a row each.
+
+    Args:
+        comparisons: As ``compare_models`` makes them; at least one.
+        details_in: Where the rest can be read.
+    """
+    comparisons = [_with_full_names(each) for each in comparisons]
+    explanations = [Line(text) for text in _explanations(comparisons)]
+    if len(comparisons) == 1:
+        only = comparisons[0]
+        return [comparison_headline(only), _significance(only), _by_type(only), *explanations]
+    # The best model against its strongest opponent; the clearest of many differences would be chance's choice.
+    best = max(comparisons, key=lambda each: (each["f1"]["mean"], each["against_f1"]["mean"]))
+    return [
+        comparison_headline(best),
+        _overview(comparisons),
+        *explanations,
+        Line("p swapped: approximate randomisation, about these taggers alone"),
+        Line(f"By entity type: {details_in}"),
+    ]
+
+
+def comparison_headline(comparison: Record) -> Line:
+    """Difference, interval and p in one sentence."""
+    p = figures.p_value(comparison["p"])
+    target = f" on {comparison['target']}" if "target" in comparison else ""
+    return Line(
+        f"F1 {figures.signed(comparison['difference'])} ({_interval_name(comparison)} {_interval(comparison)},"
+        f" {'p' if p.startswith('<') else 'p ='} {p}): {comparison['model']} {format_average(comparison['f1'])}"
+        f" against {comparison['against']} {format_average(comparison['against_f1'])}{target}",
+        is_headline=True,
+    )
+
+
+def _with_full_names(comparison: Record) -> Record:
+    """A comparison whose two models are named with an unusual decoding, and with their places if these differ.
+
+    The other model is also named with its place if both have the same label.
+    """
+    here, there = comparison.get("place"), comparison["against_place"]
+    is_elsewhere, is_alike = here not in (None, there), comparison["model"] == comparison["against"]
+    model = _full_name(comparison["model"], comparison.get("decoding"), here if is_elsewhere else None)
+    place = there if is_elsewhere or is_alike else None
+    return {
+        **comparison,
+        "model": model,
+        "against": _full_name(comparison["against"], comparison.get("against_decoding"), place),
+    }
+
+
+def _full_name(label: str, decoding: str | None, place: str | None) -> str:
+    decoded = label if decoding in (None, "trained") else f"{label} ({decoding})"
+    return decoded if place is None else f"{decoded} of {place}"
+
+
+def _overview(comparisons: Sequence[Record]) -> Table:
+    has_targets = len({each.get("target") for each in comparisons}) > 1
+    rows: list[Row] = []
+    for each in comparisons:
+        numbers = (
+            format_average(each["f1"]),
+            format_average(each["against_f1"]),
+            figures.signed(each["difference"]),
+            _interval(each),
+            figures.p_value(each["p"]),
+            figures.p_value(each["of_these_taggers"]["randomisation_p"]),
+            _sentences(each),
+        )
+        rows.append((each["model"], each["against"], *([each.get("target", "")] if has_targets else []), *numbers))
+    names = ("model", "against", "target") if has_targets else ("model", "against")
+    scores = ("F1", "F1 against", "difference", _interval_name(comparisons[0]), "p", "p swapped", "won/lost/tied")
+    return Table("Compared on the same sentences", (*names, *scores), rows, texts=tuple(range(len(names))))
+
+
+def _significance(comparison: Record) -> Table:
+    """The result of each test."""
+    these, permutation = comparison["of_these_taggers"], comparison["permutation"]
+    rows: list[Row] = []
+    if max(comparison["runs"]) > 1:
+        rows.append(("sentences and seeds", "bootstrap", _interval(comparison), figures.p_value(comparison["p"])))
+    randomisation = figures.p_value(these["randomisation_p"])
+    rows.append(("sentences, of these taggers", "bootstrap", _interval(these), figures.p_value(these["p"])))
+    rows.append(("sentences, of these taggers", "randomisation", figures.NOTHING, randomisation))
+    if permutation is not None:
+        p = figures.p_value(permutation["p"])
+        rows.append(("seeds, on these sentences", "permutation", figures.NOTHING, p))
+    title = f"{comparison['model']} against {comparison['against']}: sentences won/lost/tied {_sentences(comparison)}"
+    return Table(title, ("what varies", "by", _interval_name(comparison), "p"), rows, texts=(0, 1))
+
+
+def _by_type(comparison: Record) -> Table:
+    rows: list[Row] = [
+        (
+            row["type"],
+            figures.count(row["support"]),
+            figures.score(row["f1"]),
+            figures.score(row["against_f1"]),
+            figures.signed(row["difference"]),
+            _interval(row),
+            figures.p_value(row["p"]),
+            figures.p_value(row["adjusted_p"]),
+        )
+        for row in comparison["per_type"]
+    ]
+    columns = ("type", "entities", "F1", "against", "difference", _interval_name(comparison), "p", "p (Holm)")
+    return Table("By entity type; p (Holm) allows for how many types there are", columns, rows)
+
+
+def _explanations(comparisons: Sequence[Record]) -> list[str]:
+    first = comparisons[0]
+    sentences = " or ".join(map(figures.count, sorted({each["sentences"]["all"] for each in comparisons})))
+    resamples = figures.count(first["resamples"])
+    runs = [each["runs"] for each in comparisons]
+    lines = [
+        f"Paired on {sentences} sentences, {resamples} resamples, read as {first['mode']}",
+        "p: the larger of bootstrap's and randomisation's; with few differing sentences the first is too sure",
+    ]
+    if any(max(each) > 1 for each in runs):
+        lines.append("Several seeds: intervals and p allow for other seeds as well as for other sentences")
+    if any(each["is_paired"] and max(each["runs"]) > 1 for each in comparisons):
+        lines.append("The same taggers, decoded in two ways, are compared seed by seed")
+    if any(max(each) == 1 for each in runs):
+        lines.append("One seed a side: this is about these two trained taggers, not about how they were trained")
+    elif any(min(each) == 1 for each in runs):
+        lines.append("A side of one seed is taken to vary between seeds as the other does")
+    if len(comparisons) == 1 and first["permutation"] is not None:
+        smallest = figures.p_value(first["permutation"]["smallest"])
+        lines.append(f"So few seeds allow no p of permutation below {smallest}")
+    return lines
+
+
+def _interval_name(comparison: Record) -> str:
+    return f"{100 * comparison['confidence']:.0f} % interval"
+
+
+def _interval(record: Record) -> str:
+    return f"{figures.signed(record['low'])} to {figures.signed(record['high'])}"
+
+
+def _sentences(comparison: Record) -> str:
+    counts = comparison["sentences"]
+    return "/".join(figures.count(counts[name]) for name in ("won", "lost", "tied"))

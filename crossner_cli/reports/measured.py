@@ -11,7 +11,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import COMMAND as EVALUATE
 from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_evaluations
 from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory, read_manifest
-from crossner_cli.run.results import EvaluateResult, ModelResult, PrepareDataResult, TrainResult, read_result
+from crossner_cli.run.results import ModelResult, PrepareDataResult, TrainResult, read_result
 from crossner_cli.run.storage import digest_file
 
 ADAPT, TRAINING = "dapt", ("pretrain-source", "finetune", "joint-train")
@@ -265,7 +265,7 @@ def _read_evaluations(
     """Add the models of a run's evaluate stages."""
     known = {model.identity() for model in found.models} - {None}
     for evaluation in evaluations:
-        result = read_result(evaluation.manifest, EvaluateResult)
+        result = evaluation.result
         unknown = []
         for model in evaluation.models():
             provenance = stages.provenance_of(model)
@@ -277,7 +277,7 @@ def _read_evaluations(
                 mode=result.mode,
                 decoding=result.decoding,
                 model=model,
-                scores=result.models[model.label],
+                scores=model.scores,
                 provenance=provenance,
             )
             if provenance is None:
@@ -302,7 +302,7 @@ def _unequal_sentences(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """Note each target and split whose sentences are not as many in every evaluation."""
     sizes: dict[tuple[str, str], dict[tuple[int, int], Path]] = {}
     for evaluation in evaluations:
-        result = read_result(evaluation.manifest, EvaluateResult)
+        result = evaluation.result
         of_split = sizes.setdefault((result.domain, result.split or ""), {})
         of_split.setdefault((result.sentences, result.words), evaluation.folder)
     for (target, split), several in sizes.items():

@@ -10,8 +10,8 @@ import pandas
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import Block, Line, Table, heading, renamed, short_names
-from crossner_cli.reports.comparison_tables import comparison_tables
 from crossner_cli.reports.curves import CORPUS_SHARE, Curves
+from crossner_cli.reports.evaluation_tables import comparison_tables
 from crossner_cli.reports.published import PAPERS, RELABELLED, ROW
 from crossner_cli.run.results import Record
 

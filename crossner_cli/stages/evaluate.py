@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
-from crossner_cli.data.tags import to_spans, to_tags, types_of
+from crossner_cli.data.tags import scheme_shown, types_of
 from crossner_cli.engine.devices import Engine
+from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.evaluation.fine_grained import FineGrained, Tagging, analyse
+from crossner_cli.evaluation.error_analysis import read_parents
+from crossner_cli.evaluation.fine_grained import FineGrainedAnalysis, Tagging, analyse_taggings
 from crossner_cli.evaluation.finished import (
-    ONE_SEED,
+    COMMAND,
+    NO_SEED,
     find_evaluation,
-    models_of,
+    list_models,
     prediction_file_names,
     write_predictions,
 )
 from crossner_cli.evaluation.model_scores import Scored, summarise
-from crossner_cli.evaluation.scores import Mode, Scores, describe_mode, score
-from crossner_cli.evaluation.surroundings import Surroundings
-from crossner_cli.evaluation.type_parents import read_parents
-from crossner_cli.methods.contract import Tagger
+from crossner_cli.evaluation.scores import describe_mode, other_mode, score
 from crossner_cli.options import Evaluate
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory
 from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_file
-from crossner_cli.stages.evaluate_files import COMMAND, refuse_parents, score_two_files, store, where
-from crossner_cli.taggers.calibration import (
-    read_calibration,
-    score_entities,
-)
+from crossner_cli.stages.evaluate_files import finish_evaluation, page_notice, refuse_parents, score_two_files
+from crossner_cli.taggers.calibration import read_calibration, score_entities
 from crossner_cli.taggers.folder import load_tagger, read_tag_set, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import Tagged, count_unread, tag_with_progress
@@ -44,10 +42,10 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
     """Score taggers, or with ``--gold`` and ``--predictions`` two files, for which no run is needed.
 
     Returns:
-        The stage's manifest; for two files a record of the same form that is stored nowhere.
+        The stage's manifest; for two files a record of the same form that is not stored.
 
     Raises:
-        CrossNERError: There is no such split or tagger, the files differ in their words, or what to compare with was
+        CrossNERError: There is no such split or tagger, the files differ in their words, or a model to compare with was
             scored on other sentences.
     """
     if options.gold is not None or options.predictions is not None:
@@ -70,95 +68,155 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             return stage.finished
         sentences = target.sentences(options.split)
         opponents = [CountedModel(model, options.mode) for each in compared for model in each.models()]
-        _check_opponents(opponents, sentences, f"{run.path} ({target.name} {options.split})")
-        warnings = _warnings(run, options.split)
-        for warning in warnings:
-            yield Notice(warning)
-        # Before any work, so that a slip in --type-parents costs none.
-        parents = _parents(options, prepared, taggers, sentences)
-        models, taggings = yield from _score_models(taggers, target, sentences, options, engine, stage)
-        result = {"domain": target.name, "split": options.split, **_describe(options.mode, sentences),
-                  "decoding": options.decoding, "warnings": warnings, "models": models}  # fmt: skip
-        found = None
+        place = f"{run.path} ({target.name} {options.split})"
+        for opponent in opponents:
+            mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
+            check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
+        warnings = _data_warnings(run, options.split)
+        yield from map(Notice, warnings)
+        parents = _read_parents(options, prepared, taggers, sentences)
+        evaluation = _Evaluation(target, sentences, options, engine, stage)
+        result, taggings = yield from evaluation.score_models(taggers, warnings)
+        analysis = None
         if options.fine_grained:
-            surroundings = _surroundings(prepared)
-            work = analyse(sentences, taggings, surroundings, mode=options.mode, parents=parents)
-            found = yield from engine.on_main_with_progress(work)
+            work = analyse_taggings(sentences, taggings, _known_text(prepared), mode=options.mode, parents=parents)
+            analysis = yield from engine.on_main_with_progress(work)
         if opponents:
             yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
-        manifest = engine.on_main(lambda: _finish(stage, result, found, opponents, options))
+        manifest = engine.on_main(lambda: evaluation.finish(result, analysis, opponents))
         if options.fine_grained:
-            yield where(stage)
+            yield page_notice(stage)
         return manifest
 
 
-def _score_models(
-    taggers: Sequence[TrainedTagger], target: PreparedDomain, sentences: Sequence[Sentence], options: Evaluate,
-    engine: Engine, stage: Stage,
-) -> Work[tuple[dict[str, Any], list[Tagging]]]:  # fmt: skip
-    """The scores of each model over its seeds, and with ``--fine-grained`` what every tagger said."""
-    names = prediction_file_names([(tagger.label, _seed_of(tagger)) for tagger in taggers])
-    models: dict[str, Any] = {}
-    taggings: list[Tagging] = []
-    for label in dict.fromkeys(tagger.label for tagger in taggers):
-        scored: dict[str, Scored] = {}
-        for number, trained in enumerate(taggers):
-            if trained.label == label:
-                path = stage.draft / names[number] if engine.is_main else None
-                scored[_seed_of(trained)] = yield from _score_tagger(trained, target, sentences, options, engine, path)
-        types = yield from _compare_types(taggers, label, target, sentences)
-        models[label] = {**summarise(scored), **types}
-        if options.fine_grained:
-            taggings += _taggings(label, scored, [tagger for tagger in taggers if tagger.label == label])
-    return models, taggings
+class _Evaluation:
+    """The scoring of taggers on sentences of the target within a stage."""
+
+    def __init__(
+        self, target: PreparedDomain, sentences: Sequence[Sentence], options: Evaluate, engine: Engine, stage: Stage
+    ) -> None:
+        self.target, self.sentences, self.options = target, sentences, options
+        self.engine, self.stage = engine, stage
+
+    def score_models(
+        self, taggers: Sequence[TrainedTagger], warnings: list[str]
+    ) -> Work[tuple[EvaluateResult, list[Tagging]]]:
+        """Score each model over its seeds; with ``--fine-grained`` also return the tags of every tagger."""
+        names = prediction_file_names([(tagger.label, _seed_of(tagger)) for tagger in taggers])
+        paths = {tagger.folder: self.stage.draft / name for tagger, name in zip(taggers, names, strict=True)}
+        models = {}
+        taggings: list[Tagging] = []
+        for label in dict.fromkeys(tagger.label for tagger in taggers):
+            seeds = [tagger for tagger in taggers if tagger.label == label]
+            scored: dict[str, Scored] = {}
+            for tagger in seeds:
+                scored[_seed_of(tagger)] = yield from self._score_tagger(tagger, paths[tagger.folder])
+            unknown, extra = yield from self._compare_types(seeds[0])
+            models[label] = summarise(scored, unknown_types=unknown, extra_types=extra)
+            if self.options.fine_grained:
+                shown = _seed_of(best_on_dev(seeds))
+                taggings += [
+                    Tagging(label, seed, each.tags, each.scheme, is_shown=seed == shown)
+                    for seed, each in scored.items()
+                ]
+        result = EvaluateResult(
+            domain=self.target.name,
+            split=self.options.split,
+            **describe_mode(self.options.mode),
+            sentences=len(self.sentences),
+            words=sum(len(sentence.words) for sentence in self.sentences),
+            decoding=self.options.decoding,
+            warnings=warnings,
+            models=models,
+        )
+        return result, taggings
+
+    def _score_tagger(self, trained: TrainedTagger, path: Path) -> Work[Scored]:
+        """Tag, score in both modes, and write the predictions from the main process."""
+        decoding = resolve_decoding(trained.folder, self.options.decoding)
+        tagger = load_tagger(trained.folder, self.engine, decoding=decoding)
+        trained.check_unchanged()
+        sentences = self.target.assign_domain(tagger.tag_set, self.sentences)
+        task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
+        began = time.perf_counter()
+        tagged: list[Tagged] = yield from tag_with_progress(
+            tagger, sentences, self.engine, batch_subwords=self.options.batch_subwords, task=task
+        )
+        seconds = time.perf_counter() - began
+        gold, predicted = [sentence.tags or () for sentence in sentences], [each.tags for each in tagged]
+        if self.engine.is_main:
+            write_predictions(path, sentences, predicted)
+        scheme, gold_scheme = tagger.tag_set.scheme, scheme_shown(gold)
+        scores, other = (
+            score(gold, predicted, mode=mode, scheme=scheme, gold_scheme=gold_scheme)
+            for mode in (self.options.mode, other_mode(self.options.mode))
+        )
+        return Scored(
+            scores,
+            other,
+            {
+                **count_unread(tagger, self.engine),
+                "seconds": round(seconds, 2),
+                "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
+            },
+            score_entities(gold, tagged),
+            read_calibration(trained.folder) if decoding == "trained" else None,
+            predicted if self.options.fine_grained else (),
+            scheme,
+        )
+
+    def _compare_types(self, tagger: TrainedTagger) -> Work[tuple[list[str], list[str]]]:
+        """Find the gold types that a model does not know, and its types that the gold tags lack."""
+        tag_set, label = read_tag_set(tagger.folder), tagger.label
+        domain = self.target.domain_in(tag_set)
+        if domain != self.target.name and len(tag_set.domains) > 1:
+            name = self.target.name
+            is_other = name in tag_set.domains
+            found = f"trained on another {name!r}, of other types" if is_other else f"not trained on {name!r}"
+            tagged = f"as its {domain!r}" if domain else "with all of its types"
+            yield Notice(f"{label} was {found}: these sentences are tagged {tagged}.")
+        known = set(read_types(tagger.folder, domain))
+        gold = set(types_of([sentence.tags or () for sentence in self.sentences]))
+        unknown, extra = sorted(gold - known), sorted(known - gold)
+        if unknown:
+            yield Notice(f"{label}: types it does not know, so their entities are missed: {', '.join(unknown)}.")
+        if extra:
+            yield Notice(f"{label}: types it can predict and these sentences lack: {', '.join(extra)}.")
+        return unknown, extra
+
+    def finish(
+        self, result: EvaluateResult, analysis: FineGrainedAnalysis | None, opponents: Sequence[CountedModel]
+    ) -> Manifest:
+        """Compare with other models, write everything and finish the stage."""
+        if opponents:
+            models = list_models(self.stage.draft, result.models, self.stage.inputs, {})
+            mine = [CountedModel(model, self.options.mode) for model in models]
+            seed = self.options.seed
+            comparisons = [compare_models(one, other, seed=seed) for one in mine for other in opponents]
+            result = replace(result, comparisons=comparisons)
+        return finish_evaluation(self.stage, result, analysis)
 
 
 def _seed_of(tagger: TrainedTagger) -> str:
-    return ONE_SEED if tagger.seed is None else str(tagger.seed)
+    return NO_SEED if tagger.seed is None else str(tagger.seed)
 
 
-def _check_opponents(opponents: Sequence[CountedModel], sentences: Sequence[Sentence], place: str) -> None:
-    """Refuse, before any tagging, what was not scored on these sentences and gold tags."""
-    mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
-    for opponent in opponents:
-        check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
-
-
-def _finish(
-    stage: Stage, result: dict[str, Any], found: FineGrained | None, opponents: Sequence[CountedModel],
-    options: Evaluate,
-) -> Manifest:  # fmt: skip
-    if opponents:
-        models = models_of(stage.draft, result["models"], stage.inputs, {})
-        mine = [CountedModel(model, options.mode) for model in models]
-        result["comparisons"] = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
-    return store(stage, result, found)
-
-
-def _parents(
+def _read_parents(
     options: Evaluate, prepared: PreparedData, taggers: Sequence[TrainedTagger], sentences: Sequence[Sentence]
 ) -> dict[str, str]:
-    """What ``--type-parents`` says of the types that the run, its taggers or the sentences have."""
+    """Read ``--type-parents`` for the types of the run, its taggers and the sentences."""
     if not options.fine_grained:
-        return refuse_parents(options)
+        refuse_parents(options)
+        return {}
     types = set(types_of([sentence.tags or () for sentence in sentences]))
     types.update(*(domain.types for domain in prepared.domains.values()))
     types.update(*(read_tag_set(tagger.folder).types for tagger in taggers))
     return read_parents(options.type_parents, types)
 
 
-def _taggings(label: str, scored: dict[str, Scored], taggers: list[TrainedTagger]) -> list[Tagging]:
-    """Every seed's tags; shown as text are those of the seed that is best on dev."""
-    best = best_on_dev(taggers).seed
-    return [
-        Tagging(label, seed, each.tags, each.scheme, is_shown=seed == (ONE_SEED if best is None else str(best)))
-        for seed, each in scored.items()
-    ]
-
-
-def _surroundings(prepared: PreparedData) -> Surroundings:
+def _known_text(prepared: PreparedData) -> KnownText:
     source, target = prepared.domains.get("source"), prepared.domains["target"]
-    return Surroundings(
+    return KnownText(
         target.sentences("train") if target.has("train") else None,
         source.sentences("train") if source is not None and source.has("train") else None,
         prepared.raw_text("target"),
@@ -166,79 +224,7 @@ def _surroundings(prepared: PreparedData) -> Surroundings:
     )
 
 
-def _score_tagger(
-    trained: TrainedTagger, target: PreparedDomain, sentences: Sequence[Sentence], options: Evaluate, engine: Engine,
-    path: Path | None,
-) -> Work[Scored]:  # fmt: skip
-    """Tag, score in both modes, and write the predictions where this process is the one to write."""
-    decoding = resolve_decoding(trained.folder, options.decoding)
-    tagger = load_tagger(trained.folder, engine, decoding=decoding)
-    trained.check_unchanged()
-    sentences = target.assign_domain(tagger.tag_set, sentences)
-    task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
-    began = time.perf_counter()
-    tagged: list[Tagged] = yield from tag_with_progress(
-        tagger, sentences, engine, batch_subwords=options.batch_subwords, task=task
-    )
-    seconds = time.perf_counter() - began
-    if path is not None:
-        write_predictions(path, sentences, (each.tags for each in tagged))
-    scored = _score_both(sentences, tagged, tagger, options.mode)
-    counts = {
-        **count_unread(tagger, engine),
-        "seconds": round(seconds, 2),
-        "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
-    }
-    calibration = read_calibration(trained.folder) if decoding == "trained" else None
-    entities = score_entities([sentence.tags or () for sentence in sentences], tagged)
-    tags = [each.tags for each in tagged] if options.fine_grained else ()
-    return Scored(*scored, counts, entities, calibration, tags, tagger.tag_set.scheme)
-
-
-def _score_both(
-    sentences: Sequence[Sentence], tagged: Sequence[Tagged], tagger: Tagger, mode: Mode
-) -> tuple[Scores, Scores]:
-    scheme = tagger.tag_set.scheme
-    # A tagger of another run may tag in another scheme than this one's sentences.
-    gold = [to_tags(to_spans(sentence.tags or ()), len(sentence.words), scheme) for sentence in sentences]
-    predicted = [each.tags for each in tagged]
-    return (
-        score(gold, predicted, mode=mode, scheme=scheme),
-        score(gold, predicted, mode="strict" if mode == "conll" else "conll", scheme=scheme),
-    )
-
-
-def _describe(mode: Mode, sentences: Sequence[Sentence]) -> dict[str, Any]:
-    return {
-        **describe_mode(mode),
-        "sentences": len(sentences),
-        "words": sum(len(sentence.words) for sentence in sentences),
-    }
-
-
-def _compare_types(
-    taggers: Sequence[TrainedTagger], label: str, target: PreparedDomain, sentences: Sequence[Sentence]
-) -> Work[dict[str, list[str]]]:
-    """Tell which gold types the model cannot predict, and which of its types the gold tags do not show."""
-    folder = next(tagger.folder for tagger in taggers if tagger.label == label)
-    tag_set = read_tag_set(folder)
-    domain = target.domain_in(tag_set)
-    if domain != target.name and len(tag_set.domains) > 1:
-        is_other = target.name in tag_set.domains
-        found = f"trained on another {target.name!r}, of other types" if is_other else f"not trained on {target.name!r}"
-        tagged = f"as its {domain!r}" if domain else "with all of its types"
-        yield Notice(f"{label} was {found}: these sentences are tagged {tagged}.")
-    known = read_types(folder, domain)
-    gold = set(types_of([sentence.tags or () for sentence in sentences]))
-    unknown, extra = sorted(gold - set(known)), sorted(set(known) - gold)
-    if unknown:
-        yield Notice(f"{label}: types it does not know, so their entities are missed: {', '.join(unknown)}.")
-    if extra:
-        yield Notice(f"{label}: types it can predict and these sentences lack: {', '.join(extra)}.")
-    return {"unknown_types": unknown, "extra_types": extra}
-
-
-def _warnings(run: RunDirectory, split: str) -> list[str]:
-    """What ``prepare-data`` found that a reader of the scores of a split should know, as dev equal to test."""
+def _data_warnings(run: RunDirectory, split: str) -> list[str]:
+    """Warnings of ``prepare-data`` about the scored split, as dev equal to test."""
     manifest = run.manifest("prepare-data", wanted_by=COMMAND)
     return [text for text in manifest["result"].get("warnings", []) if "target" in text and split in text.split()]

@@ -10,12 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.data.tags import Scheme, scheme_shown
 from crossner_cli.evaluation.finished import prediction_file_names
 from crossner_cli.evaluation.model_scores import Scored, summarise
-from crossner_cli.evaluation.scores import describe_mode, scheme_shown, score
+from crossner_cli.evaluation.scores import describe_mode, score
 from crossner_cli.run.directory import MANIFEST
 from crossner_cli.run.results import (
     DomainResult,
+    ModelResult,
     PrepareDataResult,
     SeedResult,
     SplitCounts,
@@ -132,6 +134,7 @@ def write_evaluation(
     *,
     target: str = "music",
     inputs: Mapping[str, str] | None = None,
+    scheme: Scheme | None = None,
     **result: Any,
 ) -> Path:
     """Leave an ``evaluate`` stage: predictions of each label and seed, and a manifest that scores them."""
@@ -153,7 +156,7 @@ def write_evaluation(
         **describe_mode("conll"),
         "decoding": "trained",
         "warnings": [],
-        "models": {label: model_result(gold, seeds) for label, seeds in models.items()},
+        "models": {label: asdict(model_result(gold, seeds, scheme)) for label, seeds in models.items()},
         **result,
     }
     write_manifest(folder, "evaluate", result=whole, outputs=outputs, inputs=dict(inputs or {}))
@@ -189,11 +192,11 @@ def make_run(
     return write_evaluation(path / "evaluate", words, gold, models, target=target, inputs=inputs).parent
 
 
-def model_result(gold: Tags, seeds: Mapping[str, Tags]) -> dict[str, Any]:
-    """Return what an evaluate stage says of one model."""
-    scheme = scheme_shown([each for tags in seeds.values() for each in tags])
+def model_result(gold: Sequence[Sequence[str]], seeds: Mapping[str, Tags], scheme: Scheme | None = None) -> ModelResult:
+    """Score one model by the tags of each seed; the scheme is found in the tags unless it is given."""
+    scheme = scheme or scheme_shown([each for tags in seeds.values() for each in tags])
     scored = {
         seed: Scored(score(gold, tags), score(gold, tags, mode="strict"), {}, scheme=scheme)
         for seed, tags in seeds.items()
     }
-    return {**summarise(scored), "unknown_types": [], "extra_types": []}
+    return summarise(scored)

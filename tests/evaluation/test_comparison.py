@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.runs import TYPES, damage, random_gold, write_evaluation, write_manifest
+from builders.runs import TYPES, damage, random_gold, write_evaluation
 
 from crossner_cli.data.tags import to_spans, to_tags
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.evaluation.finished import find_evaluation, find_evaluations, prediction_file_names, read_predictions
-from crossner_cli.evaluation.scores import score, sentence_entities
+from crossner_cli.evaluation.finished import find_evaluation
+from crossner_cli.evaluation.scores import read_entities, score
 from crossner_cli.reports.blocks import Line, Table
-from crossner_cli.reports.comparison_tables import comparison_tables
+from crossner_cli.reports.evaluation_tables import comparison_tables
 
 WORDS, GOLD = random_gold(40)
 MODELS = {
@@ -40,27 +40,18 @@ def test_tags_in_bilou_count_as_the_same_in_bioes(tmp_path: Path, mode: Any) -> 
     bioes = [to_tags(to_spans(tags), len(tags), "bioes") for tags in GOLD]
     wrong = [to_tags(to_spans(tags), len(tags), "bioes") for tags in damage(GOLD, 0.3, 1)]
     bilou = [[tag.replace("E-", "L-", 1).replace("S-", "U-", 1) for tag in tags] for tags in wrong]
-    write_evaluation(tmp_path / "run", WORDS, bioes, {"one": {"1": wrong}, "other": {"1": bilou}})
+    models = {"one": {"1": wrong}, "other": {"1": bilou}}
+    write_evaluation(tmp_path / "run", WORDS, bioes, models, scheme="bioes")
     counted = models_of(tmp_path / "run", mode)
     assert compare_models(counted["one"], counted["other"])["sentences"]["tied"] == len(GOLD)
     assert counted["other"].predicted == counted["one"].predicted
 
 
-def test_the_scheme_of_a_model_is_that_of_all_its_seeds(tmp_path: Path) -> None:
-    gold = [["S-a", "O", "B-a", "E-a"]]
-    seeds = {"1": [["B-a", "O", "O", "O"]], "2": gold}
-    write_evaluation(tmp_path / "run", [["w"] * 4], gold, {"one": seeds})
-    first, second = models_of(tmp_path / "run", "strict")["one"].predicted
-    assert first == [set()] and len(second[0]) == 2, "in BIOES an entity that never ends is none"
-
-
 def test_a_tagger_of_bioes_that_never_ends_an_entity_is_compared_as_one_of_bioes(tmp_path: Path) -> None:
     gold = [["B-a", "E-a", "O"]]
-    folder = write_evaluation(tmp_path / "run", [["w"] * 3], gold, {"one": {"1": [["B-a", "I-a", "O"]]}})
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["result"]["models"]["one"]["scheme"] = "bioes"
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert models_of(tmp_path / "run", "strict")["one"].predicted == [[set()]]
+    models = {"one": {"1": [["B-a", "I-a", "O"]]}}
+    write_evaluation(tmp_path / "run", [["w"] * 3], gold, models, scheme="bioes")
+    assert models_of(tmp_path / "run", "strict")["one"].predicted == [[[]]]
 
 
 def test_a_comparison_says_what_the_scores_say(run: Path) -> None:
@@ -85,12 +76,12 @@ def test_a_comparison_says_what_the_scores_say(run: Path) -> None:
 def test_sentences_are_won_with_fewer_errors_in_the_mean_over_seeds(run: Path) -> None:
     counted = models_of(run)
     found = compare_models(counted["laner"], counted["linear"])["sentences"]
-    right = sentence_entities(GOLD, mode="conll", scheme="bio")
+    right = read_entities(GOLD, mode="conll", scheme="bio")
     errors: dict[str, list[float]] = {}
     for label, seeds in MODELS.items():
-        sides = [sentence_entities(tags, mode="conll", scheme="bio") for tags in seeds.values()]
+        sides = [read_entities(tags, mode="conll", scheme="bio") for tags in seeds.values()]
         errors[label] = [
-            sum(len(side[place] ^ right[place]) for side in sides) / len(sides) for place in range(len(GOLD))
+            sum(len({*side[place]} ^ {*right[place]}) for side in sides) / len(sides) for place in range(len(GOLD))
         ]
     pairs = list(zip(errors["laner"], errors["linear"], strict=True))
     won = sum(one < other - 1e-9 for one, other in pairs)
@@ -105,21 +96,13 @@ def test_counts_add_up_to_the_scores_in_both_modes(run: Path, mode: Any) -> None
         assert f1 == pytest.approx([score(GOLD, tags, mode=mode).f1 for tags in MODELS[label].values()])
 
 
-def test_predictions_in_bioes_are_read_as_such() -> None:
-    tags = [["B-a", "E-a", "S-b", "O", "I-a"]]
-    for mode in ("conll", "strict"):
-        entities = sentence_entities(tags, mode=mode, scheme="bioes")  # type: ignore[arg-type]
-        assert {name for name, _, _ in entities[0]} == {"a", "b"}
-        assert len(entities[0]) == score(tags, tags, mode=mode).support  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("mode", ["conll", "strict"])
 def test_a_tagger_of_another_scheme_than_the_gold_tags_is_counted_as_in_theirs(tmp_path: Path, mode: Any) -> None:
     spans = [(to_spans(row), len(row)) for row in damage(GOLD, 0.3, 1)]
     folders = []
     for scheme in ("bio", "bioes"):
         tags = {"1": [to_tags(found, length, scheme) for found, length in spans]}  # type: ignore[arg-type]
-        folders.append(write_evaluation(tmp_path / scheme, WORDS, GOLD, {"laner": tags}))
+        folders.append(write_evaluation(tmp_path / scheme, WORDS, GOLD, {"laner": tags}, scheme=scheme))
     one, other = (models_of(folder, mode)["laner"] for folder in folders)
     types = sorted(one.types())
     assert one.count(types).f1()[:, 0] == pytest.approx(other.count(types).f1()[:, 0])
@@ -164,59 +147,6 @@ def test_seeds_scored_on_other_sentences_are_refused(tmp_path: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps({**manifest, "outputs": {}}))
     with pytest.raises(CrossNERError, match="has 40 sentences and .*seed-2.jsonl 39"):
         models_of(folder)
-
-
-def test_changed_and_missing_predictions_are_refused(tmp_path: Path) -> None:
-    folder = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"linear": {"1": GOLD}})
-    path = folder / "predictions.jsonl"
-    path.write_text(path.read_text() + "\n")
-    with pytest.raises(CrossNERError, match="not the file listed in its manifest"):
-        models_of(folder)
-    path.unlink()
-    with pytest.raises(CrossNERError, match=r"predictions.jsonl is missing"):
-        models_of(folder)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [b"[]", b"{", b"\xff", b'{"words": ["a"], "gold": ["O"]}', b'{"words": ["a"], "gold": ["O"], "tags": []}',
-     b'{"words": [1], "gold": ["O"], "tags": ["O"]}', b'{"words": ["a"], "gold": ["person"], "tags": ["O"]}', b""],
-)  # fmt: skip
-def test_a_line_that_is_no_sentence_is_refused_with_its_place(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "predictions.jsonl"
-    path.write_bytes(b'{"words": ["a"], "gold": ["O"], "tags": ["O"]}\n' + line + b"\n")
-    with pytest.raises(CrossNERError, match=r"predictions.jsonl:2: no sentence"):
-        read_predictions(path)
-
-
-def test_the_evaluate_stage_of_a_run_is_found_by_name_or_as_the_only_one(tmp_path: Path) -> None:
-    with pytest.raises(CrossNERError, match="no such folder"):
-        find_evaluation(tmp_path / "missing")
-    with pytest.raises(CrossNERError, match="no finished evaluate stage"):
-        find_evaluation(tmp_path)
-    write_manifest(tmp_path / "finetune", "finetune")
-    with pytest.raises(CrossNERError, match="holds the stage finetune"):
-        find_evaluation(tmp_path / "finetune")
-    first = write_evaluation(tmp_path / "first", WORDS, GOLD, {"linear": {"1": GOLD}})
-    assert find_evaluation(tmp_path).folder == find_evaluation(first).folder == first
-    write_evaluation(tmp_path / "second", WORDS, GOLD, {"linear": {"1": GOLD}})
-    with pytest.raises(CrossNERError, match="several evaluate stages: first, second"):
-        find_evaluation(tmp_path)
-    named = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"linear": {"1": GOLD}})
-    assert find_evaluation(tmp_path).folder == named
-    assert len(find_evaluations(tmp_path)) == 3
-    write_manifest(tmp_path / "broken", "evaluate", result={"models": {"linear": {}}})
-    with pytest.raises(CrossNERError, match="is no manifest of an evaluate stage"):
-        find_evaluations(tmp_path)
-
-
-def test_each_label_and_seed_has_a_file_of_its_own() -> None:
-    assert prediction_file_names([("a", "1")]) == ["predictions.jsonl"]
-    names = prediction_file_names([("a/b", "-"), ("a:b", "-"), ("c", "1"), ("c", "2"), ("//", "-")])
-    assert names == [
-        "predictions-a-b.jsonl", "predictions-a-b-2.jsonl", "predictions-c-seed-1.jsonl", "predictions-c-seed-2.jsonl",
-        "predictions-model.jsonl",
-    ]  # fmt: skip
 
 
 def test_the_difference_its_interval_and_p_come_first(run: Path) -> None:

@@ -1,42 +1,26 @@
-"""Scores against an independent port of the CoNLL script, measured cases and properties."""
+"""Scores against an independent port of the CoNLL script, seqeval's own report, measured cases and properties."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-
+import numpy as np
 import pytest
-from builders.scores import conlleval_chunks
+from builders.scores import conlleval_chunks, random_tags, whole_chunks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as seqeval_conll
+from seqeval.metrics.v1 import precision_recall_fscore_support as seqeval_strict
+from seqeval.scheme import IOB2, IOBES
 
 from crossner_cli.data.tags import Span, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.scores import Scores, score, whole_entities
+from crossner_cli.evaluation.scores import Scores, compute_f1, compute_shares, read_entities, score
 
 TYPES = ["person", "Multi-tissue_structure", "a-b-c", "x-"]
+SCHEMES = [("BI", "bio", IOB2), ("BIES", "bioes", IOBES)]
+MODES = ["conll", "strict"]
 
 
-def strict_chunks(tags: Sequence[str], *, bioes: bool) -> set[tuple[str, int, int]]:
-    """Whole entities only: B I* in BIO; B I* E or S in BIOES. What follows an entity need not be legal."""
-    chunks = set()
-    for start, tag in enumerate(tags):
-        prefix, _, entity_type = tag.partition("-")
-        if prefix == "S" and bioes:
-            chunks.add((entity_type, start, start + 1))
-        if prefix != "B":
-            continue
-        end = start + 1
-        while end < len(tags) and tags[end] == f"I-{entity_type}":
-            end += 1
-        if not bioes:
-            chunks.add((entity_type, start, end))
-        elif end < len(tags) and tags[end] == f"E-{entity_type}":
-            chunks.add((entity_type, start, end + 1))
-    return chunks
-
-
-def f1_of(gold: list[list[str]], predicted: list[list[str]], read) -> tuple[float, float, float]:
+def shares_of(gold, predicted, read) -> tuple[float, float, float]:
     """Micro precision, recall and F1 in percent by sets."""
     golds = {(number, *chunk) for number, tags in enumerate(gold) for chunk in read(tags)}
     others = {(number, *chunk) for number, tags in enumerate(predicted) for chunk in read(tags)}
@@ -46,33 +30,53 @@ def f1_of(gold: list[list[str]], predicted: list[list[str]], read) -> tuple[floa
     return precision, recall, 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def random_pair(seed: int, prefixes: str) -> tuple[list[list[str]], list[list[str]]]:
-    """Sentences of random tags, mostly illegal ones among them, and a second tagging that agrees in part."""
-    generator = random.Random(seed)
-    types = generator.sample(TYPES, generator.randint(1, 3))
-
-    def tag() -> str:
-        return "O" if generator.random() < 0.4 else f"{generator.choice(prefixes)}-{generator.choice(types)}"
-
-    gold = [[tag() for _ in range(generator.randint(1, 9))] for _ in range(generator.randint(1, 5))]
-    return gold, [[old if generator.random() < 0.7 else tag() for old in tags] for tags in gold]
+def micro(found: Scores) -> tuple[float, float, float]:
+    return found.precision, found.recall, found.f1
 
 
-@pytest.mark.parametrize("prefixes", ["BI", "BIES"])
-def test_conll_mode_equals_the_conll_script_on_random_and_illegal_tags(prefixes):
-    for seed in range(1000):
-        gold, predicted = random_pair(seed, prefixes)
-        found = score(gold, predicted, mode="conll")
-        assert (found.precision, found.recall, found.f1) == pytest.approx(f1_of(gold, predicted, conlleval_chunks))
+@pytest.mark.parametrize(("prefixes", "scheme", "_theirs"), SCHEMES)
+@pytest.mark.parametrize("mode", MODES)
+def test_scores_equal_those_of_independent_code(prefixes, scheme, _theirs, mode):
+    for seed in range(500):
+        gold, predicted = random_tags(prefixes, 1 + seed % 5, seed, TYPES[: 1 + seed % 4])
+        found = score(gold, predicted, mode=mode, scheme=scheme)
+        read = conlleval_chunks if mode == "conll" else lambda tags: whole_chunks(tags, bioes=scheme == "bioes")
+        assert micro(found) == pytest.approx(shares_of(gold, predicted, read))
 
 
-@pytest.mark.parametrize(("prefixes", "scheme"), [("BI", "bio"), ("BIES", "bioes")])
-def test_strict_mode_counts_whole_entities_only(prefixes, scheme):
-    for seed in range(1000):
-        gold, predicted = random_pair(seed, prefixes)
-        found = score(gold, predicted, mode="strict", scheme=scheme)
-        expected = f1_of(gold, predicted, lambda tags: strict_chunks(tags, bioes=scheme == "bioes"))
-        assert (found.precision, found.recall, found.f1) == pytest.approx(expected)
+@pytest.mark.parametrize(("prefixes", "scheme", "theirs"), SCHEMES)
+@pytest.mark.parametrize("mode", MODES)
+def test_scores_are_those_of_seqeval_to_the_last_bit(prefixes, scheme, theirs, mode, recwarn):
+    for seed in range(200):
+        gold, predicted = random_tags(prefixes, 5, seed)
+        found = score(gold, predicted, mode=mode, scheme=scheme)
+        more = {"zero_division": 0, **({"scheme": theirs} if mode == "strict" else {})}
+        report = seqeval_strict if mode == "strict" else seqeval_conll
+        if found.per_type:  # seqeval fails without any entity
+            *expected, _ = report(gold, predicted, average="micro", **more)
+            assert micro(found) == tuple(100 * float(share) for share in expected)
+            columns = report(gold, predicted, average=None, **more)
+            for row, *shares, support in zip(found.per_type.values(), *columns, strict=True):
+                assert (row.precision, row.recall, row.f1) == tuple(100 * float(share) for share in shares)
+                assert row.support == support
+
+
+@pytest.mark.parametrize(("prefixes", "scheme", "_theirs"), SCHEMES)
+def test_entities_are_those_of_the_conll_script_or_whole_ones(prefixes, scheme, _theirs):
+    for side in random_tags(prefixes, 3000):
+        conll, strict = (read_entities(side, mode=mode, scheme=scheme) for mode in MODES)
+        assert conll == [to_spans(tags) for tags in side] == [sorted(spans) for spans in conll]
+        for tags, lenient, whole in zip(side, conll, strict, strict=True):
+            assert {(span.type, span.start, span.end) for span in lenient} == conlleval_chunks(tags)
+            assert {(span.type, span.start, span.end) for span in whole} == whole_chunks(tags, bioes=scheme == "bioes")
+
+
+def test_f1_of_arrays_is_that_of_single_counts():
+    counts = np.random.default_rng(1).integers(0, 9, (300, 3))
+    predicted, gold = counts[:, 0] + counts[:, 1], counts[:, 0] + counts[:, 2]
+    expected = [compute_shares(*map(int, row)).f1 for row in zip(counts[:, 0], predicted, gold, strict=True)]
+    assert compute_f1(counts[:, 0], predicted, gold) == pytest.approx(expected)
+    assert compute_shares(0, 0, 0) == compute_shares(0, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,9 @@ def test_strict_mode_counts_whole_entities_only(prefixes, scheme):
         ("B-x I-x I-x", "B-x I-x O", 0, 0),
         ("B-PER", "B-LOC", 0, 0),
         ("B-x E-x", "B-x I-x", 100, 0),
+        ("B-a | O", "B-a | I-a", 200 / 3, 100),  # entities do not join across sentences
+        ("B-artist", "B-musicalartist", 0, 0),
+        ("B-a I-a L-a U-b", "B-a M-a E-a S-b", 100, 100),  # BILOU and BMES count as BIOES
     ],
 )
 def test_measured_cases_score_as_the_usual_tools_do(gold, predicted, conll, strict):
@@ -95,26 +102,35 @@ def test_measured_cases_score_as_the_usual_tools_do(gold, predicted, conll, stri
     assert score(*sides, mode="strict").f1 == pytest.approx(strict)
 
 
-def tagged(prefixes: str = "BI") -> st.SearchStrategy[list[list[str]]]:
-    """Sentences of any tags over the types."""
-    tag = st.one_of(st.just("O"), st.builds(lambda p, t: f"{p}-{t}", st.sampled_from(prefixes), st.sampled_from(TYPES)))
-    return st.lists(st.lists(tag, min_size=1, max_size=7), max_size=6)
+@pytest.mark.parametrize("mode", MODES)
+def test_each_side_is_read_in_its_own_scheme(mode):
+    gold = [["B-place", "I-place", "O", "B-person"]]
+    assert (
+        score(gold, [["B-place", "E-place", "O", "S-person"]], mode=mode, scheme="bioes", gold_scheme="bio").f1 == 100
+    )
+    first = [["I-place", "I-place", "B-place", "O"]]
+    assert score(first, [["B-place", "I-place", "B-place", "O"]], mode=mode, scheme="bio", gold_scheme="iob1").f1 == 100
+
+
+def tagged() -> st.SearchStrategy[list[list[str]]]:
+    return st.lists(st.lists(any_tag(), min_size=1, max_size=7), max_size=6)
+
+
+def any_tag() -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.just("O"), st.builds(lambda prefix, name: f"{prefix}-{name}", st.sampled_from("BI"), st.sampled_from(TYPES))
+    )
 
 
 @st.composite
 def pairs(draw) -> tuple[list[list[str]], list[list[str]]]:
     """Gold tags, and predicted ones of the same lengths."""
     gold = draw(tagged())
-    tag = st.one_of(st.just("O"), st.builds(lambda p, t: f"{p}-{t}", st.sampled_from("BI"), st.sampled_from(TYPES)))
-    return gold, [draw(st.lists(tag, min_size=len(tags), max_size=len(tags))) for tags in gold]
-
-
-def micro(found: Scores) -> tuple[float, float, float]:
-    return found.precision, found.recall, found.f1
+    return gold, [draw(st.lists(any_tag(), min_size=len(tags), max_size=len(tags))) for tags in gold]
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
-@given(pairs(), st.sampled_from(["conll", "strict"]))
+@given(pairs(), st.sampled_from(MODES))
 def test_renaming_types_and_reordering_sentences_change_no_score(pair, mode):
     gold, predicted = pair
     names = dict(zip(TYPES, ["micro avg", "_", "zzz--", "B-person"], strict=True))
@@ -124,13 +140,13 @@ def test_renaming_types_and_reordering_sentences_change_no_score(pair, mode):
 
     plain = score(gold, predicted, mode=mode)
     renamed = score(rename(gold), rename(predicted), mode=mode)
-    assert micro(renamed) == pytest.approx(micro(plain))
+    assert micro(renamed) == micro(plain)
     assert {names[name]: row for name, row in plain.per_type.items()} == renamed.per_type
     assert score(gold[::-1], predicted[::-1], mode=mode) == plain
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
-@given(pairs(), st.sampled_from(["conll", "strict"]))
+@given(pairs(), st.sampled_from(MODES))
 def test_counts_of_types_add_up_to_the_scores(pair, mode):
     found = score(*pair, mode=mode)
     rows = found.per_type.values()
@@ -139,44 +155,29 @@ def test_counts_of_types_add_up_to_the_scores(pair, mode):
     assert found.recall == pytest.approx(100 * correct / found.support if found.support else 0)
     assert found.macro_f1 == pytest.approx(sum(row.f1 for row in rows) / len(rows) if rows else 0)
     assert list(found.per_type) == sorted(found.per_type)
-    for row in rows:
-        assert row.precision == pytest.approx(100 * row.correct / row.predicted if row.predicted else 0)
-        assert row.recall == pytest.approx(100 * row.correct / row.support if row.support else 0)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(tagged(), st.sampled_from(["bio", "bioes"]))
 def test_modes_agree_on_legal_tags_and_gold_scores_hundred(sentences, scheme):
     legal = [to_tags(to_spans(tags), len(tags), scheme) for tags in sentences]
-    conll, strict = (score(legal, legal, mode=mode, scheme=scheme) for mode in ("conll", "strict"))
+    conll, strict = (score(legal, legal, mode=mode, scheme=scheme) for mode in MODES)
     assert micro(conll) == micro(strict)
     assert conll.f1 == (100 if any(to_spans(tags) for tags in legal) else 0)
     assert conll.repaired == conll.illegal_in_gold == 0
 
 
-def test_entities_do_not_join_across_sentences():
-    gold, predicted = [["B-A"], ["O"]], [["B-A"], ["I-A"]]
-    assert score(gold, predicted).f1 == pytest.approx(200 / 3)
-    assert score([gold[0] + gold[1]], [predicted[0] + predicted[1]]).f1 == 0
-
-
-def test_types_with_hyphens_stay_apart():
+@pytest.mark.parametrize("mode", MODES)
+def test_types_with_hyphens_stay_apart(mode):
     gold = [["B-Multi-tissue_structure", "I-Multi-tissue_structure", "O", "B-x-", "B-x"]]
-    for mode in ("conll", "strict"):
-        found = score(gold, gold, mode=mode)
-        assert set(found.per_type) == {"Multi-tissue_structure", "x-", "x"}
-        assert found.per_type["x-"].support == found.per_type["x"].support == 1
-        assert score([["B-artist"]], [["B-musicalartist"]], mode=mode).f1 == 0
-
-
-def test_bilou_and_bmes_prefixes_count_as_bioes():
-    gold, predicted = [["B-a", "I-a", "L-a", "U-b"]], [["B-a", "M-a", "E-a", "S-b"]]
-    assert score(gold, predicted, mode="strict").f1 == score(gold, predicted).f1 == 100
+    found = score(gold, gold, mode=mode)
+    assert set(found.per_type) == {"Multi-tissue_structure", "x-", "x"}
+    assert found.per_type["x-"].support == found.per_type["x"].support == 1
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [["O"]], [["O", "O"], ["O"]]])
 def test_without_entities_every_score_is_zero_and_nothing_warns(sentences, recwarn):
-    for mode in ("conll", "strict"):
+    for mode in MODES:
         found = score(sentences, sentences, mode=mode)
         assert (found.f1, found.macro_f1, found.per_type, found.support) == (0, 0, {}, 0)
         assert found.sentences == len(sentences)
@@ -187,7 +188,6 @@ def test_without_entities_every_score_is_zero_and_nothing_warns(sentences, recwa
 def test_tags_that_cannot_follow_are_counted_on_both_sides():
     found = score([["I-a", "O", "I-b"]], [["B-a", "I-b", "B-b"]])
     assert (found.illegal_in_gold, found.repaired) == (2, 1)
-    assert "opens an entity" in found.to_json()["repair"]
     assert score([["B-a"]], [["B-a"]], mode="strict", scheme="bioes").repaired == 1
 
 
@@ -200,12 +200,12 @@ def test_differing_sentences_are_refused_with_their_number():
         score([["O"]], [["person"]])
 
 
-def test_scores_as_json_tell_tool_and_rules():
+def test_scores_as_json_name_tool_and_rules():
     record = score([["B-a"]], [["B-a"]]).to_json()
     assert record["tool"].startswith("seqeval ") and record["zero_division"] == 0 and record["mode"] == "conll"
-    assert record["per_type"]["a"] == {
-        "precision": 100.0, "recall": 100.0, "f1": 100.0, "support": 1, "predicted": 1, "correct": 1,
-    }  # fmt: skip
+    assert "opens an entity" in record["repair"]
+    counts = {"support": 1, "predicted": 1, "correct": 1}
+    assert record["per_type"]["a"] == {"precision": 100.0, "recall": 100.0, "f1": 100.0, **counts}
 
 
 @pytest.mark.parametrize(
@@ -216,5 +216,5 @@ def test_scores_as_json_tell_tool_and_rules():
         ("B-a I-a S-b-c", "bioes", [Span(2, 3, "b-c")]),
     ],
 )
-def test_whole_entities_are_what_strict_mode_keeps(tags, scheme, spans):
-    assert to_spans(whole_entities(tags.split(), scheme)) == spans
+def test_strict_mode_keeps_whole_entities(tags, scheme, spans):
+    assert read_entities([tags.split()], mode="strict", scheme=scheme) == [spans]

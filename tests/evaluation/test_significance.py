@@ -11,7 +11,7 @@ import pytest
 from builders.runs import TYPES, damage, random_gold
 
 from crossner_cli.evaluation import significance
-from crossner_cli.evaluation.scores import Mode, score, sentence_entities
+from crossner_cli.evaluation.scores import Mode, read_entities, score
 from crossner_cli.evaluation.significance import (
     EntityCounts,
     adjust_for_many,
@@ -27,11 +27,10 @@ Counts = np.ndarray[Any, Any]
 
 def count(gold: list[Any], sides: list[list[Any]], mode: Mode = "conll") -> EntityCounts:
     """Counts by the plainest of loops."""
-    right = sentence_entities(gold, mode=mode, scheme="bio")
-    found = [sentence_entities(side, mode=mode, scheme="bio") for side in sides]
+    right, *found = ([set(spans) for spans in read_entities(side, mode=mode, scheme="bio")] for side in (gold, *sides))
 
     def table(sentences: list[set[Any]]) -> list[list[int]]:
-        return [[len(each), *(sum(one[0] == name for one in each) for name in TYPES)] for each in sentences]
+        return [[len(each), *(sum(span.type == name for span in each) for name in TYPES)] for each in sentences]
 
     return EntityCounts(
         np.array([table([one & other for one, other in zip(side, right, strict=True)]) for side in found]),
@@ -176,7 +175,7 @@ def simulate(
 
 
 def share_found(tries: int, read: Callable[[Any], float], **settings: Any) -> float:
-    """How often p is below a twentieth."""
+    """The share of comparisons with p below a twentieth."""
     random = np.random.default_rng(11)
     comparisons = (compare_counts(*simulate(random, **settings), resamples=200, seed=n) for n in range(tries))
     return float(np.mean([read(found) < 0.05 for found in comparisons]))

@@ -1,0 +1,72 @@
+"""Finished evaluate stages: which is found, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders.runs import random_gold, write_evaluation, write_manifest
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.finished import (
+    EvaluatedModel,
+    find_evaluation,
+    find_evaluations,
+    prediction_file_names,
+    read_predictions,
+)
+
+WORDS, GOLD = random_gold(5)
+
+
+def test_changed_and_missing_predictions_are_refused(tmp_path: Path) -> None:
+    folder = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"linear": {"1": GOLD}})
+    path = folder / "predictions.jsonl"
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(CrossNERError, match="not the file listed in its manifest"):
+        list(map(EvaluatedModel.read, find_evaluation(folder).models()))
+    path.unlink()
+    with pytest.raises(CrossNERError, match=r"predictions.jsonl .* is missing"):
+        list(map(EvaluatedModel.read, find_evaluation(folder).models()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[]", b"{", b"\xff", b'{"words": ["a"], "gold": ["O"]}', b'{"words": ["a"], "gold": ["O"], "tags": []}',
+     b'{"words": ["a"], "gold": ["person"], "tags": ["O"]}', b""],
+)  # fmt: skip
+def test_a_line_that_is_no_sentence_is_refused_with_its_place(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "predictions.jsonl"
+    path.write_bytes(b'{"words": ["a"], "gold": ["O"], "tags": ["O"]}\n' + line + b"\n")
+    with pytest.raises(CrossNERError, match=r"predictions.jsonl:2: no sentence"):
+        read_predictions(path)
+
+
+def test_the_evaluate_stage_of_a_run_is_found_by_name_or_as_the_only_one(tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match="no such folder"):
+        find_evaluation(tmp_path / "missing")
+    with pytest.raises(CrossNERError, match="no finished evaluate stage"):
+        find_evaluation(tmp_path)
+    write_manifest(tmp_path / "finetune", "finetune")
+    with pytest.raises(CrossNERError, match="holds the stage finetune"):
+        find_evaluation(tmp_path / "finetune")
+    first = write_evaluation(tmp_path / "first", WORDS, GOLD, {"linear": {"1": GOLD}})
+    assert find_evaluation(tmp_path).folder == find_evaluation(first).folder == first
+    write_evaluation(tmp_path / "second", WORDS, GOLD, {"linear": {"1": GOLD}})
+    with pytest.raises(CrossNERError, match="several evaluate stages: first, second"):
+        find_evaluation(tmp_path)
+    named = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"linear": {"1": GOLD}})
+    assert find_evaluation(tmp_path).folder == named
+    assert len(find_evaluations(tmp_path)) == 3
+    write_manifest(tmp_path / "broken", "evaluate", result={"models": {"linear": {}}})
+    with pytest.raises(CrossNERError, match="result.domain is missing"):
+        find_evaluations(tmp_path)
+
+
+def test_each_label_and_seed_has_a_file_of_its_own() -> None:
+    assert prediction_file_names([("a", "1")]) == ["predictions.jsonl"]
+    names = prediction_file_names([("a/b", "-"), ("a:b", "-"), ("c", "1"), ("c", "2"), ("//", "-")])
+    assert names == [
+        "predictions-a-b.jsonl", "predictions-a-b-2.jsonl", "predictions-c-seed-1.jsonl", "predictions-c-seed-2.jsonl",
+        "predictions-model.jsonl",
+    ]  # fmt: skip

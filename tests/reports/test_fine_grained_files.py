@@ -1,0 +1,198 @@
+"""Files and tables of ``evaluate --fine-grained``: CSV, Markdown and the page."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import re
+from dataclasses import asdict
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from builders.analyses import FIRST, NASTY, SECOND, analyse, evaluate, evaluation_of
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.evaluation.buckets import KnownText
+from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
+from crossner_cli.reports import fine_grained_files
+from crossner_cli.reports.blocks import Line, Table
+from crossner_cli.reports.fine_grained_files import TEMPLATES, add_fine_grained, render_page, write_reports
+from crossner_cli.reports.fine_grained_tables import fine_grained_blocks, printable
+from crossner_cli.run.progress import exhaust
+
+STYLE, SCRIPT = ((TEMPLATES / name).read_text() for name in ("errors.css", "errors.js"))
+
+
+def blocks_of(*sides, is_short=True, **labels) -> list[Line | Table]:
+    result = add_fine_grained(evaluate(*sides, **labels), analyse(*sides, **labels))
+    return fine_grained_blocks(result, is_short=is_short)
+
+
+def texts_of(blocks) -> str:
+    rows = [
+        row
+        for block in blocks
+        for row in ([(block.text,)] if isinstance(block, Line) else [(block.title,), *block.rows, *block.summary])
+    ]
+    return "\n".join(" | ".join(row) for row in rows)
+
+
+def test_tables_show_one_model_whole_and_of_several_the_best():
+    titles = [block.title for block in blocks_of(FIRST, SECOND) if isinstance(block, Table)]
+    assert titles == [
+        "Entities, words and types",
+        "Errors by kind",
+        "What became of the gold entities",
+        "Confused types",
+        "Parts of the sentences",
+        "Most frequent errors, seed 2",
+    ]
+    text = texts_of(blocks_of(FIRST, SECOND, labels=("a", "b")))
+    assert "Confused types of b" in text and "Confused types of a" not in text and "Details of the other" in text
+    text = texts_of(blocks_of(FIRST, SECOND, labels=("a", "b"), is_short=False))
+    assert "Confused types of a" in text and "By entity type of b" in text
+    assert "Left out: seen in raw text, because there is no raw text of the target" in text
+    assert "O I-place 1" in text and "politician -> person 1" in text
+
+
+def test_tables_hold_nothing_that_steers_a_terminal():
+    text = texts_of(blocks_of(FIRST, labels=("mo\x1bdel",), is_short=False))
+    assert "\x1b" not in text and "\u202e" not in text and "\ufffd[31m\ufffdred" in text
+    assert printable("naïve Ünïcode 漢字 🙂") == "naïve Ünïcode 漢字 🙂"
+
+
+def test_csv_and_json_hold_every_number(tmp_path):
+    found, result = analyse(FIRST, SECOND), evaluate(FIRST, SECOND)
+    write_reports(tmp_path, result, found)
+    with (tmp_path / "fine_grained.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    mean = found.models["model"].record["mean"]
+    leaves = {(row["section"], row["group"], row["name"], row["measure"]): row for row in rows}
+    assert len(leaves) == len(rows)
+    place = leaves["buckets", "seen in target train", "seen, this type", "f1"]
+    assert float(place["mean"]) == mean["buckets"]["seen in target train"]["seen, this type"]["f1"]["mean"]
+    assert float(leaves["confusion", "place", "", "O"]["mean"]) == mean["confusion"]["place"]["O"]["mean"] == 1.5
+    assert leaves["errors", "all", "", "missed"]["deviation"] == str(mean["errors"]["all"]["missed"]["deviation"])
+    sections = {"scores", "span_detection", "typing", "errors", "confusion", "hierarchy", "illegal_tags", "buckets"}
+    assert {row["section"] for row in rows} == sections
+    assert json.loads(json.dumps(asdict(add_fine_grained(result, found, has_seeds=True))))
+
+
+def test_markdown_shows_text_as_it_is(tmp_path):
+    write_reports(tmp_path, evaluate(FIRST, labels=("mo|del",)), analyse(FIRST, labels=("mo|del",)))
+    text = (tmp_path / "fine_grained.md").read_text()
+    assert text.startswith("# Errors\n\n**F1 ") and "\\<script\\>" in text and not re.search(r"(?<!\\)<", text)
+    for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().split("\n")}
+        assert len(widths) == 1, table
+
+
+@pytest.mark.parametrize("words", [[], [Sentence(("a", "b"), ("O", "O"))]])
+@pytest.mark.parametrize("train", [[], [Sentence(("a",), ("B-x",))]])
+def test_sentences_without_any_entity_make_whole_files(tmp_path, words, train):
+    raw = tmp_path / "raw.txt"
+    raw.write_text("Anna\n")
+    tags = [["O"] * len(each.words) for each in words]
+    known = KnownText(train, train, raw, ())
+    found = exhaust(analyse_taggings(words, [Tagging("m", "-", tags)], known, parents={}))
+    write_reports(tmp_path, evaluation_of(words, {"m": {"-": tags}}), found)
+    assert found.models["m"].record["frequent_errors"] == []
+    assert len(found.models["m"].record["mean"]["buckets"]) == 8
+
+
+def test_files_hold_words_that_are_no_unicode(tmp_path: Path):
+    words, tags = [Sentence(("\ud800", "b"), ("B-\udc80", "O"))], [["O", "B-\udc80"]]
+    found = exhaust(analyse_taggings(words, [Tagging("m", "-", tags)], KnownText(), parents={}))
+    write_reports(tmp_path, evaluation_of(words, {"m": {"-": tags}}), found)
+    assert {path.name for path in tmp_path.iterdir()} == {"fine_grained.csv", "fine_grained.md", "errors.html"}
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and collects what tests ask for."""
+
+    VOID = ("meta", "input", "rect", "path")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def page_of(*sides, **labels) -> str:
+    found = analyse(*sides, **labels)
+    return "".join(render_page(add_fine_grained(evaluate(*sides, **labels), found), found))
+
+
+def test_the_page_is_whole_and_loads_nothing():
+    parsed = Page(page_of(FIRST, SECOND, labels=("a", "<b>")))
+    names = {name for _, attributes in parsed.elements for name in attributes}
+    assert not names & {"src", "href", "style", "srcset", "action"} and not any(name.startswith("on") for name in names)
+    assert {tag for tag, _ in parsed.elements} & {"img", "link", "iframe", "object", "a"} == set()
+    assert "http" not in "".join(part for parts in parsed.texts.values() for part in parts)
+    assert "url(" not in STYLE and "innerHTML" not in SCRIPT and "eval" not in SCRIPT
+    policy = next(each["content"] for each in parsed.named("meta") if each.get("http-equiv"))
+    for kind, text in (("style", STYLE), ("script", SCRIPT)):
+        assert parsed.texts[kind] == [text]
+        assert f"{kind}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_the_page_escapes_everything_and_marks_every_entity():
+    text = page_of(FIRST, labels=(NASTY,))
+    assert text.count("<script>") == 1 and "\x1b" not in text and "\u202e" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "&#39;quoted&#39;" in text
+    parsed = Page(text)
+    found = analyse(FIRST, labels=(NASTY,))
+    marks = [each["class"] for each in parsed.named("mark")]
+    assert len(marks) == len(found.models[NASTY].entities)
+    assert marks.count("missed") == 3 and marks.count("spurious") == 1 and marks.count("type") == 2
+    articles = parsed.named("article")
+    assert [each["data-words"] for each in articles[:3]] == [" ".join(each.words) for each in found.sentences[:3]]
+    assert len(articles) == 4
+    types = ["person", "place", "politician", "song"]
+    person, place, politician = (types.index(name) for name in ("person", "place", "politician"))
+    tokens = {f"type.{politician}", f"type.{person}", f"correct.{person}", f"missed.{place}"}
+    assert set(str(articles[0]["data-spans"]).split()) == tokens
+    for name in ("model", "kind", "entity-type", "words", "count", "filters"):
+        assert sum(each.get("id") == name for _, each in parsed.elements) == 1
+        assert f'get("{name}")' in SCRIPT
+
+
+def test_of_many_sentences_the_page_shows_those_with_errors_first(monkeypatch):
+    monkeypatch.setattr(fine_grained_files, "SENTENCES", 2)
+    text = page_of(["O O O O O O O", "B-person O B-place O", "O O O", "O O O O O"], labels=("model",))
+    assert "2 of 4 sentences, those with errors first." in text
+    assert re.findall(r'<span class="faint">(\d+)</span>', text) == ["1", "4"]
+
+
+def test_charts_stay_in_their_frame():
+    parsed = Page(page_of(FIRST, SECOND))
+    bars = [(float(each["x"]), float(each["width"])) for each in parsed.named("rect") if each["class"] == "bar"]
+    assert bars and all(start == 170 and 0 <= width <= 220 for start, width in bars)
+    whiskers = [re.fullmatch(r"M([\d.]+) [\d.]+H([\d.]+)", str(each["d"])) for each in parsed.named("path")]
+    assert whiskers and all(170 <= float(each[1]) <= float(each[2]) <= 390 for each in whiskers)
+    cells = [each for each in parsed.named("rect") if each["class"] != "bar"]
+    assert len(cells) == 25 and all(0 <= float(each["fill-opacity"]) <= 0.6 for each in cells)
