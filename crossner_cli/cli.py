@@ -19,7 +19,14 @@ import typer.core
 from crossner_cli import __version__
 from crossner_cli.engine.runtime import limit_spinning
 from crossner_cli.errors import WRONG_USAGE, known_problems
-from crossner_cli.option_fields import DEVICE, EVERY_COMMAND, NOT_PUBLISHED, Command, flag_of, to_json
+from crossner_cli.option_fields import (
+    EVERY_COMMAND,
+    NOT_PUBLISHED,
+    Command,
+    fields_in_order,
+    flag_of,
+    to_json,
+)
 from crossner_cli.options import (
     Compute,
     Dapt,
@@ -112,22 +119,14 @@ def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], 
                 body(options)
 
         hints = typing.get_type_hints(options_type)
-        fields = [
-            field for field in dataclasses.fields(options_type) if field.name != "name" or options_type.makes_stage
-        ]
-        flags = [to_parameter(field, hints[field.name]) for field in sorted(fields, key=_order)]
+        flags = [to_parameter(field, hints[field.name]) for field in fields_in_order(options_type)]
         context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
         vars(command)["__signature__"] = Signature([context, *flags])
+        vars(command)["options_type"] = options_type
         command.__doc__ = cleandoc(options_type.__doc__ or "").replace("``", "")
         return command
 
     return decorate
-
-
-def _order(field: dataclasses.Field[Any]) -> int:
-    """Sort the options of a command before those that it shares with others."""
-    panel = field.metadata["typer"]["rich_help_panel"]
-    return (None, DEVICE, EVERY_COMMAND).index(panel) * 2 if panel in (None, DEVICE, EVERY_COMMAND) else 1
 
 
 def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
@@ -142,13 +141,13 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
         **field.metadata["typer"],
         callback=check_finite if is_number else None,
         parser=to_path if is_path else None,
-        metavar=_metavar(hint) if not field.metadata["argument"] else None,
+        metavar=find_metavar(hint) if not field.metadata["argument"] else None,
     )
     default = [] if field.default is dataclasses.MISSING else field.default
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, declared])
 
 
-def _metavar(hint: Any) -> str | None:
+def find_metavar(hint: Any) -> str | None:
     """The placeholder of a value in the help; None leaves it to Typer, which lists choices."""
     names = {Path: "<path>", int: "<int>", float: "<float>", str: "<text>"}
     kinds = [hint, *typing.get_args(hint)]

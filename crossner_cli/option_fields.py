@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NOT_PUBLISHED: Any = object()
 # Groups of the help that come last, below those of a command's own options.
 DEVICE, EVERY_COMMAND = "Device", "Every command"
+ARGUMENTS, OPTIONS, LAST = "Arguments", "Options", (DEVICE, EVERY_COMMAND)
 
 
 def option(
@@ -144,6 +145,19 @@ class Command:
     def defaults(cls) -> dict[str, Any]:
         """The default values of the options in ``record``."""
         return {field.name: to_json(default_of(field)) for field in dataclasses.fields(cls) if field.metadata["counts"]}
+
+
+def fields_in_order(options_type: type[Command]) -> list[Any]:
+    """The fields of a command as its help lists them: its own options first, those of all commands last."""
+    own = [each for each in dataclasses.fields(options_type) if each.name != "name" or options_type.makes_stage]
+    groups = list(dict.fromkeys(map(group_of, own)))
+    order = [ARGUMENTS, OPTIONS, *(group for group in groups if group not in LAST), *LAST]
+    return sorted(own, key=lambda field: order.index(group_of(field)))
+
+
+def group_of(field: Any) -> str:
+    """The group of an option in the help."""
+    return ARGUMENTS if field.metadata["argument"] else field.metadata["typer"]["rich_help_panel"] or OPTIONS
 
 
 def flag_of(field: Any) -> str:
