@@ -14,7 +14,7 @@ from measuring import Measured, Side, Stopwatch
 from transformers import AutoModelForMaskedLM, DataCollatorForLanguageModeling
 
 from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
-from crossner_cli.adaptation.token_stream import TRAIN, TokenBlocks, border_ids, write_token_stream
+from crossner_cli.adaptation.token_stream import TRAIN, StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.encoders.pretrained import quiet_transformers, read_tokenizer, resolve_encoder
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.options import Dapt
@@ -60,7 +60,7 @@ class Adaptation:
 def read_blocks(corpus: Path, encoder: str, block_size: int, folder: Path) -> TokenBlocks:
     """Write the token stream of a text file below ``folder`` and cut it into blocks."""
     tokenizer = read_tokenizer(resolve_encoder(encoder))
-    counts = exhaust(write_token_stream(corpus, tokenizer, folder, held_out=0.0, block_size=block_size))
+    counts = exhaust(write_token_stream(corpus, tokenizer, folder, StreamSettings(0.0, block_size)))
     return TokenBlocks(folder / TRAIN, block_size, *border_ids(tokenizer), counts["dtype"])
 
 
@@ -126,8 +126,8 @@ def adapt(model: MaskedLanguageModel, blocks: TokenBlocks, options: Dapt, engine
     plan = Plan(
         epochs=MANY_EPOCHS, max_steps=options.max_steps, warmup=options.warmup, clip_norm=options.clip_norm, keep="last"
     )
-    stream = dapt.BlockStream(blocks, model, options)
-    exhaust(fit(dapt.MaskedTask(model), dapt.parameter_groups(model, options), [stream], plan, engine, unit="subwords"))
+    stream = dapt.make_stream(blocks, model, options)
+    exhaust(fit(model, dapt.parameter_groups(model, options), [stream], plan, engine, unit="subwords"))
 
 
 def _subwords(task: Adaptation) -> int:

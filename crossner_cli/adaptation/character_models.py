@@ -1,8 +1,8 @@
-"""Training of the language models that contextual string embeddings are read from, both directions in one update.
+"""Training of the language models behind contextual string embeddings, both directions in one update.
 
-Paper: Akbik, Blythe and Vollgraf (2018), section 2.1. With them STM+ELMo of Jia, Liang and Zhang (2019) is built, whose
-language model is one of words and whose sizes are not told.
-Differs: the text is the run's, so the models are smaller. States are carried from window to window, gradients not.
+Paper: Akbik, Blythe and Vollgraf (2018), section 2.1; STM+ELMo of Jia, Liang and Zhang (2019) is built with them, whose
+own language model reads words and whose sizes are not published.
+Differs: the text is the run's, so the models are smaller. States are carried from window to window, gradients are not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crossner_cli.encoders.string_embeddings import SIDES, CharacterLM, StringEn
 from crossner_cli.layers.randomness import Dropout
 
 CHARACTER_SIZE = 100
-DROPOUT = 0.1  # of what the LSTMs read and of what the next character is told from
+DROPOUT = 0.1  # before and behind the LSTMs
 States = Tensor  # (2 directions, 2 for h and c, 1 layer, B, H)
 
 
@@ -26,9 +26,9 @@ class StringLanguageModels(nn.Module):
     """A forward and a backward language model of characters.
 
     Args:
-        characters: What is numbered, in order.
+        characters: The numbered characters, in order.
         hidden: Units of each, H.
-        rows: Of the text that is trained on, B: states are kept of each.
+        rows: Rows of the training text, B; each has states.
     """
 
     states: Tensor
@@ -39,24 +39,24 @@ class StringLanguageModels(nn.Module):
         self.models = nn.ModuleList(CharacterLM(len(characters), CHARACTER_SIZE, hidden) for _ in SIDES)
         self.decoders = nn.ModuleList(nn.Linear(hidden, len(characters)) for _ in SIDES)
         self.dropout = Dropout(DROPOUT)
-        # Persistent: a checkpoint has to hold what the next window begins with.
+        # Persistent: a checkpoint has to hold the states of the next window.
         self.register_buffer("states", self.no_states(rows))
 
     def no_states(self, rows: int) -> States:
-        """What rows begin with."""
+        """States at the beginning of rows."""
         weight = self.decoders[0].weight
         assert isinstance(weight, Tensor)
         return torch.zeros(2, 2, 1, rows, weight.shape[1], device=weight.device)
 
     def forward(self, batch: CharacterBatch) -> dict[str, Tensor]:
-        """Cross-entropy of the next characters of each direction, summed; the states go on from the last batch's."""
+        """Cross-entropy of the next characters of each direction, summed; states continue those of the last batch."""
         before = torch.zeros_like(self.states) if batch.begins else self.states.clone()
         losses, after = self.losses(batch, before)
         self.states.copy_(after)
         return dict(zip(SIDES, losses, strict=True))
 
     def units(self, batch: CharacterBatch) -> dict[str, int]:
-        """Characters to predict, of each direction."""
+        """Characters to predict in each direction."""
         return dict.fromkeys(SIDES, batch.words)
 
     def losses(self, batch: CharacterBatch, before: States) -> tuple[list[Tensor], States]:
@@ -72,14 +72,14 @@ class StringLanguageModels(nn.Module):
             after.append(torch.stack(state).detach().to(before.dtype))
         return losses, torch.stack(after)
 
-    def encoder(self) -> StringEncoder:
-        """What taggers read; the models are the same, and learn no more."""
+    def make_encoder(self) -> StringEncoder:
+        """The encoder for taggers; it holds the same models and freezes them."""
         return StringEncoder([model for model in self.models if isinstance(model, CharacterLM)], self.characters)
 
 
 @torch.no_grad()
 def held_out_losses(models: StringLanguageModels, text: CharacterStream, device: torch.device) -> list[float]:
-    """Mean cross-entropy of a character of each direction, in nats, dropping nothing."""
+    """Mean cross-entropy of a character of each direction, in nats, without dropout."""
     was_training = models.training
     models.eval()
     states, sums, characters = models.no_states(text.rows), torch.zeros(2), 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,29 @@ from crossner_cli.encoders.pretrained import (
 )
 from crossner_cli.errors import CrossNERError
 
-MOST_HELD_OUT_BLOCKS = 512
+# Held-out text is masked alike in every adaptation, so that perplexities can be compared.
+HELD_OUT_SEED, HELD_OUT_RATE, MOST_HELD_OUT_BLOCKS = 0, 0.15, 512
+
+
+@dataclass
+class MaskedBatch:
+    """Blocks with some subwords masked.
+
+    Args:
+        input_ids: Subwords that the encoder reads, (B, T).
+        labels: The original id at masked positions, -100 elsewhere, (B, T).
+        chosen: Number of masked positions.
+        words: Number of subwords read.
+    """
+
+    input_ids: Tensor
+    labels: Tensor
+    chosen: int
+    words: int
+
+    def to(self, device: str | torch.device) -> MaskedBatch:
+        """The same batch on another device."""
+        return MaskedBatch(self.input_ids.to(device), self.labels.to(device), self.chosen, self.words)
 
 
 class MaskedLanguageModel(nn.Module):
@@ -42,11 +65,11 @@ class MaskedLanguageModel(nn.Module):
     Args:
         model: A Hugging Face masked language model.
         tokenizer: Its fast tokenizer.
-        new: Names of the tensors that the checkpoint did not have.
+        new: Names of the tensors that the checkpoint lacked.
         left: Names of the tensors of the checkpoint that the model has no place for, as a pooler.
 
     Attributes:
-        has_new_head: Whether the head, or a part of it, is not from the checkpoint and has to be learnt.
+        has_new_head: Whether the head, or a part of it, is new and has to be learnt.
         longest_block: Subwords the encoder can read at once, special ones included.
 
     Raises:
@@ -74,8 +97,8 @@ class MaskedLanguageModel(nn.Module):
     def from_pretrained(cls, encoder: str | Path, *, attention: str | None = None) -> MaskedLanguageModel:
         """Load weights in fp32 from safetensors, running no remote code.
 
-        A head that the checkpoint lacks is made: tied to the word embeddings, its square layer the identity, its
-        biases zero. So the encoder's own states are scored until the head has learnt better.
+        A missing head is made: tied to the word embeddings, its square layer the identity, its biases zero, so that it
+        begins by scoring the encoder's own states.
 
         Args:
             encoder: A Hugging Face name, a folder or ``minilm``.
@@ -115,9 +138,17 @@ class MaskedLanguageModel(nn.Module):
     def mask(
         self, input_ids: Tensor, level: Level, rate: float, generator: torch.Generator, joins: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Mask blocks (B, T) with this model's vocabulary: the ids to read and the labels, both (B, T).
+        """Mask blocks with this model's vocabulary.
 
-        ``joins`` (B, T) tells for ``entity`` which subwords belong to the mention of the one before.
+        Args:
+            input_ids: Blocks, (B, T).
+            level: As for ``mask_block``.
+            rate: Share of subwords chosen.
+            generator: Source of every draw.
+            joins: For ``entity``: True where a subword belongs to the mention of the subword before it, (B, T).
+
+        Returns:
+            The ids to read and the labels, both (B, T).
         """
         return mask_block(
             input_ids,
@@ -130,34 +161,29 @@ class MaskedLanguageModel(nn.Module):
             joins=joins,
         )
 
-    def mask_each(
+    def make_batch(
         self, input_ids: Tensor, level: Level, rate: float, seeds: Sequence[Sequence[int]], joins: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """As ``mask``, with a seed for each block, so that its masks are the same beside whatever other blocks."""
+    ) -> MaskedBatch:
+        """Mask each block with a seed of its own, so that its masks are the same beside any other blocks."""
         generator, masked = torch.Generator(), []
         for row, seed in enumerate(seeds):
             generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
             of_row = None if joins is None else joins[row : row + 1]
             masked.append(self.mask(input_ids[row : row + 1], level, rate, generator, of_row))
-        read, labels = zip(*masked, strict=True)
-        return torch.cat(read), torch.cat(labels)
+        read, labels = (torch.cat(parts) for parts in zip(*masked, strict=True))
+        return MaskedBatch(read, labels, int((labels != NOT_CHOSEN).sum()), read.numel())
 
-    def forward(self, input_ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Score the masked positions.
-
-        Args:
-            input_ids: Blocks without padding, (B, T).
-            labels: Original ids at masked positions, -100 elsewhere, (B, T).
-
-        Returns:
-            Sum of the cross-entropies, fp32 under autocast too, and number of masked positions (N); both scalars.
-        """
-        flat = labels.flatten()
+    def forward(self, batch: MaskedBatch) -> dict[str, Tensor]:
+        """Cross-entropy summed over masked positions, in fp32 under autocast too."""
+        flat = batch.labels.flatten()
         positions = (flat != NOT_CHOSEN).nonzero().squeeze(1)  # (N,)
         with keep_positions(self.encoder, positions):
-            scores = self.model(input_ids=input_ids).logits.squeeze(0)  # (N, vocabulary)
-        loss = F.cross_entropy(scores.float(), flat[positions], reduction="sum")
-        return loss, torch.tensor(len(positions), device=loss.device)
+            scores = self.model(input_ids=batch.input_ids).logits.squeeze(0)  # (N, vocabulary)
+        return {"masked": F.cross_entropy(scores.float(), flat[positions], reduction="sum")}
+
+    def units(self, batch: MaskedBatch) -> dict[str, int]:
+        """Number of masked positions."""
+        return {"masked": batch.chosen}
 
     def save(self, folder: Path) -> None:
         """Write a Hugging Face folder: the encoder, its head and its tokenizer."""
@@ -209,7 +235,7 @@ def _check_tokenizer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
 
 
 def _initialise_head(model: PreTrainedModel, missing: set[str]) -> None:
-    """Let new layers of the head pass the encoder's states on; transformers has set norms to one, biases to zero."""
+    """Make new layers of the head the identity; transformers has set norms to one and biases to zero."""
     for name, layer in model.named_modules():
         if f"{name}.weight" in missing and isinstance(layer, nn.Linear) and layer.in_features == layer.out_features:
             nn.init.eye_(layer.weight)
@@ -217,38 +243,72 @@ def _initialise_head(model: PreTrainedModel, missing: set[str]) -> None:
                 nn.init.zeros_(layer.bias)
 
 
+class BatchOrder(Sequence[list[int]]):
+    """An order of blocks, cut into batches on access, since a large corpus has millions."""
+
+    def __init__(self, order: np.ndarray[Any, np.dtype[np.int64]], batch_size: int) -> None:
+        self.order, self.batch_size = order, batch_size
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.order) / self.batch_size)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
+
+
+@dataclass(frozen=True)
+class BlockStream:
+    """Blocks of the corpus in a new order and with new masks each epoch.
+
+    Args:
+        blocks: Blocks of the corpus.
+        model: The model whose vocabulary masks them.
+        masking: As for ``mask_block``.
+        rate: Share of subwords chosen.
+        batch_size: Blocks of an update.
+        seed: Seed of orders and masks.
+    """
+
+    blocks: TokenBlocks
+    model: MaskedLanguageModel
+    masking: Level
+    rate: float
+    batch_size: int
+    seed: int
+
+    def epoch(self, number: int) -> Sequence[list[int]]:
+        """Shuffle the blocks."""
+        return BatchOrder(self.blocks.epoch_order(number, self.seed), self.batch_size)
+
+    def batch(self, items: Sequence[int], epoch: int) -> MaskedBatch:
+        """Read blocks and mask them; the masks of a block follow from seed, epoch and its number alone."""
+        ids, joins = self.blocks.batch_with_joins(items)
+        return self.model.make_batch(ids, self.masking, self.rate, [(self.seed, epoch, item) for item in items], joins)
+
+
+@torch.no_grad()
 def held_out_loss(
-    model: MaskedLanguageModel,
-    blocks: TokenBlocks,
-    masking: Level = "token",
-    rate: float = 0.15,
-    seed: int = 0,
-    batch_size: int = 32,
-    device: str | torch.device = "cpu",
-    most_blocks: int = MOST_HELD_OUT_BLOCKS,
+    model: MaskedLanguageModel, blocks: TokenBlocks, *, batch_size: int = 32, device: str | torch.device = "cpu"
 ) -> float:
     """Mean cross-entropy of a masked subword over held-out blocks, without dropout.
 
-    Of more than ``most_blocks`` blocks, that many spread evenly over the stream are read, the same at every call.
-
-    The masks of a block depend on the seed and the block's number only, so that losses before and after training, or
-    of two batch sizes, are comparable. Those of two levels are not: measure both with ``token``.
+    Single subwords are masked, by the block's number, so that losses before and after training, of two batch sizes and
+    of two levels of masking are comparable. At most ``MOST_HELD_OUT_BLOCKS`` blocks are read, spread evenly over the
+    stream.
 
     Raises:
-        CrossNERError: No subword was masked, as where there is no block.
+        CrossNERError: No subword was masked, as without a block.
     """
     total, count = 0.0, 0
     was_training = model.training
     model.eval()
     try:
-        spread = np.linspace(0, len(blocks) - 1, min(len(blocks), most_blocks)).astype(int).tolist()
+        spread = np.linspace(0, len(blocks) - 1, min(len(blocks), MOST_HELD_OUT_BLOCKS)).astype(int).tolist()
         for start in range(0, len(spread), batch_size):
             numbers = spread[start : start + batch_size]
-            seeds = [(seed, number) for number in numbers]
-            input_ids, labels = model.mask_each(blocks.batch(numbers), masking, rate, seeds)
-            with torch.inference_mode():
-                loss, masked = model(input_ids.to(device), labels.to(device))
-            total, count = total + loss.item(), count + int(masked)
+            seeds = [(HELD_OUT_SEED, number) for number in numbers]
+            batch = model.make_batch(blocks.batch(numbers), "token", HELD_OUT_RATE, seeds)
+            total, count = total + model(batch.to(device))["masked"].item(), count + batch.chosen
     finally:
         model.train(was_training)
     if count == 0:

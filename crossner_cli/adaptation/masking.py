@@ -1,8 +1,8 @@
-"""Masking for masked-language-model training: which subwords are chosen, and what stands in their place.
+"""Masking for masked-language-model training: choosing subwords and replacing them.
 
 Paper: Liu et al. (2021), CrossNER, domain-adaptive pre-training with token-level and span-level masking.
-Differs: where a move would land on a special or padding position, it is left out (the released code moves there). The
-paper tells a share of 0.15; the released script sets 0.20 (--mask-rate 0.2), which is likely what its numbers are of.
+Differs: no subword is moved onto a special or padding position (the released code does). The paper states a share of
+0.15; the released script sets 0.20 (--mask-rate 0.2), which its numbers probably come from.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Level = Literal["token", "span", "entity"]
 
 
 def special_positions(input_ids: Tensor, special_ids: Sequence[int]) -> Tensor:
-    """Tell where special and padding subwords are.
+    """Find special and padding subwords.
 
     Args:
         input_ids: Subword ids, (B, T).
-        special_ids: Ids that are never chosen, as those of [CLS], [SEP] and padding.
+        special_ids: Ids that are never chosen, such as [CLS], [SEP] and padding.
 
     Returns:
         True at special and padding positions, (B, T).
@@ -37,7 +37,7 @@ def choose_tokens(special: Tensor, rate: float, generator: torch.Generator) -> T
     Args:
         special: True at special and padding positions, which are never chosen, (B, T).
         rate: Probability of each other position.
-        generator: Draws on its own device, so that a seed gives the same choice wherever the ids are.
+        generator: Draws on its own device, so that a seed gives the same choice on any device.
 
     Returns:
         True at chosen positions, (B, T).
@@ -49,8 +49,8 @@ def choose_tokens(special: Tensor, rate: float, generator: torch.Generator) -> T
 def choose_units(special: Tensor, joins: Tensor, rate: float, generator: torch.Generator) -> Tensor:
     """Choose each unit independently, all of its positions or none.
 
-    A unit is what lies in a block of the mention of a name, else one position; so a position is chosen with the same
-    probability as by ``choose_tokens``.
+    A unit is the part of a name's mention that lies in a block, else one position; so a position has the same
+    probability as in ``choose_tokens``.
 
     Args:
         special: True at special and padding positions, which are never chosen, (B, T).
@@ -73,13 +73,13 @@ def move_to_spans(chosen: Tensor, special: Tensor) -> Tensor:
     """Move chosen positions that stand alone to the right, next to the following chosen run.
 
     A row is read from left to right by runs of neighbouring chosen positions. A run of one becomes *pending* if none
-    is. If one is pending, the next run, whatever its length, takes it: the pending position is given up, the place
-    just before the run is chosen instead, and nothing is pending any more. A position pending at the end stays. Where
-    the place before the run is special, both stay as they are and nothing is pending any more; in a row whose
-    special positions are only at its ends and its padding this does not occur.
+    is. If one is pending, the next run of any length takes it: the pending position is given up, the place just before
+    the run is chosen instead, and nothing is pending any more. A position pending at the end stays. If the place before
+    the run is special, both stay and nothing is pending any more; in a row with special positions only at its ends and
+    in its padding this does not occur.
 
-    So whether a run is pending depends on one number, its place among the neighbouring runs of one: every second of
-    them is taken. That is what is computed here, for all rows at once.
+    So a run is pending by its place among the neighbouring runs of one: every second of them is taken. This is computed
+    for all rows at once.
 
     Args:
         chosen: True at chosen positions, none of which is special, (B, T).
@@ -104,7 +104,7 @@ def move_to_spans(chosen: Tensor, special: Tensor) -> Tensor:
 
 
 def _pending(is_single: Tensor, rows: Tensor) -> Tensor:
-    """Tell which runs are pending after they were read: the first, third, … of neighbouring runs of one in a row."""
+    """Find the runs that are pending after they were read: the first, third, … of neighbouring runs of one in a row."""
     numbers = torch.arange(len(rows), device=rows.device)
     opens = is_single.clone()
     opens[1:] &= ~is_single[:-1] | (rows[1:] != rows[:-1])
@@ -112,12 +112,12 @@ def _pending(is_single: Tensor, rows: Tensor) -> Tensor:
     return is_single & ((numbers - first) % 2 == 0)
 
 
-def replace(
+def replace_subwords(
     input_ids: Tensor, chosen: Tensor, mask_id: int, vocabulary_size: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Put [MASK] on 80% of the chosen positions, a random subword on 10%, and leave 10% as they are.
 
-    Decided for each position on its own. Random subwords come from the whole vocabulary, special ones included.
+    Each position is decided on its own. Random subwords come from the whole vocabulary, special ones included.
 
     Args:
         input_ids: Subword ids, (B, T); left unaltered.
@@ -151,12 +151,12 @@ def mask_block(
     generator: torch.Generator,
     joins: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Choose and replace in a batch of blocks.
+    """Choose and replace subwords in a batch of blocks.
 
     Args:
         input_ids: Subword ids, (B, T).
-        level: ``token``: positions stand where they are chosen; ``span``: they are then moved together; ``entity``:
-            those of a mention are chosen together.
+        level: ``token``: each position is chosen on its own; ``span``: they are then moved together; ``entity``: those
+            of a mention are chosen together.
         rate: Share of subwords chosen, the same number for all levels.
         special_ids: Ids that are never chosen.
         mask_id: Id of [MASK].
@@ -174,4 +174,4 @@ def mask_block(
         chosen = choose_tokens(special, rate, generator)
     if level == "span":
         chosen = move_to_spans(chosen, special)
-    return replace(input_ids, chosen, mask_id, vocabulary_size, generator)
+    return replace_subwords(input_ids, chosen, mask_id, vocabulary_size, generator)

@@ -11,7 +11,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,6 +36,22 @@ LARGEST_SHARE = 0.5
 Counts = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class StreamSettings:
+    """The way to cut a corpus into blocks.
+
+    Args:
+        held_out: Share of lines to hold out.
+        block_size: Subwords of a block, special ones included.
+        share: Share of the other lines to train on, by another hash of their text: a smaller share is part of a larger
+            one, and the held-out lines are the same for all.
+    """
+
+    held_out: float
+    block_size: int
+    share: float = 1.0
+
+
 def border_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int | None, int | None]:
     """Ids that open and close a block: [CLS] and [SEP], else begin and end of text, else None."""
     first = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
@@ -44,27 +60,27 @@ def border_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int | None, int | No
 
 
 def write_token_stream(
-    corpus: Path, tokenizer: PreTrainedTokenizerBase, folder: Path, *, held_out: float, block_size: int,
-    share: float = 1.0, mentions: Path | None = None,
-) -> Work[Counts]:  # fmt: skip
+    corpus: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    settings: StreamSettings,
+    mentions: Path | None = None,
+) -> Work[Counts]:
     """Write the subwords of a text file as ``train.bin`` and ``held-out.bin``, in the memory of a batch of lines.
 
     A line is held out by a hash of its text, so equal lines fall on the same side, on every machine. If that leaves a
-    side without a whole block, the share is doubled, up to a half, until both have one; if they never do, the lines
-    are not told apart and the last block of the stream is held out (``split`` is then ``place``). A corpus of
-    less than two blocks is all for training (``split`` is ``none``, as where ``held_out`` is 0).
+    side without a whole block, the share is doubled, up to a half, until both have one; if they never do, the last
+    block of the stream is held out instead (``split`` is then ``place``). A corpus of less than two blocks is all for
+    training, as with ``held_out`` 0 (``split`` is ``none``).
 
-    A finished folder made from the same corpus, tokenizer and options is used again; an unfinished one is redone.
+    A finished folder of the same corpus, tokenizer and settings is used again; an unfinished one is written anew.
 
     Args:
         corpus: UTF-8 text.
         tokenizer: A fast tokenizer; left unaltered.
-        folder: Where to write; made if needed.
-        held_out: Share of lines to hold out.
-        block_size: Subwords of a block, special ones included.
-        share: Share of the other lines to train on, by another hash of their text: those of a smaller share are among
-            those of a larger one, and the held-out lines are the same for all.
-        mentions: Where names are in the corpus, as ``corpora.write_levels`` tells; then the highest bit of a subword
+        folder: Folder to write; made if needed.
+        settings: The way to cut the corpus.
+        mentions: The places of names in the corpus, if ``prepare-data`` stored them; then the highest bit of a subword
             is set if it belongs to the mention of the subword before it.
 
     Returns:
@@ -74,18 +90,16 @@ def write_token_stream(
         ``split``, ``held_out_share`` and ``dtype``.
 
     Raises:
-        CrossNERError: The corpus cannot be read, is not UTF-8 or has no text; the tokenizer is not a fast one.
+        CrossNERError: The corpus cannot be read, is not UTF-8 or has no text.
     """
     encoder = _plain_encoder(tokenizer)
-    pieces = block_size - sum(border is not None for border in border_ids(tokenizer))
+    pieces = settings.block_size - sum(border is not None for border in border_ids(tokenizer))
     request = {
-        "corpus": str(corpus.name),
+        "corpus": corpus.name,
         "corpus_bytes": _size(corpus),
         "tokenizer": hashlib.sha256(encoder.to_str().encode()).hexdigest(),
-        "held_out": held_out,
-        "block_size": block_size,
-        "share": share,
-        **({"mentions_bytes": _size(mentions)} if mentions else {}),
+        "mentions_bytes": _size(mentions) if mentions else None,
+        **asdict(settings),
     }
     finished = _finished(folder, request)
     if finished is not None:
@@ -93,8 +107,8 @@ def write_token_stream(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RECORD).unlink(missing_ok=True)
     names = MentionedLines(mentions) if mentions else None
-    writer = _Writer(corpus, encoder, tokenizer.unk_token_id, folder, share, names)
-    counts = yield from _split(writer, held_out, pieces)
+    writer = _Writer(corpus, encoder, tokenizer.unk_token_id, folder, settings.share, names)
+    counts = yield from _split(writer, settings.held_out, pieces)
     if counts["subwords"] == 0:
         raise CrossNERError(f"{corpus}: no text in it.", hint="Give prepare-data a --corpus that has text.")
     for name in (TRAIN, HELD_OUT):
@@ -126,7 +140,7 @@ def _split(writer: _Writer, held_out: float, pieces: int) -> Work[Counts]:
 
 @dataclass
 class _Writer:
-    """Reads a corpus and writes both sides under draft names, each time from the start."""
+    """Reads a corpus and writes both sides under draft names, always from the start."""
 
     corpus: Path
     encoder: Tokenizer
@@ -141,7 +155,7 @@ class _Writer:
         self.dtype = "<u2" if largest < (2**15 if self.mentions else 2**16) else "<u4"
 
     def draft(self, name: str) -> Path:
-        """Where a side is until both are finished."""
+        """Path of a side until both are finished."""
         return self.folder / f".{name}.draft"
 
     def write(self, share: float) -> Work[Counts]:
@@ -182,12 +196,12 @@ class _Writer:
             counts["joined_subwords"] += int(np.count_nonzero(joins))
             ids[joins] |= make_join_bit(self.dtype)
         for stream, side in ((train, ids[~here]), (held_out, ids[here])):
-            stream.write(side.tobytes())  # tofile would not say that the disk is full
+            stream.write(side.tobytes())  # tofile reports no full disk
         counts["lines"] += len(lines)
         counts["held_out_lines"] += int(is_held_out.sum())
 
     def _encode(self, texts: list[str]) -> list[Encoding]:
-        # Only the slower of the two tells where in the text a subword is.
+        # Only the slower of the two gives the place of a subword in the text.
         encode = self.encoder.encode_batch if self.mentions else self.encoder.encode_batch_fast
         return list(encode(texts, add_special_tokens=False))
 
@@ -204,12 +218,7 @@ class _Writer:
 
 
 def _plain_encoder(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
-    """A copy that neither cuts nor pads nor reads special subwords out of the text."""
-    if not tokenizer.is_fast:
-        raise CrossNERError(
-            f"{tokenizer.name_or_path}: its tokenizer ({type(tokenizer).__name__}) has no fast version.",
-            hint="Choose an encoder whose folder has a tokenizer.json.",
-        )
+    """Copy the backend of a fast tokenizer without truncation, padding or special subwords in the text."""
     backend: Tokenizer = tokenizer.backend_tokenizer
     encoder: Tokenizer = Tokenizer.from_str(backend.to_str())
     encoder.no_truncation()
@@ -219,7 +228,7 @@ def _plain_encoder(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
 
 
 def _finished(folder: Path, request: dict[str, Any]) -> Counts | None:
-    """The counts of a finished folder made on the same request, or None."""
+    """The counts of a finished folder of the same request, or None."""
     path = folder / RECORD
     if not path.is_file():
         return None
@@ -240,7 +249,7 @@ def _is_in_share(line: str, share: float) -> bool:
 
 
 def _falls_below(line: str, share: float, purpose: bytes) -> bool:
-    """Whether a line is of a share, by a hash of its text; another purpose is another, independent hash."""
+    """Return whether a line is in a share, by a hash of its text; each purpose has an independent hash."""
     digest = hashlib.blake2b(line.encode(), digest_size=8, person=purpose).digest()
     return int.from_bytes(digest, "little") < share * 2**64
 
@@ -253,7 +262,7 @@ def _size(path: Path) -> int:
 
 
 def _lines(corpus: Path, counts: Counts) -> Iterator[Line]:
-    """Lines without the space around them; blank ones are counted and skipped, overlong ones counted and cut."""
+    """Stripped lines; blank ones are counted and skipped, overlong ones counted and cut."""
     for number, line in open_lines(corpus):
         counts["bytes"] += len(line.encode()) + 1
         counts["cut_lines"] += len(line) > LONGEST_LINE
@@ -267,7 +276,7 @@ def _lines(corpus: Path, counts: Counts) -> Iterator[Line]:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """A line whole, or cut at spaces; where there is no space it is cut as it comes."""
+    """Cut a line that is too long, at spaces if there are any."""
     start = 0
     while len(line) - start > LONGEST_LINE:
         space = line.rfind(" ", start, start + LONGEST_LINE)
@@ -278,7 +287,7 @@ def _parts(line: str) -> Iterator[str]:
 
 
 def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Lines by the batch, each of about as many characters."""
+    """Group lines into batches of about as many characters each."""
     batch: list[Line] = []
     characters = 0
     for line in lines:
@@ -292,18 +301,17 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 
 class TokenBlocks:
-    """Blocks of a token stream, read from disk when asked for.
+    """Blocks of a token stream, read from disk on access.
 
-    The file is mapped, not loaded, and what was read is given back to the system at once, so the size of the corpus
-    is no matter of memory.
+    The file is mapped and its pages are given back to the system at once, so memory does not depend on the corpus.
 
     Args:
-        path: What ``write_token_stream`` wrote.
+        path: A file that ``write_token_stream`` wrote.
         block_size: Subwords of a block, special ones included (T).
         cls_id: Id that opens a block, if any.
         sep_id: Id that closes a block, if any.
         dtype: Number format of the file, from the counts.
-        has_joins: Whether the highest bit tells that a subword belongs to the mention of the one before it.
+        has_joins: Whether the highest bit of a subword marks it as part of the mention of the one before it.
 
     Raises:
         CrossNERError: The file is missing or was cut.
@@ -337,7 +345,7 @@ class TokenBlocks:
         self._stored = stored.reshape(self._count, self._pieces)
 
     def close(self) -> None:
-        """Let go of the file, which some network file systems cannot delete while it is mapped. There is none then."""
+        """Close the file, which some network file systems cannot delete while it is mapped; no block is left."""
         self._count, self._stored = 0, self._stored[:0].copy()
         if self._map is not None:
             self._map.close()

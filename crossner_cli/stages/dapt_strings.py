@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from crossner_cli.adaptation.character_models import StringLanguageModels, held_out_losses
 from crossner_cli.adaptation.character_stream import (
@@ -23,42 +26,41 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.results import DaptStringsResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_strings_card
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
-from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, fit
+from crossner_cli.training.loop import ParameterGroup, Plan, fit
 
-TEXT = "text"  # folder of the text while it is trained on
+TEXT = "text"  # temporary folder of the numbered text
 
 
 def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
-    """Train both language models and leave them in the stage's folder, as ``--string-embeddings`` reads them.
+    """Train both language models and leave them in the stage's folder, for ``--string-embeddings``.
 
     Raises:
         CrossNERError: No text, or more than one process.
     """
     if engine.world > 1:
         raise CrossNERError(
-            f"dapt --encoder strings trains in one process, and here are {engine.world}.",
+            f"dapt --encoder strings trains in one process, not in {engine.world}.",
             hint="Name one GPU: --gpus 0.",
         )
     prepared = PreparedData.load(run, wanted_by="dapt")
     texts, notes = find_texts(prepared, options.text)
-    stage = engine.open_stage(run, options.stage_request("dapt", {"prepare-data": prepared.digest}))
-    with stage:
+    with engine.open_stage(run, options.stage_request("dapt", {"prepare-data": prepared.digest})) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
-        for note in notes:
-            yield Notice(f"{stage.name}: {note}")
+        yield from (Notice(f"{stage.name}: {note}") for note in notes)
         trained = TrainedDraft(stage.draft)
         result = trained.read()
         if result is None:
-            result = yield from _make(stage, texts, options, engine)
-            manifest = read_manifest(prepared.folder)
-            provenance = Provenance(stage.request, stage.name, [], manifest)
-            write_strings_card(stage.draft, provenance, result)
+            result = dataclasses.asdict((yield from _adapt(stage, texts, options, engine)))
+            write_strings_card(
+                stage.draft, Provenance(stage.request, stage.name, [], read_manifest(prepared.folder)), result
+            )
             trained.write(result)
         else:
             yield Notice(f"{stage.name}: trained before the interruption.")
@@ -66,7 +68,7 @@ def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manife
         return stage.finish(result, lineage=[], device=engine.describe())
 
 
-def _make(stage: Stage, texts: Texts, options: Dapt, engine: Engine) -> Work[dict[str, Any]]:
+def _adapt(stage: Stage, texts: Texts, options: Dapt, engine: Engine) -> Work[DaptStringsResult]:
     """Write the text as numbers, train on it, and save both models."""
     folder = stage.draft / TEXT
     counts = yield from write_character_stream(texts, folder, held_out=options.held_out, window=options.block_size)
@@ -74,19 +76,19 @@ def _make(stage: Stage, texts: Texts, options: Dapt, engine: Engine) -> Work[dic
     held_out = CharacterStream(folder, HELD_OUT, options.batch_size, options.block_size, None)
     torch.manual_seed(options.seed)
     models = StringLanguageModels(counts["characters"], options.hidden_size, train.rows)
-    result = yield from _train(stage, models, train, held_out, options, engine)
     counts["characters"] = len(counts["characters"])
-    result["strings"] = {"text": options.text, **counts, "rows": train.rows, "window": train.window}
-    save_string_encoder(models.encoder(), stage.draft)
-    for stream in (train, held_out):
-        stream.close()
+    record = {"text": options.text, **counts, "rows": train.rows, "window": train.window}
+    result = yield from _train(stage, models, train, held_out, record, options, engine)
+    save_string_encoder(models.make_encoder(), stage.draft)
+    train.close()
+    held_out.close()
     return result
 
 
 def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str]]:
-    """The raw text of the target, the source or both; training sentences stand in where a domain has none.
+    """Find the raw text of the target, the source or both; a domain without any gives its training sentences.
 
-    Sentences of dev and test are in neither: ``prepare-data`` leaves them out of raw text.
+    Neither holds sentences of dev and test: ``prepare-data`` leaves them out of raw text.
 
     Raises:
         CrossNERError: A domain has neither.
@@ -110,45 +112,69 @@ def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str]]:
 
 
 def _train(
-    stage: Stage, models: StringLanguageModels, train: CharacterStream, held_out: CharacterStream, options: Dapt,
+    stage: Stage,
+    models: StringLanguageModels,
+    train: CharacterStream,
+    held_out: CharacterStream,
+    record: Mapping[str, Any],
+    options: Dapt,
     engine: Engine,
-) -> Work[dict[str, Any]]:  # fmt: skip
-    """Measure, train, measure."""
+) -> Work[DaptStringsResult]:
+    """Train, and measure the held-out perplexity before and after."""
     models.to(engine.device)
-
-    def measure() -> dict[str, float] | None:
-        if held_out.length < 2:
-            return None
-        with engine.autocast():
-            losses = held_out_losses(models, held_out, engine.device)
-        return {side: perplexity(loss) for side, loss in zip((*SIDES, "both"), (*losses, sum(losses) / 2), strict=True)}
-
-    before = measure()
-    if before is not None:
-        yield Notice(f"{stage.name}: held-out perplexity a character before: {before['both']:,.2f}")
+    before = yield from _measure(stage, models, held_out, "before", engine)
     plan = Plan(
-        epochs=options.epochs, max_steps=options.max_steps, warmup=options.warmup, clip_norm=options.clip_norm,
-        keep="last", checkpoint_every=options.checkpoint_every,
-    )  # fmt: skip
+        epochs=options.epochs,
+        max_steps=options.max_steps,
+        warmup=options.warmup,
+        clip_norm=options.clip_norm,
+        keep="last",
+        checkpoint_every=options.checkpoint_every,
+    )
     assert options.learning_rate is not None
-    groups = [
-        ParameterGroup(chosen, options.learning_rate, options.weight_decay if decays else 0.0)
-        for decays in (True, False)
-        if (chosen := [parameter for parameter in models.parameters() if (parameter.dim() > 1) is decays])
-    ]
-    fitted: FitResult = yield from fit(
-        models, groups, [train], plan, engine, checkpoints=Checkpoints(stage.draft / "checkpoint"), task=stage.name,
+    fitted = yield from fit(
+        models,
+        group_by_decay(models.parameters(), options.learning_rate, options.weight_decay),
+        [train],
+        plan,
+        engine,
+        checkpoints=Checkpoints(stage.draft / "checkpoint"),
+        task=stage.name,
         unit="characters",
-    )  # fmt: skip
-    after = measure()
-    if after is not None:
-        yield Notice(f"{stage.name}: held-out perplexity a character after: {after['both']:,.2f}")
-    return {
-        "perplexity_before": before and before["both"],
-        "perplexity_after": after and after["both"],
-        "perplexities": {"before": before, "after": after},
-        "updates": fitted.steps,
-        "epochs": len(fitted.history),
-        "losses": [sum(record["losses"].values()) / 2 for record in fitted.history],
-        "characters_per_second": round(fitted.words_per_second),
-    }
+    )
+    after = yield from _measure(stage, models, held_out, "after", engine)
+    return DaptStringsResult(
+        perplexity_before=before["both"] if before else None,
+        perplexity_after=after["both"] if after else None,
+        perplexities={"before": before, "after": after},
+        updates=fitted.steps,
+        epochs=len(fitted.history),
+        losses=[sum(epoch["losses"].values()) / 2 for epoch in fitted.history],
+        characters_per_second=round(fitted.words_per_second),
+        strings=record,
+    )
+
+
+def _measure(
+    stage: Stage, models: StringLanguageModels, held_out: CharacterStream, when: str, engine: Engine
+) -> Work[dict[str, float] | None]:
+    """Measure the perplexity a character of the held-out text, of each direction and of both; None without any."""
+    if held_out.length < 2:
+        return None
+    with engine.autocast():
+        losses = held_out_losses(models, held_out, engine.device)
+    values = (*losses, sum(losses) / 2)
+    found = {side: perplexity(loss) for side, loss in zip((*SIDES, "both"), values, strict=True)}
+    yield Notice(f"{stage.name}: held-out perplexity a character {when}: {found['both']:,.2f}")
+    return found
+
+
+def group_by_decay(
+    parameters: Iterable[nn.Parameter], rate: float, weight_decay: float, starts_at: float = 0.0
+) -> list[ParameterGroup]:
+    """Split parameters into matrices, which decay, and vectors, which do not; no group is empty."""
+    found = list(parameters)
+    matrices = [parameter for parameter in found if parameter.dim() > 1]
+    vectors = [parameter for parameter in found if parameter.dim() <= 1]
+    groups = [ParameterGroup(matrices, rate, weight_decay, starts_at), ParameterGroup(vectors, rate, 0.0, starts_at)]
+    return [group for group in groups if group.parameters]

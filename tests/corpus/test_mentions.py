@@ -17,7 +17,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from crossner_cli.adaptation.masking import NOT_CHOSEN, choose_units, mask_block
-from crossner_cli.adaptation.token_stream import HELD_OUT, TRAIN, TokenBlocks, write_token_stream
+from crossner_cli.adaptation.token_stream import HELD_OUT, TRAIN, StreamSettings, TokenBlocks, write_token_stream
 from crossner_cli.corpus.levels import Selection, write_levels
 from crossner_cli.corpus.mentions import MENTION, MentionedLines
 from crossner_cli.errors import CrossNERError
@@ -54,8 +54,9 @@ def level(tmp_path: Path) -> Path:
 
 
 def stream(level: Path, folder: Path, *, large: bool = False, **options: Any) -> dict[str, Any]:
-    given = {"held_out": 0.0, "block_size": BLOCK, "mentions": level.with_suffix(".mentions"), **options}
-    return exhaust(write_token_stream(level, tokenizer(large), folder, **given))
+    mentions = options.get("mentions", level.with_suffix(".mentions"))
+    settings = StreamSettings(options.get("held_out", 0.0), BLOCK)
+    return exhaust(write_token_stream(level, tokenizer(large), folder, settings, mentions))
 
 
 def blocks_of(folder: Path, counts: dict[str, Any], name: str = TRAIN) -> TokenBlocks:
