@@ -121,7 +121,7 @@ def _check_options(options: PrepareData) -> None:
             hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
         )
     for name, needed in NEEDED.items():
-        if getattr(options, name) not in (None, False, []) and not getattr(options, needed):
+        if options.given(name) is not None and not getattr(options, needed):
             flag, other = (f"--{each.replace('_', '-')}" for each in (name, needed))
             raise CrossNERError(f"{flag} needs {other}.", hint=f"Add {other}, or leave {flag} out.")
 
