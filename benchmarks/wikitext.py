@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crossner_cli.corpus.mediawiki_dump import ARTICLE, DumpReader, Site
 from crossner_cli.corpus.wikipedia import write_articles
-from crossner_cli.corpus.wikitext import find_categories, find_paragraphs
+from crossner_cli.corpus.wikitext import make_category_finder, make_paragraph_finder
 from crossner_cli.data.files import open_decompressed
 from crossner_cli.run.environment import import_optional
 from crossner_cli.run.progress import exhaust
@@ -42,7 +42,7 @@ def measure(path: Path, output: Path, rounds: int) -> list[tuple[str, float, flo
     pages = [page.text for page in DumpReader(path, {ARTICLE}).pages() if not page.is_redirect]
     characters = sum(map(len, pages))
     size = read_all(path)
-    categories, paragraphs = find_categories(Site()), find_paragraphs(Site())
+    categories, paragraphs = make_category_finder(Site()), make_paragraph_finder(Site())
     parse = import_optional("mwparserfromhell", "Wikitext is read with mwparserfromhell", extra="corpora").parse
     parts: dict[str, tuple[Callable[[], object], int]] = {
         "decompress": (lambda: read_all(path), size),

@@ -1,7 +1,6 @@
-"""RDF in the forms in which DBpedia and others publish it, read triple by triple in constant memory.
+"""RDF, read triple by triple in constant memory: N-Triples, Turtle and RDF/XML, plain or compressed, by pyoxigraph.
 
-N-Triples, Turtle and RDF/XML, plain or compressed, with pyoxigraph. Only three predicates count: ``rdf:type``,
-``rdfs:label`` and ``rdfs:subClassOf``.
+Only three predicates count: ``rdf:type``, ``rdfs:label`` and ``rdfs:subClassOf``.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ class Triple(NamedTuple):
     """A statement that counts.
 
     Args:
-        subject: What it is about, as an address.
+        subject: The address of its subject.
         predicate: ``TYPE``, ``LABEL`` or ``SUBCLASS``.
         value: The class, as an address, or the label.
-        language: Language tag of a label, in lower case; ``NO_LANGUAGE`` where it has none.
+        language: Language tag of a label, in lower case; ``NO_LANGUAGE`` if it has none.
     """
 
     subject: str
@@ -41,18 +40,18 @@ class Triple(NamedTuple):
 
 
 def is_triples(path: Path) -> bool:
-    """Whether a file's name says that it holds RDF."""
+    """Return whether a file's name says that it holds RDF."""
     return _ending(path) in FORMATS
 
 
 def read_triples(path: Path) -> Iterator[tuple[int, Triple | None]]:
-    """Read the triples of a file; blank nodes are passed over.
+    """Read the triples of a file; blank nodes are skipped.
 
     Returns:
-        Bytes of the stored file that were read so far, and the triple; None for one that does not count.
+        Bytes of the stored file that were read so far, and the triple; None for a triple that does not count.
 
     Raises:
-        CrossNERError: A triple is malformed (its line is told), the file is cut off, or XML declares entities.
+        CrossNERError: A triple is malformed, the file is cut off, or XML declares entities.
     """
     oxigraph = import_optional("pyoxigraph", "RDF is read with pyoxigraph", extra="corpora")
     with open_decompressed(path) as file:
@@ -63,12 +62,12 @@ def read_triples(path: Path) -> Iterator[tuple[int, Triple | None]]:
             _refuse_entities(path)
         if file.stream.peek(len(BOM_UTF8))[: len(BOM_UTF8)] == BOM_UTF8:
             file.stream.read(len(BOM_UTF8))
-        quads = oxigraph.parse(input=file.stream, format=getattr(oxigraph.RdfFormat, name), lenient=True,
-                               base_iri="file:///")  # fmt: skip
-        yield from _count(path, quads, file, oxigraph)
+        form = getattr(oxigraph.RdfFormat, name)
+        quads = oxigraph.parse(input=file.stream, format=form, lenient=True, base_iri="file:///")
+        yield from _read_quads(path, quads, file, oxigraph)
 
 
-def _count(path: Path, quads: Iterator[Any], file: OpenFile, oxigraph: Any) -> Iterator[tuple[int, Triple | None]]:
+def _read_quads(path: Path, quads: Iterator[Any], file: OpenFile, oxigraph: Any) -> Iterator[tuple[int, Triple | None]]:
     kinds = {oxigraph.NamedNode(each): each for each in (TYPE, LABEL, SUBCLASS)}
     named, literal = oxigraph.NamedNode, oxigraph.Literal
     read, position = 0, 0
@@ -101,13 +100,13 @@ def _ending(path: Path) -> str:
 
 
 def _looks_like_xml(file: OpenFile) -> bool:
-    """Whether a file begins as XML does. What is peeked at is read again."""
+    """Return whether a file begins as XML does; nothing is read."""
     head = file.stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip()
     return head.startswith((b"<?xml", b"<!", b"<rdf:RDF", b"<RDF"))
 
 
 def _refuse_entities(path: Path) -> None:
-    """Refuse XML that declares entities: the reader of RDF/XML would expand them without bound."""
+    """Refuse XML that declares entities, which the reader of RDF/XML would expand without bound."""
     parser = expat.ParserCreate()
 
     def refuse(*_: Any) -> None:

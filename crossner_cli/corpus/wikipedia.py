@@ -1,8 +1,8 @@
 """The text of a category of Wikipedia, from a dump of it.
 
 Paper: Liu et al. (2021), CrossNER, take the pages of a domain's category and of its sub-categories as its raw text.
-Differs: how deep they went is not published; here ``depth`` bounds it, as below any category lies most of Wikipedia.
-Categories that only a template puts a page into are not seen, since no template is expanded.
+Differs: their depth is not published; here ``depth`` bounds it, as most of Wikipedia lies below any category.
+Categories that only a template puts a page into are not found, because no template is expanded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from crossner_cli.corpus.mediawiki_dump import ARTICLE, CATEGORY, DumpReader, Page, Site
-from crossner_cli.corpus.wikitext import UNCLOSED, find_categories, find_paragraphs
+from crossner_cli.corpus.wikitext import UNCLOSED, make_category_finder, make_paragraph_finder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
 
@@ -28,7 +28,7 @@ NEAREST = 8
 
 @dataclass
 class CategoryGraph:
-    """Which category is in which; circles are usual.
+    """The categories above and below each other; circles are usual.
 
     Args:
         numbers: Number of each category by its name, without the namespace.
@@ -39,14 +39,14 @@ class CategoryGraph:
     _below: array[int] = field(default_factory=lambda: array("I"))
 
     def add(self, name: str, parents: Sequence[str]) -> None:
-        """Add a category and those it is in."""
+        """Add a category and those that it is in."""
         below = self.numbers.setdefault(name, len(self.numbers))
         for parent in parents:
             self._above.append(self.numbers.setdefault(parent, len(self.numbers)))
             self._below.append(below)
 
     def reach(self, names: Sequence[str], depth: int) -> dict[str, int]:
-        """The categories at most ``depth`` steps below those named, with their least number of steps."""
+        """Return the categories at most ``depth`` steps below those named, with their least number of steps."""
         above, below = np.array(self._above, dtype=np.uint32), np.array(self._below, dtype=np.uint32)
         level = np.unique(np.array([self.numbers[name] for name in names], dtype=np.uint32))
         steps = dict.fromkeys(level.tolist(), 0)
@@ -59,7 +59,7 @@ class CategoryGraph:
         return {name: steps[number] for name, number in self.numbers.items() if number in steps}
 
     def nearest(self, name: str) -> list[str]:
-        """Names like one that is not there: first those that hold it, then those spelt alike."""
+        """Return names like one that is not there: first those spelt alike, then those that hold it."""
         wanted = name.casefold()
         holding = [known for known in self.numbers if wanted in known.casefold()]
         holding.sort(key=lambda known: (len(known), known))
@@ -99,7 +99,13 @@ def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[st
             f" {', '.join(categories)}, {depth} steps deep.",
             hint="Raise --category-depth, or name another --wikipedia-category.",
         )
-    yield Notice(_summary(counts))
+    text = (
+        f"Wikipedia: {counts['pages']:,} pages read, {counts['redirects']:,} redirects skipped, {counts['kept']:,} of"
+    )
+    text += f" {counts['articles']:,} articles kept with {counts['paragraphs']:,} paragraphs"
+    if counts["malformed"]:
+        text += f"; {counts['malformed']:,} left out for more than {UNCLOSED} brackets that are never closed"
+    yield Notice(f"{text}.")
     return {
         "categories": list(categories),
         "depth": depth,
@@ -108,19 +114,9 @@ def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[st
     }
 
 
-def _summary(counts: Counter[str]) -> str:
-    text = (
-        f"Wikipedia: {counts['pages']:,} pages read, {counts['redirects']:,} redirects skipped, {counts['kept']:,} of"
-        f" {counts['articles']:,} articles kept with {counts['paragraphs']:,} paragraphs"
-    )
-    if counts["malformed"]:
-        text += f"; {counts['malformed']:,} left out for more than {UNCLOSED} brackets that are never closed"
-    return text + "."
-
-
 def _read_graph(dumps: Sequence[Path]) -> Work[CategoryGraph]:
     graph, counts = CategoryGraph(), Counter[str]()
-    for reader, page, find in _pages(dumps, CATEGORY, counts, find_categories):
+    for reader, page, find in _pages(dumps, CATEGORY, counts, make_category_finder):
         if page is None:
             yield _sign("read categories", dumps, reader, len(graph.numbers), "categories")
         elif not page.is_redirect:
@@ -130,16 +126,18 @@ def _read_graph(dumps: Sequence[Path]) -> Work[CategoryGraph]:
 
 
 def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> Work[Counter[str]]:
-    """Write the articles that are in a category reached, or all of them if none is asked for."""
+    """Write the articles that are in a category reached, or all of them if none is named."""
     counts = Counter(dict.fromkeys(("pages", "redirects", "articles", "kept", "paragraphs", "malformed"), 0))
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for reader, page, readers in _pages(dumps, ARTICLE, counts, _make_readers):
+        for reader, page, finders in _pages(
+            dumps, ARTICLE, counts, lambda site: (make_category_finder(site), make_paragraph_finder(site))
+        ):
             if page is None:
                 yield _sign("read articles", dumps, reader, counts["kept"], "articles kept")
                 continue
             if page.is_redirect:
                 continue
-            find, extract = readers
+            find, extract = finders
             counts["articles"] += 1
             if reached and reached.keys().isdisjoint(find(page.text)):
                 continue
@@ -150,14 +148,14 @@ def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> W
     return counts
 
 
-def _make_readers(site: Site) -> tuple[Callable[[str], list[str]], Callable[[str], list[str] | None]]:
-    return find_categories(site), find_paragraphs(site)
+def _make_finders(site: Site) -> tuple[Callable[[str], list[str]], Callable[[str], list[str] | None]]:
+    return make_category_finder(site), make_paragraph_finder(site)
 
 
 def _pages(
     dumps: Sequence[Path], namespace: int, counts: Counter[str], make: Callable[[Site], Any]
 ) -> Iterator[tuple[DumpReader, Page | None, Any]]:
-    """The pages of one namespace with what was made for their wiki; now and then None, as a sign of life."""
+    """Read the pages of one namespace, with what ``make`` returns for their wiki; now and then None, for progress."""
     for path in dumps:
         reader = DumpReader(path, {namespace})
         made = None
@@ -178,19 +176,17 @@ def _sign(task: str, dumps: Sequence[Path], reader: DumpReader, number: int, wha
 
 
 def _check_categories(graph: CategoryGraph, categories: Sequence[str], dumps: Sequence[Path]) -> list[str]:
-    """The names of categories as the wiki stores them."""
+    """Return the names of categories as the wiki stores them."""
     found = []
     for category in categories:
         forms = [category, Site().normalise(category), Site().normalise(category.partition(":")[2])]
-        names = [form for form in forms if form and form in graph.numbers]
-        if not names:
+        name = next((form for form in forms if form and form in graph.numbers), None)
+        if name is None:
             nearest = graph.nearest(Site().normalise(category))
-            hint = f"The nearest names there are: {', '.join(nearest)}." if nearest else (
-                f"The dump has {len(graph.numbers)} categories; name one without its namespace."
-            )  # fmt: skip
+            files = ", ".join(map(str, dumps))
             raise CrossNERError(
-                f"{', '.join(map(str, dumps))}: there is no category {category!r} among {len(graph.numbers)}.",
-                hint=hint,
+                f"{files}: there is no category {category!r} among {len(graph.numbers)} categories.",
+                hint=f"The nearest names: {', '.join(nearest)}." if nearest else "Name one without its namespace.",
             )
-        found.append(names[0])
+        found.append(name)
     return found

@@ -1,8 +1,8 @@
 """Wikitext to paragraphs of plain text.
 
-What has no sentences goes: templates, tables, references, files, comments, formulas, headings. Links and styles leave
-their words. Markup is read by mwparserfromhell; beforehand elements of HTML are taken out, in one pass each, since the
-parser takes quadratic time, or worse, for what is never closed.
+Templates, tables, references, files, comments, formulas and headings are dropped, since they hold no sentences. Links
+and styles leave their words. Markup is read by mwparserfromhell; elements of HTML are taken out before, in one pass
+each, because the parser takes quadratic time, or worse, for elements that are never closed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BRACKET = re.compile(r"\{\{|\}\}|\{\||\|\}|\[\[|\]\]|\[(?=[a-z]*:?//)|\]")
 _CLOSES = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "["}
 _STYLE, _SWITCH = re.compile(r"'{2,5}"), re.compile(r"__[A-Z]{3,30}__")
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
-# A template that is gone leaves its brackets and commas: (listen; born 1950), ( ).
+# A template that was removed leaves its brackets and commas: (listen; born 1950), ( ).
 _EMPTY_BRACKETS, _FIRST_SEPARATOR = re.compile(r" ?\([\s,;:–-]*\)"), re.compile(r"\(\s*[,;:]\s*")
 _LAST_SEPARATOR = re.compile(r" ?[,;:] ?\)")
 # Former names of the namespace of files, as Bild, are in no dump.
@@ -43,23 +43,23 @@ _INTERWIKI = re.compile(r"[a-z][a-z-]{1,11}:")
 _LEFT_OF_TABLES = re.compile(r"\s*(?:\{?\||!(?!!).*(?:!!|\|))")
 
 
-def find_categories(site: Site) -> Callable[[str], list[str]]:
-    """Make the function that lists the categories a page's wikitext puts it into, as the wiki stores their names."""
+def make_category_finder(site: Site) -> Callable[[str], list[str]]:
+    """Make a function that lists the categories of a page from its wikitext, as the wiki stores their names."""
     names = "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in sorted(site.names[CATEGORY]))
     link = re.compile(rf"\[\[[ _\t]*(?:{names})[ _\t]*:([^\[\]|{{}}<>\n]+)(?:\||\]\])", re.IGNORECASE)
 
     def find(text: str) -> list[str]:
         if "<!--" in text:
-            text = _without_comments(text)
+            text = _remove_comments(text)
         if "<nowiki>" in text:
-            text = _without_elements(text, re.compile("<(nowiki)>"))
+            text = _remove_elements(text, re.compile("<(nowiki)>"))
         return [site.normalise(unescape(match.group(1))) for match in link.finditer(text)]
 
     return find
 
 
-def find_paragraphs(site: Site) -> Callable[[str], list[str] | None]:
-    """Make the function that turns wikitext into paragraphs, each a line; None where too much of it is never closed.
+def make_paragraph_finder(site: Site) -> Callable[[str], list[str] | None]:
+    """Make a function that turns wikitext into paragraphs, each a line; None if too many brackets are never closed.
 
     An item of a list is a paragraph of its own.
 
@@ -70,10 +70,10 @@ def find_paragraphs(site: Site) -> Callable[[str], list[str] | None]:
     dropped = site.names[FILE] | site.names[CATEGORY]
 
     def find(text: str) -> list[str] | None:
-        text = _without_elements(_without_comments(text), _DROPPED_TAG)
+        text = _remove_elements(_remove_comments(text), _DROPPED_TAG)
         text = _DROPPED_END.sub("", text)  # of an element that was gone before
         text = _INLINE_TAG.sub("", _BLOCK_TAG.sub("\n\n", _LINE_BREAK_TAG.sub(" ", text)))
-        if _unclosed(text) > UNCLOSED:
+        if _count_unclosed(text) > UNCLOSED:
             return None
         plain = "".join(_plain(parse(text, skip_style_tags=True).nodes, dropped))
         return [paragraph for part in _PARAGRAPH_END.split(plain) if (paragraph := _tidy(part))]
@@ -81,8 +81,8 @@ def find_paragraphs(site: Site) -> Callable[[str], list[str] | None]:
     return find
 
 
-def _without_comments(text: str) -> str:
-    """A text without its comments; one that is never closed takes the rest with it, as in MediaWiki."""
+def _remove_comments(text: str) -> str:
+    """Remove comments; one that is never closed takes the rest with it, as in MediaWiki."""
     kept, start = [], 0
     while (found := text.find("<!--", start)) >= 0:
         kept.append(text[start:found])
@@ -93,8 +93,8 @@ def _without_comments(text: str) -> str:
     return "".join([*kept, text[start:]])
 
 
-def _without_elements(text: str, tag: re.Pattern[str]) -> str:
-    """A text without these elements of HTML and what is in them; of one that is never closed only the tag goes."""
+def _remove_elements(text: str, tag: re.Pattern[str]) -> str:
+    """Remove elements of HTML with their content; of an element that is never closed only the tag."""
     kept, start = [], 0
     never_closed: set[str] = set()
     for match in tag.finditer(text):
@@ -113,8 +113,8 @@ def _without_elements(text: str, tag: re.Pattern[str]) -> str:
     return "".join([*kept, text[start:]])
 
 
-def _unclosed(text: str) -> int:
-    """How many brackets of markup are opened and never closed."""
+def _count_unclosed(text: str) -> int:
+    """Count the brackets of markup that are opened and never closed."""
     open_brackets: list[str] = []
     unclosed = 0
     for match in _BRACKET.finditer(text):
@@ -129,7 +129,7 @@ def _unclosed(text: str) -> int:
 
 
 def _plain(nodes: list[Any], dropped: set[str]) -> Iterator[str]:
-    """The words that nodes of a parse tree show, paragraphs apart."""
+    """Yield the words that nodes of a parse tree show, paragraphs apart."""
     for node in nodes:
         kind = type(node).__name__
         if kind == "Text":
@@ -161,7 +161,7 @@ def _plain_link(node: Any, dropped: set[str]) -> Iterator[str]:
 
 
 def _tidy(part: str) -> str:
-    """A paragraph as one line; empty if it has no letter."""
+    """Return a paragraph as one line; empty if it has no letter."""
     lines = [line for line in part.split("\n") if not _LEFT_OF_TABLES.match(line)]
     text = _SWITCH.sub("", _STYLE.sub("", " ".join(lines)))
     text = _FIRST_SEPARATOR.sub("(", _EMPTY_BRACKETS.sub("", text))

@@ -123,22 +123,12 @@ def find_words(text: str) -> list[Word]:
     return words
 
 
-def find_sentences(text: str, *, at_line_breaks: bool = False) -> list[tuple[int, int]]:
-    """Character ranges of the sentences of a text, end exclusive, without the white space around them.
-
-    Args:
-        text: Any text.
-        at_line_breaks: Whether a single line break ends a sentence; a blank line always does.
-    """
-    return [(words[0].start, words[-1].end) for words in segment(text, at_line_breaks=at_line_breaks)]
-
-
 def segment(text: str, *, at_line_breaks: bool = False) -> list[list[Word]]:
     """Cut a text into sentences of words; the words are those of ``find_words``.
 
     Args:
         text: Any text.
-        at_line_breaks: Whether a single line break ends a sentence; a blank line always does.
+        at_line_breaks: Let a single line break end a sentence; a blank line always does.
     """
     words = find_words(text)
     bounds = [0, *_sentence_ends(text, words, 1 if at_line_breaks else 2), len(words)]
@@ -160,13 +150,13 @@ def _cut(match: re.Match[str], is_first: bool) -> Iterator[Word]:
 
 
 def _clitic_length(text: str, start: int, end: int) -> int:
-    """Length of the clitic at the end of ``text[start:end]``, which must leave something before it; 0 if none."""
+    """Return the length of the clitic at the end of ``text[start:end]``, which is not all of it; 0 if none."""
     tail = text[max(start + 1, end - 3) : end].lower().replace("’", "'")
     return next((length for length in (3, 2) if length <= len(tail) and tail[-length:] in _CLITICS), 0)
 
 
 def _keeps_dot(text: str, start: int, end: int, is_first: bool) -> bool:
-    """Tell whether the dot that ends ``text[start:end]`` is part of the word."""
+    """Return whether the dot that ends ``text[start:end]`` is part of the word."""
     part = text[start : end - 1].rpartition("-")[2]
     if len(part) == 1 and part.isupper():
         return not _LINE_ENDS.match(text, end)
@@ -178,7 +168,7 @@ def _keeps_dot(text: str, start: int, end: int, is_first: bool) -> bool:
 
 
 def _sentence_ends(text: str, words: list[Word], line_breaks: int) -> Iterator[int]:
-    """Positions in ``words`` at which a sentence has just ended."""
+    """Yield the positions in ``words`` at which a sentence has just ended."""
     is_stopped, quotes = False, dict.fromkeys(_PAIRED, 0)
     for position, (word, start, _) in enumerate(words):
         previous, _, end = words[position - 1] if position else Word("", 0, 0)
@@ -203,7 +193,7 @@ def _count_breaks(text: str, start: int, end: int) -> int:
 
 
 def _closes(text: str, words: list[Word], position: int, quotes: dict[str, int]) -> bool:
-    """Tell whether a word after a stop still belongs to the sentence: a bracket or a quotation mark that closes."""
+    """Return whether a word after a stop still belongs to the sentence: a bracket or a quotation mark that closes."""
     word, start, end = words[position]
     if word in _PAIRED:
         if position + 1 == len(words) or not text[start - 1].isspace():
@@ -213,13 +203,13 @@ def _closes(text: str, words: list[Word], position: int, quotes: dict[str, int])
 
 
 def _starts(word: str, is_apart: bool) -> bool:
-    """Tell whether a word may start a sentence: it is no lower-case word and no mark that needs one before it."""
+    """Return whether a word may start a sentence: it is no lower-case word and no mark that needs one before it."""
     first = word[1] if word[0] in "@#" and len(word) > 1 else word[0]
     return is_apart and not first.islower() and first not in STOPS and first not in ",;:)]}%'’"
 
 
 def _may_end(words: list[Word], position: int) -> bool:
-    """Tell whether a word that ends in a stop may end a sentence."""
+    """Return whether a word that ends in a stop may end a sentence."""
     text, start, _ = words[position]
     following = words[position + 1].text if position + 1 < len(words) else ""
     if text != ".":

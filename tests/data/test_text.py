@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.text import find_sentences, find_words, segment
+from crossner_cli.data.text import find_words, segment
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
 ANY_TEXT = st.one_of(
@@ -27,7 +27,7 @@ def cut(text: str) -> str:
 
 def sentences(text: str, **options: bool) -> list[str]:
     """Texts of the sentences."""
-    return [text[start:end] for start, end in find_sentences(text, **options)]
+    return [text[words[0].start : words[-1].end] for words in segment(text, **options)]
 
 
 @pytest.mark.parametrize(
