@@ -74,7 +74,7 @@ class Command:
         None, "Folder of this stage in the run; default: the command's name.", panel=EVERY_COMMAND, counts=False
     )
     force: bool = option(False, "Do it again and replace what is there.", panel=EVERY_COMMAND, counts=False)
-    quiet: bool = option(False, "Print errors only.", panel=EVERY_COMMAND, counts=False)
+    quiet: bool = option(False, "Print errors and warnings only.", panel=EVERY_COMMAND, counts=False)
     verbose: bool = option(False, "Print every step, and where a problem arose.", panel=EVERY_COMMAND, counts=False)
     json: bool = option(
         False,

@@ -51,7 +51,7 @@ def describe_methods(names: Sequence[str] = ()) -> list[MethodFacts]:
     files = [PACKAGE / "encoders" / "word_reader.py", *sorted((PACKAGE / "methods").glob("*.py"))]
     modules = {path.stem.replace("_", "-"): ast.parse(path.read_text(encoding="utf-8")) for path in files}
     classes = {name: node for module in modules.values() for name, node in _find_classes(module)}
-    methods = {name: found for name, module in modules.items() if (found := _find_value(module, "METHOD")) is not None}
+    methods = {name: value for name, module in modules.items() if (value := _find_value(module, "METHOD")) is not None}
     for name in names:
         if name not in methods:
             raise CrossNERError(f"There is no method {name!r}.", hint=f"Methods: {', '.join(methods)}.")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_cli.reports.inspection_result import InspectedSentence, InspectedStates
+from crossner_cli.reports.tables import InspectedSentence, InspectedStates
 from crossner_cli.run.environment import import_optional
 
 if TYPE_CHECKING:

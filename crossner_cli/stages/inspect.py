@@ -15,8 +15,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Inspect
 from crossner_cli.reports.inspection import collect_states, inspect_sentence, project, split_sentences
-from crossner_cli.reports.inspection_result import InspectedSentence, InspectedStates, InspectResult
 from crossner_cli.reports.plots import plot_states, plot_weights
+from crossner_cli.reports.tables import InspectedSentence, InspectedStates, InspectResult
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
