@@ -117,30 +117,10 @@ def test_running_text_in_place_of_columns_is_refused_rather_than_cut():
     assert "--input-format text" in raised.value.hint
 
 
-FRAGMENTS = [
-    b"\t",
-    b" ",
-    b"\n",
-    b"\r",
-    b"\x00",
-    b"\xc2\xa0",
-    b"\xc2\x85",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"O",
-    b"B-x",
-    b"I-",
-    b"-",
-    b"word",
-    b"-DOCSTART-",
-    b'{"words": ["a"], "tags": ["O"]}',
-    b'{"words":',
-    b"[",
-    b"]}",
-    b'"\\ud800"',
-    b"NaN",
-    b"null",
-]
+SPACES = [b"\t", b" ", b"\n", b"\r", b"\x00", b"\xc2\xa0", b"\xc2\x85", b"\xff", b"\xef\xbb\xbf"]
+COLUMNS = [b"O", b"B-x", b"I-", b"-", b"word", b"-DOCSTART-"]
+JSON = [b'{"words": ["a"], "tags": ["O"]}', b'{"words":', b"[", b"]}", b'"\\ud800"', b"NaN", b"null"]
+FRAGMENTS = [*SPACES, *COLUMNS, *JSON]
 
 
 @settings(max_examples=300)
