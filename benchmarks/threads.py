@@ -17,7 +17,7 @@ from functools import partial
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 
 AS_IT_IS = "as it is"
-WARM_UP, STEPS = 5, 40
+WARM_UP, STEPS = 3, 30
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS")
 
 

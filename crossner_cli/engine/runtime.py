@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-# Rounds that a thread of GNU OpenMP spins at a barrier before it sleeps; 300,000 by itself.
-SPIN_COUNT = 10_000
+# Rounds that a thread of GNU OpenMP spins at a barrier before it sleeps, about as long as waking it takes; 300,000 is
+# the default of GNU OpenMP.
+SPIN_COUNT = 1_000
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of mallopt's settings
 KEPT, LARGEST = 2**30, 2**25  # bytes; glibc takes no larger second one
 

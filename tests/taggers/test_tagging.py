@@ -1,21 +1,37 @@
-"""Tagging: one tag a word in the order given, whatever the batches, the mode and the number of processes."""
+"""Tagging: one tag a word in the order given, whatever the batches, the mode and the number of processes.
+
+States of frozen models are read once, and are what the models would give each time.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from builders.strings import make_encoder as make_strings
+from builders.taggers import TAG_SET, some_sentences
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.raw_text import RawFile, RawStream
 from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.encoders.word_encoder import WordEncoder
+from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
+from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.run.progress import Progress, exhaust
-from crossner_cli.taggers.tagging import tag, tag_with_progress
+from crossner_cli.options import Finetune
+from crossner_cli.run.progress import Notice, Progress, exhaust
+from crossner_cli.taggers import tagging
+from crossner_cli.taggers.tagging import keep_frozen_states, tag, tag_with_progress
+from crossner_cli.training.loop import SentenceStream, fit
+from crossner_cli.training.plan import parameter_groups, plan_of
+from crossner_cli.training.streams import RawInputs
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited"]
 
@@ -45,13 +61,13 @@ def tagger(tiny_encoder_folder):
     return LinearTagger(encoder, tag_set, LinearTagger.Hyperparameters()).eval()
 
 
-def some_sentences(count: int, domain: str = "news", seed: int = 1) -> list[Sentence]:
+def random_sentences(count: int, domain: str = "news", seed: int = 1) -> list[Sentence]:
     generator = random.Random(seed)
     return [Sentence(tuple(generator.choices(WORDS, k=generator.randint(1, 40))), None, domain) for _ in range(count)]
 
 
 def test_every_word_gets_one_tag_and_a_probability_in_the_order_given(tagger):
-    sentences = some_sentences(40)
+    sentences = random_sentences(40)
     tagged = tag(tagger, sentences, OneOfSeveral(), batch_subwords=300)
     assert [len(each.tags) for each in tagged] == [len(sentence.words) for sentence in sentences]
     for sentence, each in zip(sentences, tagged, strict=True):
@@ -63,19 +79,19 @@ def test_every_word_gets_one_tag_and_a_probability_in_the_order_given(tagger):
 
 def test_five_thousand_words_get_five_thousand_tags(tagger):
     long = Sentence(tuple(random.Random(2).choices(WORDS, k=5000)), None, "news")
-    tagged = tag(tagger, [long, *some_sentences(2)], OneOfSeveral(), batch_subwords=64)
+    tagged = tag(tagger, [long, *random_sentences(2)], OneOfSeveral(), batch_subwords=64)
     assert len(tagged[0].tags) == len(tagged[0].probabilities) == 5000
 
 
 def test_only_types_of_the_domain_are_given(tagger):
     for domain, types in tagger.tag_set.domains.items():
-        tagged = tag(tagger, some_sentences(30, domain), OneOfSeveral(), batch_subwords=500)
+        tagged = tag(tagger, random_sentences(30, domain), OneOfSeveral(), batch_subwords=500)
         found = {name.partition("-")[2] for each in tagged for name in each.tags} - {""}
         assert found and found <= set(types)
 
 
 def test_gold_tags_are_not_read(tagger):
-    sentences = some_sentences(5)
+    sentences = random_sentences(5)
     labelled = [dataclasses.replace(each, tags=("B-unheard-of",) * len(each.words)) for each in sentences]
     assert tag(tagger, labelled, OneOfSeveral(), batch_subwords=500) == tag(
         tagger, sentences, OneOfSeveral(), batch_subwords=500
@@ -86,9 +102,9 @@ def test_gold_tags_are_not_read(tagger):
 def test_the_mode_is_restored_and_dropout_is_off(tagger, training):
     tagger.train(training)
     try:
-        first = tag(tagger, some_sentences(5), OneOfSeveral(), batch_subwords=500)
+        first = tag(tagger, random_sentences(5), OneOfSeveral(), batch_subwords=500)
         assert tagger.training is training
-        assert tag(tagger, some_sentences(5), OneOfSeveral(), batch_subwords=500) == first
+        assert tag(tagger, random_sentences(5), OneOfSeveral(), batch_subwords=500) == first
     finally:
         tagger.eval()
 
@@ -98,7 +114,7 @@ def test_nothing_to_tag_gives_nothing(tagger):
 
 
 def test_several_processes_share_the_work_and_all_know_the_result(tagger):
-    sentences = some_sentences(25)
+    sentences = random_sentences(25)
     whole = tag(tagger, sentences, OneOfSeveral(), batch_subwords=200)
     shares = []
     for rank in range(3):
@@ -112,9 +128,150 @@ def test_several_processes_share_the_work_and_all_know_the_result(tagger):
 
 
 def test_progress_counts_up_to_all_sentences(tagger):
-    work = tag_with_progress(tagger, some_sentences(20), OneOfSeveral(), batch_subwords=200, task="look")
+    work = tag_with_progress(tagger, random_sentences(20), OneOfSeveral(), batch_subwords=200, task="look")
     events = list(work)
     assert all(isinstance(event, Progress) and event.task == "look" and event.total == 20 for event in events)
     assert [event.done for event in events] == sorted(event.done for event in events)
     assert events[-1].done == 20
-    assert len(exhaust(tag_with_progress(tagger, some_sentences(20), OneOfSeveral(), batch_subwords=200))) == 20
+    assert len(exhaust(tag_with_progress(tagger, random_sentences(20), OneOfSeveral(), batch_subwords=200))) == 20
+
+
+SENTENCES = [*some_sentences(12), *some_sentences(3)]  # three of them twice
+BOTH = {"transformer": "frozen", "strings": "frozen"}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+@pytest.fixture
+def make(tiny_encoder_folder: Path) -> Any:
+    """A BiLSTM-CRF that reads words and, as its settings say, other models beside them."""
+
+    def make_tagger(**inputs: Any) -> Tagger:
+        torch.manual_seed(3)
+        reads = WordInputs(word_size=5, character_size=3, **inputs)
+        transformer = None if reads.transformer == "none" else load_encoder(str(tiny_encoder_folder))[0]
+        strings = None if reads.strings == "none" else make_strings()
+        encoder = WordEncoder(collect_vocabulary(SENTENCES, reads), reads, transformer, strings=strings)
+        method = find_method("bilstm-crf")
+        given = [f"{name}={value}" for name, value in inputs.items()]
+        return method(encoder, TAG_SET, read_settings(method, ["lstm_size=4", *given])).eval()
+
+    return make_tagger
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [{"transformer": "frozen"}, {"strings": "frozen"}, BOTH, {**BOTH, "transformer": "trained"}],
+    ids=["transformer", "strings", "both", "strings beside a trained transformer"],
+)
+def test_words_have_the_same_vectors_and_tags_whether_states_are_kept_or_read_anew(make, engine, inputs):
+    tagger = make(**inputs)
+    reader = tagger.encoder.reader
+    anew = reader.collate(reader.encode(SENTENCES))
+    tagged = tag(tagger, SENTENCES, engine)
+    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
+    kept = reader.collate(reader.encode(SENTENCES))
+    assert anew.frozen_states is None and kept.frozen_states is not None
+    assert kept.frozen_states.shape[2] == tagger.encoder.frozen_size
+    mask = kept.word_mask
+    assert torch.equal(mask, anew.word_mask) and torch.equal(kept.word_ids, anew.word_ids)
+    with torch.no_grad():
+        torch.testing.assert_close(tagger.encoder(kept)[mask], tagger.encoder(anew)[mask], atol=1e-5, rtol=1e-5)
+    assert [each.tags for each in tag(tagger, SENTENCES, engine)] == [each.tags for each in tagged]
+
+
+def test_a_sentence_that_is_not_kept_is_read_and_so_are_those_beside_it(make, engine):
+    tagger = make(**BOTH)
+    reader = tagger.encoder.reader
+    exhaust(keep_frozen_states(tagger, SENTENCES[:4], engine, "test"))
+    mixed = reader.collate(reader.encode(SENTENCES))
+    assert mixed.frozen_states is None and mixed.strings is not None
+    with torch.no_grad():
+        assert tagger.encoder(mixed).shape[:2] == mixed.word_mask.shape
+
+
+def test_a_frozen_transformer_reads_each_distinct_sentence_once_in_any_number_of_epochs(make, engine):
+    tagger = make(transformer="frozen")
+    read: list[int] = []
+    tagger.encoder.transformer.register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
+    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
+    assert sum(read) == len({sentence.words for sentence in SENTENCES}) == 12
+    options = Finetune(epochs=3, batch_size=4, warmup=0.0)
+    stream = SentenceStream(tagger.encoder.reader.encode(SENTENCES, TAG_SET), tagger.encoder.reader, 4, 1)
+    before = [value.clone() for value in tagger.encoder.transformer.parameters()]
+    exhaust(fit(tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine))
+    assert sum(read) == 12
+    assert all(map(torch.equal, before, tagger.encoder.transformer.parameters()))
+
+
+def test_a_command_that_begins_again_keeps_the_same_numbers(make, engine):
+    first, second = make(**BOTH), make(**BOTH)
+    for tagger in (first, second):
+        exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
+        tagger.train()
+    kept = first.encoder.reader.frozen_states
+    again = second.encoder.reader.frozen_states
+    assert kept.keys() == again.keys() and all(torch.equal(kept[words], again[words]) for words in kept)
+
+
+@pytest.fixture
+def raw_text(tmp_path: Path) -> RawFile:
+    """Twenty lines, the first of them also a labelled sentence."""
+    lines = [" ".join(SENTENCES[0].words), *(f"line {number} of the text" for number in range(19))]
+    (tmp_path / "raw.txt").write_text("\n".join(lines) + "\n")
+    return RawFile.read(tmp_path / "raw.txt")
+
+
+def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_labelled_sentences(
+    make, engine, raw_text, monkeypatch
+):
+    tagger = make(transformer="frozen")
+    read: list[int] = []
+    tagger.encoder.transformer.register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
+    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
+    assert sum(read) == 12 + 19
+    stream = RawStream(raw_text, "news", tagger.encoder.reader, 8, 1, TAG_SET)
+    with torch.no_grad():
+        for batch in (stream.batch(items, 0) for items in stream.epoch(0)):
+            assert batch.frozen_states is not None and tagger.encoder(batch).shape[:2] == batch.word_mask.shape
+    assert sum(read) == 12 + 19
+    other = make(transformer="frozen")
+    labelled = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
+    monkeypatch.setattr(tagging, "MOST_BYTES", labelled + 8)
+    notices = [
+        each for each in keep_frozen_states(other, SENTENCES, engine, "test", [raw_text]) if isinstance(each, Notice)
+    ]
+    assert ["20 sentences again in each epoch" in each.text for each in notices] == [True]
+    assert len(other.encoder.reader.frozen_states) == 12, "what does fit is kept"
+
+
+@pytest.mark.parametrize(("epochs", "max_steps", "is_reread"), [(3, None, False), (4, None, True), (9, 7, False)])
+def test_raw_text_that_a_training_hardly_reads_is_not_read_before(raw_text, epochs, max_steps, is_reread):
+    """Five updates an epoch read two lines each, of twenty."""
+    raw = RawInputs({"target": raw_text}, {"target": "news"}, None, 1)
+    options = Finetune(epochs=epochs, max_steps=max_steps, batch_size=3, raw_batch_size=2)
+    labelled = {"source": SENTENCES[:13], "target": SENTENCES[:4]}
+    assert raw.reread(labelled, options) == ([raw_text] if is_reread else [])
+
+
+def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, monkeypatch):
+    tagger = make(transformer="frozen")
+    size = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
+    monkeypatch.setattr(tagging, "MOST_BYTES", size - 1)
+    (told,) = keep_frozen_states(tagger, SENTENCES, engine, "test")
+    assert isinstance(told, Notice) and "12 sentences again in each epoch" in told.text
+    assert not tagger.encoder.reader.frozen_states
+    monkeypatch.setattr(tagging, "MOST_BYTES", size)
+    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
+    held = tagger.encoder.reader.frozen_states.values()
+    assert sum(states.untyped_storage().nbytes() for states in held) == size  # no padding is held
+
+
+def test_a_tagger_without_frozen_models_keeps_nothing(make, engine):
+    for inputs in ({}, {"transformer": "trained"}):
+        tagger = make(**inputs)
+        assert list(keep_frozen_states(tagger, [Sentence(("a", "b"))], engine, "test")) == []
+        assert not tagger.encoder.reader.frozen_states
