@@ -35,6 +35,7 @@ from crossner_cli.options import (
     Finetune,
     Inspect,
     JointTrain,
+    Optimisation,
     Predict,
     PrepareData,
     PretrainSource,
@@ -221,10 +222,18 @@ def start(options: Compute, *, data_for: str = "") -> Engine:
 
     Args:
         options: Of the command.
-        data_for: Name of a command that needs prepared data; without them it fails before PyTorch is loaded.
+        data_for: Name of a command that needs prepared data. What needs no PyTorch to be refused is refused before it
+            is loaded: a run without data, an unknown method, a stage that is finished with other options.
     """
     if data_for:
-        open_run(options).manifest("prepare-data", wanted_by=data_for)
+        from crossner_cli.reports.method_facts import describe_methods
+        from crossner_cli.run.stage import Stage
+
+        run = open_run(options)
+        run.manifest("prepare-data", wanted_by=data_for)
+        if isinstance(options, Optimisation):
+            describe_methods([options.method])
+        Stage(run, options.stage_request(data_for, {})).check_options()
     if not options.quiet and "torch" not in sys.modules:
         typer.echo("loading PyTorch and transformers", err=True)
     from crossner_cli.engine.devices import start_engine

@@ -18,7 +18,7 @@ from crossner_cli import methods
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import CrossNERError, suggest
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, Moves
 from crossner_cli.layers.settings import Settings
 
@@ -188,7 +188,8 @@ def find_method(name: str) -> type[Tagger]:
         CrossNERError: There is no such file.
     """
     if name not in method_names():
-        raise CrossNERError(f"There is no method {name!r}.", hint=f"Methods: {', '.join(method_names())}.")
+        hint = f"{suggest(name, method_names())}Methods: {', '.join(method_names())}."
+        raise CrossNERError(f"There is no method {name!r}.", hint=hint)
     module = importlib.import_module(f"crossner_cli.methods.{name.replace('-', '_')}")
     method: type[Tagger] = module.METHOD
     return method
@@ -207,9 +208,8 @@ def read_settings(method: type[Tagger], settings: Iterable[str]) -> Any:
         key, value = split_setting(text)
         if key not in known:
             defaults = ", ".join(f"{name}={default}" for name, default in known.items()) or "none"
-            raise CrossNERError(
-                f"--set {text!r}: this method has no setting {key!r}.", hint=f"Settings and defaults: {defaults}."
-            )
+            hint = f"{suggest(key, known)}Settings and defaults: {defaults}."
+            raise CrossNERError(f"--set {text!r}: this method has no setting {key!r}.", hint=hint)
         values[key] = _convert(value, hints[key], text)
     return method.Hyperparameters(**values)
 

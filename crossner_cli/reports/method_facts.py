@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import CrossNERError, suggest
 
 PACKAGE = Path(__file__).parent.parent
 DEFAULT = "linear"  # of --method
@@ -54,7 +54,8 @@ def describe_methods(names: Sequence[str] = ()) -> list[MethodFacts]:
     methods = {name: value for name, module in modules.items() if (value := _find_value(module, "METHOD")) is not None}
     for name in names:
         if name not in methods:
-            raise CrossNERError(f"There is no method {name!r}.", hint=f"Methods: {', '.join(methods)}.")
+            hint = f"{suggest(name, methods)}Methods: {', '.join(methods)}."
+            raise CrossNERError(f"There is no method {name!r}.", hint=hint)
     found = []
     for name in names or sorted(methods, key=lambda name: (name != DEFAULT, name)):
         text, tagger = ast.get_docstring(modules[name]) or "", ast.unparse(methods[name])

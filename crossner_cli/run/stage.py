@@ -254,6 +254,18 @@ class Stage:
             self.draft.mkdir(parents=True)
             write_json(self.draft / DRAFT, {**now, "forced": request.force})
 
+    def check_options(self) -> None:
+        """Refuse a stage that is finished with other options, whatever its inputs: it takes no lock and no time.
+
+        Raises:
+            CrossNERError: The options differ.
+        """
+        if self.run.has(self.name) and not self.request.force:
+            manifest = self.run.manifest(self.name, wanted_by=self.command)
+            before = {"command": manifest["stage"], "options": manifest["options"], "inputs": {}}
+            now = {"command": self.command, "options": self.request.options, "inputs": {}}
+            self._refuse_differences(before, now, "finished")
+
     def _is_interrupted(self, now: dict[str, Any]) -> bool:
         """Return whether the draft holds work of this very command; without ``--force`` other work is not lost."""
         path = self.draft / DRAFT

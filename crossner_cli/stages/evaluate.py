@@ -133,11 +133,12 @@ class _Evaluation:
 
     def _score_tagger(self, trained: TrainedTagger, path: Path) -> Work[Scored]:
         """Tag, score in both modes, and write the predictions from the main process."""
+        task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
+        yield Notice(f"{task}: loading")
         decoding = resolve_decoding(trained.folder, self.options.decoding)
         tagger = load_tagger(trained.folder, self.engine, decoding=decoding)
         trained.check_unchanged()
         sentences = self.target.assign_domain(tagger.tag_set, self.sentences)
-        task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
         began = time.perf_counter()
         tagged: list[Tagged] = yield from tag_with_progress(
             tagger, sentences, self.engine, batch_subwords=self.options.batch_subwords, task=task

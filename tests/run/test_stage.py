@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
 from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.stage import open_stage
+from crossner_cli.run.stage import Stage, open_stage
 from crossner_cli.run.storage import write_json
 
 
@@ -32,6 +32,15 @@ def test_names_that_mean_something_else_are_refused_before_anything_is_written(t
     with pytest.raises(CrossNERError, match=f"--name {name!r}"):
         open_stage(RunDirectory(tmp_path / "run"), given(name=name, force=True).stage_request(command, {}))
     assert not (tmp_path / "run").exists()
+
+
+def test_other_options_of_a_finished_stage_are_refused_whatever_its_inputs(tmp_path):
+    finish_stage(tmp_path)
+    run = RunDirectory(tmp_path)
+    for given in (options(), options(epochs=4, force=True), options(epochs=4, name="other")):
+        Stage(run, given.stage_request("finetune", {})).check_options()
+    with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
+        Stage(run, options(epochs=4).stage_request("finetune", {})).check_options()
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".hidden", " ", "/etc", "a/"])
