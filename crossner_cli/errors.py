@@ -14,6 +14,8 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from crossner_cli.figures import printable
+
 if TYPE_CHECKING:
     from crossner_cli.option_fields import Command
 
@@ -117,9 +119,9 @@ def report(problem: str, hint: str, options: Command, *, is_shared: bool = False
         return
     if options.verbose and is_error:
         traceback.print_exc()
-    typer.echo(typer.style("Problem: ", bold=True) + problem if is_error else problem, err=True)
-    if hint:
-        typer.echo(typer.style("Way out: ", bold=True) + hint if is_error else hint, err=True)
+    for heading, text in (("Problem: ", problem), ("Way out: ", hint)):
+        if text:
+            typer.echo((typer.style(heading, bold=True) if is_error else "") + printable(text), err=True)
     if options.json and os.environ.get("RANK", "0") == "0":
         with contextlib.suppress(OSError):  # stdout itself may be the problem
             typer.echo(json.dumps({"error": problem, "hint": hint}), err=options.has_data_on_stdout)

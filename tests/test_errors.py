@@ -29,6 +29,11 @@ def test_a_known_problem_is_reported_on_stderr_with_its_way_out_and_status_1() -
     assert result.stderr == "Problem: No such thing.\nWay out: Take another.\n"
 
 
+def test_control_characters_of_a_problem_do_not_reach_the_terminal() -> None:
+    result, _ = parse(body=raising(CrossNERError("No \x1b[2Jfile.", hint="\x07")))
+    assert result.stderr == "Problem: No \ufffd[2Jfile.\nWay out: \ufffd\n"
+
+
 def test_with_json_a_known_problem_is_one_object_on_stdout() -> None:
     result, _ = parse("--json", body=raising(CrossNERError("Näh [red].", hint="Take another.")))
     assert json.loads(result.stdout) == {"error": "Näh [red].", "hint": "Take another."}
