@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from crossner_cli.data.files import Repairs, number_lines
 from crossner_cli.data.sentences import Sentence
@@ -41,8 +41,7 @@ class Located:
     lines: Sequence[int]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A row of a file: its word, its tag if there is one, and its number of columns."""
 
     word: str
@@ -69,7 +68,8 @@ def parse_columns(
     Raises:
         CrossNERError: A line is malformed.
     """
-    rows: list[Row] = []
+    words: list[str] = []
+    tags: list[str | None] = []
     known = {OUTSIDE}
     number = usual = 0
     for number, line in number_lines(stream, name, repairs):
@@ -78,9 +78,9 @@ def parse_columns(
         if not text:
             if line:
                 repairs.add(WHITE_SPACE_BREAK, place)
-            if rows:
-                yield _join_rows(rows, number)
-                rows = []
+            if words:
+                yield _locate(words, tags, number)
+                words, tags = [], []
             continue
         try:
             row = _split_row(text, place, known, tags_required)
@@ -88,9 +88,9 @@ def parse_columns(
             repairs.refuse(problem, place)
             continue
         if row.word == DOCSTART:
-            if rows:
-                yield _join_rows(rows, number)
-                rows = []
+            if words:
+                yield _locate(words, tags, number)
+                words, tags = [], []
             if keep_docstart:
                 yield Located(Sentence((DOCSTART,), (OUTSIDE,)), [number])
             else:
@@ -100,16 +100,17 @@ def parse_columns(
             usual = usual or row.columns
             if row.columns != usual:
                 repairs.add(OTHER_COLUMNS, place)
-        rows.append(Row(replace_empty(row.word, place, repairs), row.tag, row.columns))
-    if rows:
-        yield _join_rows(rows, number + 1)
+        words.append(replace_empty(row.word, place, repairs))
+        tags.append(row.tag)
+    if words:
+        yield _locate(words, tags, number + 1)
 
 
-def _join_rows(rows: Sequence[Row], end: int) -> Located:
+def _locate(words: Sequence[str], tags: Sequence[str | None], end: int) -> Located:
     """The sentence whose last row is on the line before ``end``."""
-    tags = tuple(row.tag for row in rows if row.tag is not None)
-    words = tuple(row.word for row in rows)
-    return Located(Sentence(words, tags if len(tags) == len(words) else None), range(end - len(words), end))
+    known = tuple(tag for tag in tags if tag is not None)
+    sentence = Sentence(tuple(words), known if len(known) == len(words) else None)
+    return Located(sentence, range(end - len(words), end))
 
 
 def _split_row(text: str, place: str, known: set[str], tags_required: bool) -> Row:

@@ -143,7 +143,7 @@ def open_decompressed(path: Path) -> Iterator[OpenFile]:
         CrossNERError: The path cannot be read, or holds other content than text.
     """
     with open_bytes(path) as stored:
-        head = _peek(path, stored)
+        head = stored.peek(16)
         refuse_other_content(head, str(path))
         compression = _find_compression(head)
         yield OpenFile(io.BufferedReader(_Decompressed(path, stored, compression), BUFFER), stored, compression)
@@ -156,7 +156,7 @@ def is_compressed(path: Path) -> bool:
         CrossNERError: It cannot be read.
     """
     with open_bytes(path) as stored:
-        return bool(_find_compression(_peek(path, stored)))
+        return bool(_find_compression(stored.peek(16)))
 
 
 def refuse_other_content(head: bytes, name: str) -> None:
@@ -172,13 +172,6 @@ def refuse_other_content(head: bytes, name: str) -> None:
 
 def _find_compression(head: bytes) -> str:
     return next((name for magic, name in COMPRESSIONS.items() if head.startswith(magic)), "")
-
-
-def _peek(path: Path, stored: io.BufferedReader) -> bytes:
-    try:
-        return stored.peek(16)
-    except OSError as problem:
-        raise CrossNERError(f"{path} cannot be read: {problem.strerror}.", hint="Name a file.") from None
 
 
 class _Decompressed(io.RawIOBase):

@@ -137,7 +137,7 @@ class Stage:
 
         Args:
             result: The stage's record of its work.
-            lineage: The stages whose weights it started from, where it has weights.
+            lineage: The stages whose weights it started from, if it has weights.
             device: The device it ran on.
             keeps_same: Keep the manifest of a stage that is made again with the same outputs, times and versions
                 included, so that stages made from it are not out of date.

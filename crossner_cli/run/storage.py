@@ -178,7 +178,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def check_output(folder: Path, record: str, *, force: bool) -> None:
+def check_output_folder(folder: Path, record: str, *, force: bool) -> None:
     """Refuse an ``--output`` folder that could not be written in the end.
 
     Args:
@@ -210,7 +210,7 @@ def check_output(folder: Path, record: str, *, force: bool) -> None:
 @contextlib.contextmanager
 def output_folder(folder: Path, record: str, *, force: bool) -> Iterator[Path]:
     """Give a draft folder to write into, which becomes ``folder`` at the end and is removed on an error."""
-    check_output(folder, record, force=force)
+    check_output_folder(folder, record, force=force)
     folder = folder.resolve()
     draft, replaced = (folder.with_name(f".{folder.name}.{word}-{os.getpid()}") for word in ("draft", "replaced"))
     draft.mkdir()

@@ -23,7 +23,7 @@ from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import ExportedModel, ExportResult
-from crossner_cli.run.storage import check_output, output_folder, write_json
+from crossner_cli.run.storage import check_output_folder, output_folder, write_json
 from crossner_cli.taggers.calibration import read_calibration
 from crossner_cli.taggers.card import write_onnx_card
 from crossner_cli.taggers.folder import load_tagger
@@ -89,7 +89,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     if not engine.on_cpu or engine.world > 1:
         raise CrossNERError(f"{COMMAND} writes and measures on one CPU.", hint="Give --device cpu.")
     require_onnx()
-    check_output(output, RECORD, force=options.force)
+    check_output_folder(output, RECORD, force=options.force)
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     target = _find_target(run, options)
     yield Notice(f"{COMMAND}: loading {trained.label}")

@@ -20,7 +20,7 @@ from crossner_cli.reports.tables import InspectedSentence, InspectedStates, Insp
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.storage import check_output, output_folder, write_json
+from crossner_cli.run.storage import check_output_folder, output_folder, write_json
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 
@@ -79,7 +79,7 @@ def _check(options: Inspect, engine: Engine) -> None:
     if options.states != "none" and options.output is None:
         raise CrossNERError(f"--states {options.states} draws a figure, and has no place for it.", hint="--output DIR")
     if options.output is not None:
-        check_output(options.output, RECORD, force=options.force)
+        check_output_folder(options.output, RECORD, force=options.force)
 
 
 @contextlib.contextmanager

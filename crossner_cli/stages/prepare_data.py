@@ -58,7 +58,7 @@ Labelled = dict[str, LabelledDomain]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the stage reads: the data sets by role, raw text of target and source, and lists of names."""
+    """The inputs of the stage: the data sets by role, raw text of target and source, and lists of names."""
 
     domains: dict[str, Domain]
     corpus: list[Path]
@@ -313,7 +313,7 @@ def _count(labelled: Labelled, corpus: Path) -> dict[str, Any]:
 
 
 def _describe(domain: Domain, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> DomainResult:
-    """What the manifest says about a domain."""
+    """The part of the result about a domain."""
     return DomainResult(
         name=domain.name,
         types=list(labelled.types),

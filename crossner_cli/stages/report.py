@@ -19,7 +19,7 @@ from crossner_cli.reports.published import mark_comparable, published_results
 from crossner_cli.reports.report_tables import JSON, MARKDOWN, ReportResult, report_tables
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.progress import Progress, Work
-from crossner_cli.run.storage import check_output, output_folder, write_csv, write_json
+from crossner_cli.run.storage import check_output_folder, output_folder, write_csv, write_json
 
 COMMAND = "report"
 SCORES_CSV, CURVE_CSV = "report.csv", "curve.csv"
@@ -38,7 +38,7 @@ def run(options: Report) -> Work[Manifest]:
     """
     began = time.perf_counter()
     if options.output is not None:
-        check_output(options.output, JSON, force=options.force)
+        check_output_folder(options.output, JSON, force=options.force)
         if options.x is not None:
             check_plots()
     paths = options.runs or [options.run]
