@@ -160,9 +160,11 @@ def test_the_difference_its_interval_and_p_come_first(run: Path) -> None:
     assert "laner" in first.text and "against linear" in first.text
     tables = [block for block in blocks if isinstance(block, Table)]
     assert [row[:2] for row in tables[0].rows] == [
-        ("sentences and seeds", "bootstrap"), ("sentences, of these taggers", "bootstrap"),
-        ("sentences, of these taggers", "randomisation"), ("seeds, on these sentences", "permutation"),
-    ]  # fmt: skip
+        ("sentences and seeds", "bootstrap"),
+        ("sentences, of these taggers", "bootstrap"),
+        ("sentences, of these taggers", "randomisation"),
+        ("seeds, on these sentences", "permutation"),
+    ]
     assert [row[0] for row in tables[1].rows] == [row["type"] for row in comparison["per_type"]]
     both = comparison_tables([comparison, {**comparison, "against": "laner"}], "scores.json")
     overview = next(block for block in both if isinstance(block, Table))

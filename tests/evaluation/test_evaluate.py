@@ -100,8 +100,11 @@ def test_a_tagger_is_scored_on_test_and_everything_is_written(run, engine, add_s
     manifest, said = go(run, engine)
     folder = run.folder("evaluate")
     assert {path.name for path in folder.iterdir()} == {
-        "manifest.json", "predictions.jsonl", "scores.json", "per_type.csv",
-    }  # fmt: skip
+        "manifest.json",
+        "predictions.jsonl",
+        "scores.json",
+        "per_type.csv",
+    }
     lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
     gold = list(read_sentences(run.folder("prepare-data") / "target" / "test.jsonl"))
     assert [tuple(line["words"]) for line in lines] == [sentence.words for sentence in gold]
@@ -449,7 +452,7 @@ def test_parents_are_checked_before_any_tagging(run, engine, add_stage, options,
     assert not run.has("evaluate")
 
 
-def test_two_files_are_taken_apart_into_a_stage(tmp_path):
+def test_errors_of_two_files_are_analysed_in_a_stage(tmp_path):
     gold, predictions = write_pair(tmp_path, tag_columns("B-x I-x O", "B-y O"), tag_columns("B-x O O", "S-y S-x"))
     run = RunDirectory(tmp_path / "run")
     manifest, said = go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")
@@ -457,8 +460,10 @@ def test_two_files_are_taken_apart_into_a_stage(tmp_path):
     model = model_of(manifest)[str(predictions)]
     errors = model["fine_grained"]["mean"]["errors"]["all"]
     assert {kind: count["mean"] for kind, count in errors.items() if count["mean"]} == {
-        "correct": 1, "boundary_right": 1, "spurious": 1,
-    }  # fmt: skip
+        "correct": 1,
+        "boundary_right": 1,
+        "spurious": 1,
+    }
     assert set(model["fine_grained"]["mean"]["buckets"]) == {"mention length", "sentence length", "entity density"}
     said = [block.text for block in evaluation_tables(manifest) if isinstance(block, Line)]
     assert "Left out: seen in target train, because there are no training sentences of the target" in said

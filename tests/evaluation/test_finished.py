@@ -32,9 +32,16 @@ def test_changed_and_missing_predictions_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"[]", b"{", b"\xff", b'{"words": ["a"], "gold": ["O"]}', b'{"words": ["a"], "gold": ["O"], "tags": []}',
-     b'{"words": ["a"], "gold": ["person"], "tags": ["O"]}', b""],
-)  # fmt: skip
+    [
+        b"[]",
+        b"{",
+        b"\xff",
+        b'{"words": ["a"], "gold": ["O"]}',
+        b'{"words": ["a"], "gold": ["O"], "tags": []}',
+        b'{"words": ["a"], "gold": ["person"], "tags": ["O"]}',
+        b"",
+    ],
+)
 def test_a_line_that_is_no_sentence_is_refused_with_its_place(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "predictions.jsonl"
     path.write_bytes(b'{"words": ["a"], "gold": ["O"], "tags": ["O"]}\n' + line + b"\n")
@@ -67,6 +74,9 @@ def test_each_label_and_seed_has_a_file_of_its_own() -> None:
     assert prediction_file_names([("a", "1")]) == ["predictions.jsonl"]
     names = prediction_file_names([("a/b", "-"), ("a:b", "-"), ("c", "1"), ("c", "2"), ("//", "-")])
     assert names == [
-        "predictions-a-b.jsonl", "predictions-a-b-2.jsonl", "predictions-c-seed-1.jsonl", "predictions-c-seed-2.jsonl",
+        "predictions-a-b.jsonl",
+        "predictions-a-b-2.jsonl",
+        "predictions-c-seed-1.jsonl",
+        "predictions-c-seed-2.jsonl",
         "predictions-model.jsonl",
-    ]  # fmt: skip
+    ]
