@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -116,7 +116,7 @@ def _train(
     models: StringLanguageModels,
     train: CharacterStream,
     held_out: CharacterStream,
-    record: Mapping[str, Any],
+    record: dict[str, Any],
     options: Dapt,
     engine: Engine,
 ) -> Work[DaptStringsResult]:

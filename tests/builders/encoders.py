@@ -32,9 +32,14 @@ def make_tokenizer(folder: Path, letters: str = LETTERS) -> PreTrainedTokenizerF
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]",
-        mask_token="[MASK]", model_max_length=64,
-    )  # fmt: skip
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=64,
+    )
     fast.save_pretrained(folder)
     return fast
 
@@ -45,10 +50,17 @@ def make_encoder(folder: Path, **changes: int) -> Path:
     tokenizer.model_max_length = changes.get("max_position_embeddings", 64)
     tokenizer.save_pretrained(folder)
     torch.manual_seed(7)
-    config = BertConfig(**{
-        "vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 64, "max_position_embeddings": 64, **changes,
-    })  # fmt: skip
+    config = BertConfig(
+        **{
+            "vocab_size": len(tokenizer),
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 64,
+            "max_position_embeddings": 64,
+            **changes,
+        }
+    )
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
     return folder
 
@@ -57,12 +69,27 @@ def make_encoder_decoder(folder: Path, kind: str = "Bart", **changes: Any) -> Pa
     """A random encoder-decoder of the BART family, two layers each, with its tokenizer, as a Hugging Face folder."""
     tokenizer = make_tokenizer(folder)
     torch.manual_seed(7)
-    config = getattr(transformers, f"{kind}Config")(**{
-        "vocab_size": len(tokenizer), "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0,
-        "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
-        "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "init_std": 0.2,
-        "decoder_start_token_id": 3, "forced_eos_token_id": 3, **changes,
-    })  # fmt: skip
+    config = getattr(transformers, f"{kind}Config")(
+        **{
+            "vocab_size": len(tokenizer),
+            "d_model": 32,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "dropout": 0.0,
+            "encoder_attention_heads": 2,
+            "decoder_attention_heads": 2,
+            "encoder_ffn_dim": 64,
+            "decoder_ffn_dim": 64,
+            "max_position_embeddings": 64,
+            "pad_token_id": 0,
+            "bos_token_id": 2,
+            "eos_token_id": 3,
+            "init_std": 0.2,
+            "decoder_start_token_id": 3,
+            "forced_eos_token_id": 3,
+            **changes,
+        }
+    )
     getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
     return folder
 
@@ -87,14 +114,22 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "Electra": {**SMALL, "embedding_size": 16},
     "DebertaV2": {**SMALL, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16},
     "MPNet": {**SMALL, "pad_token_id": 1},  # its positions start at 2 whatever the config says
-    "ModernBert": {**SMALL, "embedding_dropout": 0.1, "mlp_dropout": 0.1, "pad_token_id": 0, "cls_token_id": 2,
-                   "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+    "ModernBert": {
+        **SMALL,
+        "embedding_dropout": 0.1,
+        "mlp_dropout": 0.1,
+        "pad_token_id": 0,
+        "cls_token_id": 2,
+        "sep_token_id": 3,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+    },
     "Albert": {**SMALL, "embedding_size": 16, "hidden_dropout_prob": 0.1},
     "Camembert": {**SMALL, "pad_token_id": 0},
     "Data2VecText": {**SMALL, "pad_token_id": 0},
     "Ernie": SMALL,
     "XLMRoberta": {**SMALL, "pad_token_id": 0},
-}  # fmt: skip
+}
 
 
 def make_architecture(folder: Path, name: str) -> Path:

@@ -10,7 +10,7 @@ from builders.encoders import ARCHITECTURES, encode_sentences
 from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.fast_layers import CPU_ATTENTION, LAYERS_LIKE_BERT, keep_positions, use_fast_cpu_layers
+from crossner_cli.encoders.fast_layers import CPU_ATTENTION, LAYERS_LIKE_BERT, keep_positions
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.layers.randomness import Dropout
 
@@ -70,12 +70,6 @@ def test_fast_layers_run_between_the_matrix_products_in_bf16_under_autocast(tiny
         encoder(batch)
     encoder(batch)
     assert kinds == [torch.bfloat16, torch.float32]
-
-
-def test_fast_layers_may_be_set_into_any_module():
-    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.2)).eval()
-    use_fast_cpu_layers(model)
-    assert repr(model[1]) == "Dropout(p=0.2)" and not model[1].training
 
 
 def some_of(model: Any, positions: Tensor, batch: Any) -> Tensor:

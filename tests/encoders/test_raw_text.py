@@ -254,13 +254,15 @@ def test_a_dictionary_that_no_loss_reads_is_refused(tmp_path):
     [
         (JointTrain(method="cross-domain-lm"), "add --set entity_weight=0.1."),
         (JointTrain(method="multi-cell-lstm"), "add --set tasks=target-ner,source-ner,target-lm."),
-        (Finetune(method="cross-domain-lm", settings=["tasks=target-ner"]),
-         "add --set tasks=target-ner,target-lm --set entity_weight=0.1."),
+        (
+            Finetune(method="cross-domain-lm", settings=["tasks=target-ner"]),
+            "add --set tasks=target-ner,target-lm --set entity_weight=0.1.",
+        ),
         (JointTrain(method="multi-task-lstm"), "choose --method multi-cell-lstm"),
         (Finetune(method="linear"), "choose --method multi-cell-lstm"),
         (PretrainSource(method="multi-cell-lstm"), "train with joint-train"),
     ],
-)  # fmt: skip
+)
 def test_what_a_dictionary_lacks_is_named_and_no_label_of_the_target_given_up(tmp_path, options, way_out):
     (tmp_path / "names.tsv").write_text("Anna\tartist\n")
     inputs = module.read_settings(module.find_method(options.method), options.settings)
@@ -320,10 +322,11 @@ def test_a_tagger_is_told_that_every_sentence_ends():
 @pytest.mark.parametrize(
     ("lm_text", "tasks", "counted"),
     [
-        ("labelled", "source-ner,source-lm,target-lm", "both"), ("raw", "source-ner,source-lm,target-lm", "raw"),
+        ("labelled", "source-ner,source-lm,target-lm", "both"),
+        ("raw", "source-ner,source-lm,target-lm", "raw"),
         ("labelled", "source-ner,target-lm", "raw"),
     ],
-)  # fmt: skip
+)
 def test_labelled_sentences_are_counted_where_a_language_model_reads_them_instead_of_raw_text(lm_text, tasks, counted):
     told: list[torch.Tensor] = []
     labelled, raw = RawSentences([("Anna", "sang")]), RawSentences([("sang", "Anna", "wept")])
@@ -352,9 +355,10 @@ def test_words_of_raw_text_are_counted_by_number_and_the_frequent_ones_are_known
 def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told_to_be_that(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path, said in (
-        (tmp_path, "a folder"), (tmp_path / "pipe", "no plain file"),
+        (tmp_path, "a folder"),
+        (tmp_path / "pipe", "no plain file"),
         (tmp_path / "no", "not found"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(CrossNERError, match=f"--dictionary {path}: {said}") as caught:
             check_dictionary(JointTrain(method="multi-cell-lstm", dictionary=[path]), ["source-ner", "target-lm"])
         assert "name<TAB>type" in caught.value.hint

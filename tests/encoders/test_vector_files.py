@@ -171,17 +171,6 @@ def test_forms_are_preferred_in_one_order_whatever_the_order_of_the_file(read, o
     assert read(b"other 9 9\n", "MP3").counts["missing"] == 1
 
 
-def test_other_forms_are_not_looked_up_where_they_are_not_wanted(read) -> None:
-    content = glove({"mp3": [1.0, 1.0], "MP0": [2.0, 2.0], "mp0": [3.0, 3.0], "x": [4.0, 4.0]})
-    assert read(content, "MP3", "x", exact_only=True).words == ("x",)
-
-
-def test_words_that_share_a_form_all_get_its_vector(read) -> None:
-    vectors = read(glove({"paris": [1.0, 2.0], "x": [0.0, 0.0]}), "PARIS", "Paris", "paris")
-    assert vectors.counts == {"exact": 1, "lower_cased": 2, "digits": 0, "n_grams": 0, "missing": 0}
-    assert vectors.rows.tolist() == [[1, 2]] * 3 and vectors.repeated == 0
-
-
 def test_words_that_no_file_can_hold_are_missing(read) -> None:
     content = b"the 1 1\n 2 2\n\n\xed\xa0\x80 3 3\n"
     vectors = read(content, "", "\ud800", "a\nb", "the")
@@ -235,11 +224,6 @@ def test_wrong_lines_are_refused_if_their_word_is_wanted(refusal, read, line, pr
     assert problem in refusal(content, "Paris")
     assert read(content, "after").words == ("after",)
     assert problem.replace(":3:", ":4:") in refusal(b"4 3\n" + content, "Paris")
-
-
-def test_a_wrong_first_line_behind_a_header_is_told_as_text(refusal) -> None:
-    assert "'the' has 2 values, expected 3" in refusal(b"2 3\nthe 1 2\nof 1 2 3\n", "the")
-    assert "could not convert string to float: b'x'" in refusal(b"2 3\nthe 1 2 x\nof 1 2 3\n", "the")
 
 
 def test_binary_values_that_are_not_finite_are_refused(refusal) -> None:

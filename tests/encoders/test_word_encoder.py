@@ -148,17 +148,6 @@ def test_a_filter_gives_its_largest_value_over_the_characters_of_the_word_alone(
         torch.testing.assert_close(found[row], alone[0].amax(dim=1))
 
 
-def test_an_n_gram_vector_is_the_mean_of_the_known_ones():
-    inputs = WordInputs(words="none", characters="ngrams", character_size=4, input_dropout=0.0)
-    encoder = WordEncoder(collect_vocabulary([*KNOWN, Sentence(("Parish", "mat"))], inputs), inputs).eval()
-    keys = [key for key in character_ngrams("Paris") if key in encoder.vocabulary.ngrams]
-    assert encoder.characters is not None and keys
-    rows = encoder.characters.table.weight[[encoder.vocabulary.ngrams.index(key) + 1 for key in keys]]
-    (found,), _ = read(encoder, ("Paris", "Ж"))
-    torch.testing.assert_close(found[0], rows.mean(dim=0))
-    torch.testing.assert_close(found[1], encoder.characters.table.weight[0])
-
-
 def mean_of_known(keys: list[str], vectors: WordVectors) -> np.ndarray:
     """Mean vector of the keys that have one, each as often as it occurs, told without the encoder."""
     rows = [vectors.index[key] for key in keys if key in vectors.index]
@@ -281,13 +270,6 @@ def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_w
         (encoder.characters.table.weight, 0.1**0.5),
     ):
         assert 0.9 * bound < values.abs().max() <= bound
-
-
-def test_words_are_looked_up_lower_cased_where_told_so():
-    inputs = WordInputs(characters="none", lower_case=True)
-    encoder = WordEncoder(collect_vocabulary([Sentence(("Anna", "anna", "PARIS"))], inputs), inputs)
-    assert encoder.vocabulary.words == ("anna", "paris")
-    assert encoder.reader.number("ANNA") == 1 and encoder.reader.number("Paris") == 2
 
 
 @pytest.mark.parametrize("words", ["frozen", "trained"])

@@ -11,11 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.sentences import Sentence
 from crossner_cli.encoders import word_vectors
 from crossner_cli.encoders.vector_files import read_vectors
-from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
 from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, train_vectors
 from crossner_cli.errors import CrossNERError
 
@@ -87,34 +84,6 @@ def test_a_word_of_n_characters_has_three_n_keys(word) -> None:
     keys = character_ngrams(word)
     assert len(keys) == (3 * len(word) if word else 1)
     assert keys == sorted(keys, key=lambda key: key[0])
-
-
-def character_vector(word: str, vectors: WordVectors) -> np.ndarray:
-    """What an encoder of words makes of a word that has nothing but published vectors of n-grams."""
-    inputs = WordInputs(words="none", characters="ngrams", input_dropout=0.0)
-    encoder = WordEncoder(collect_vocabulary([], inputs, ngram_vectors=vectors), inputs, ngram_vectors=vectors).eval()
-    batch = encoder.reader.collate(encoder.reader.encode([Sentence((word,))]))
-    return encoder(batch)[0, 0].detach().numpy()
-
-
-def test_the_vector_of_a_word_is_the_mean_of_its_known_grams_each_as_often_as_it_occurs(read) -> None:
-    table = {
-        "2gram-aa": [1.0, 4.0],
-        "3gram-#BEGIN#aa": [4.0, -2.0],
-        "4gram-zzzz": [100.0, 100.0],
-        "2gram-AA": [9.0, 9.0],
-    }
-    keys = character_ngrams("aaa")
-    vectors = read(glove(table), *keys, exact_only=True)
-    assert keys.count("2gram-aa") == 2
-    assert character_vector("aaa", vectors).tolist() == [2, 2]
-
-
-def test_a_word_without_known_grams_gets_zeros(read) -> None:
-    vectors = read(glove({"2gram-ab": [1.0, 2.0, 3.0]}), "2gram-ab", exact_only=True)
-    for word in ("東京", "b", ""):
-        vector = character_vector(word, vectors)
-        assert vector.tolist() == [0, 0, 0] and vector.dtype == np.float32
 
 
 def test_training_without_gensim_tells_how_to_get_it(monkeypatch) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from crossner_cli.layers import generated_lstm
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM, ParameterGenerator, lstm_shapes, run_bilstm
 
@@ -62,22 +61,12 @@ def test_each_parameter_is_the_sum_over_both_vectors():
                 torch.testing.assert_close(found[place], expected)
 
 
-def test_the_order_of_contraction_does_not_matter():
-    layer = make_layer().double()
-    generator = layer.generator
-    for domain, task in itertools.product(range(2), repeat=2):
-        of_domain, of_task = generator.domain_vectors[domain], generator.task_vectors[task]
-        for weight, found in zip(generator.weights, generator(domain, task), strict=True):
-            torch.testing.assert_close(found, (weight @ of_domain) @ of_task)
-            torch.testing.assert_close(found, (weight.transpose(-1, -2) @ of_task) @ of_domain)
-
-
 @pytest.mark.parametrize("part", ["weights", "domain_vectors", "task_vectors"])
 def test_what_is_generated_is_linear_in_each_part(part):
     first, second = (make_layer(seed).generator.double() for seed in (1, 2))
-    second.load_state_dict({
-        name: value if part in name else first.state_dict()[name] for name, value in second.state_dict().items()
-    })  # fmt: skip
+    second.load_state_dict(
+        {name: value if part in name else first.state_dict()[name] for name, value in second.state_dict().items()}
+    )
     total = copy.deepcopy(first)
     with torch.no_grad():
         for name, value in total.named_parameters():
@@ -119,15 +108,6 @@ def test_without_vectors_of_one_kind_they_are_the_number_one(without):
         chosen = vectors[domain if left == "domain" else task]
         for weight, found in zip(generator.weights, generator(domain, task), strict=True):
             torch.testing.assert_close(found, weight.flatten(-2) @ chosen)
-
-
-def test_equal_vectors_of_domains_give_equal_outputs():
-    layer, (values, mask) = make_layer(), some_words()
-    assert not torch.equal(layer(values, mask, 0, 1), layer(values, mask, 1, 1))
-    with torch.no_grad():
-        layer.generator.domain_vectors[1] = layer.generator.domain_vectors[0]
-    assert torch.equal(layer(values, mask, 0, 1), layer(values, mask, 1, 1))
-    assert not torch.equal(layer(values, mask, 0, 0), layer(values, mask, 0, 1))
 
 
 # The start
@@ -227,14 +207,6 @@ def test_gradients_reach_the_vectors_and_are_those_of_differences():
         assert float(value.grad[place]) == pytest.approx((outcomes[0] - outcomes[1]) / 2e-6, rel=1e-4), name
 
 
-def test_only_the_vectors_of_the_pair_that_was_run_learn():
-    layer, (values, mask) = make_layer(), some_words()
-    layer(values, mask, 1, 0).sum().backward()
-    generator = layer.generator
-    assert generator.domain_vectors.grad.any(dim=1).tolist() == [False, True]
-    assert generator.task_vectors.grad.any(dim=1).tolist() == [True, False]
-
-
 @pytest.mark.parametrize("without", [None, "task", "domain"])
 def test_gradients_of_shared_passes_are_those_of_separate_ones(without):
     """Also on top of gradients that are there, and where a pair is read twice."""
@@ -318,14 +290,6 @@ def test_nothing_is_read_through_padding(lengths):
                 torch.testing.assert_close(together[row, :length], alone[0], atol=1e-6, rtol=0)
 
 
-def test_a_backward_half_with_the_weights_of_the_forward_half_reads_a_reversed_sentence_alike():
-    parameters = [torch.randn(shape) / 2 for shape in lstm_shapes(WIDTH, HIDDEN)[:4]] * 2
-    values, mask = some_words((6, 6))
-    states, turned = run_bilstm(parameters, values, mask), run_bilstm(parameters, values.flip(1), mask)
-    forward, backward = states.chunk(2, dim=2)
-    torch.testing.assert_close(turned.flip(1), torch.cat([backward, forward], dim=2))
-
-
 # Precision and cache
 
 
@@ -375,21 +339,3 @@ def test_what_was_generated_before_a_change_is_not_used_after_it(change):
         after = layer(values, mask, 0, 0)
     assert not torch.equal(before, after)
     torch.testing.assert_close(after, layer(values, mask, 0, 0), atol=1e-6, rtol=0)
-
-
-def test_a_copied_or_stored_layer_has_what_it_needs():
-    layer, (values, mask) = make_layer().eval(), some_words()
-    other = make_layer(seed=2).eval()
-    with torch.no_grad():
-        expected = layer(values, mask, 1, 1)
-        other.load_state_dict(layer.state_dict())
-        for each in (copy.deepcopy(layer), other):
-            assert torch.equal(each(values, mask, 1, 1), expected)
-    assert {name.split(".")[1] for name in layer.state_dict()} == {"weights", "domain_vectors", "task_vectors"}
-
-
-def test_the_layer_takes_the_place_of_an_ordinary_one():
-    layer: nn.Module = GeneratedBiLSTM(WIDTH, HIDDEN)
-    values, mask = some_words()
-    assert layer(values, mask).shape == (*mask.shape, layer.output_dim) == (*mask.shape, BiLSTM(5, HIDDEN).output_dim)
-    assert generated_lstm.make_vectors(3, 0).tolist() == [[1]]

@@ -103,18 +103,6 @@ def test_gradients_pass_the_check_by_differences() -> None:
     assert torch.autograd.gradcheck(states, values, fast_mode=True)
 
 
-def test_gradients_of_one_cell_pass_the_check_by_differences() -> None:
-    torch.manual_seed(1)
-    size, width = 2, 1
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, dtype=torch.double, requires_grad=True)
-
-    weights = (draw(2, size + width + 1, 5 * size), draw(2, size, 2 * size), draw(2, size, 2 * size), draw(2, 2 * size))
-    places = torch.tensor([[[0], [1]], [[1], [0]]])
-    assert torch.autograd.gradcheck(lambda *values: Recurrence.apply(*values, places, 1), (draw(1, 2, width), *weights))
-
-
 def test_words_that_are_not_trained_get_no_gradient_and_the_weights_the_same() -> None:
     layer, (words, mask) = make_layer(), some_words()
     found = []
@@ -150,21 +138,6 @@ def test_with_one_cell_attention_says_nothing_and_learns_nothing() -> None:
     assert layer.shared_candidate.grad.abs().max() < 1e-15 and layer.shared_gates.grad.any()
 
 
-def test_equal_cells_are_one_cell() -> None:
-    layer, (words, mask) = make_layer(alike=True), some_words()
-    together, alone = run(layer, words, mask, [0, 1, 2, 3]), run(layer, words, mask, [0])
-    torch.testing.assert_close(together.hidden, alone.hidden)
-    scores = together.attention[mask]
-    torch.testing.assert_close(scores, scores[..., :1].expand_as(scores))
-
-
-def test_cells_begin_apart_unless_told_otherwise() -> None:
-    apart, alike = make_layer(), make_layer(alike=True)
-    for name in ("type_gate", "type_candidate"):
-        assert not torch.equal(getattr(apart, name)[0], getattr(apart, name)[1])
-        assert torch.equal(getattr(alike, name)[0], getattr(alike, name)[1])
-
-
 def test_weights_are_drawn_by_the_width_that_each_reads() -> None:
     layer = MultiCellLSTM(400, 16, 5, 2)
     bounds = dict.fromkeys(("query", "key"), 16 ** (-0.5)) | {"score": 32**-0.5}
@@ -185,15 +158,6 @@ def test_permuting_cells_permutes_their_contents_and_nothing_else() -> None:
     torch.testing.assert_close(one.hidden, other.hidden)
     torch.testing.assert_close(one.cells[:, :, :, [2, 0, 1]], other.cells)
     torch.testing.assert_close(one.attention[..., [2, 0, 1]], other.attention)
-
-
-def test_states_stay_below_one_whatever_is_read() -> None:
-    layer, (words, mask) = make_layer(), some_words()
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.mul_(20)
-        states = run(layer, 100 * words, mask)
-    assert states.hidden.abs().max() <= 1 and states.cells.abs().max() <= 1
 
 
 def memories_of(layer: MultiCellLSTM) -> tuple[Tensor, Tensor, Tensor]:
@@ -231,15 +195,6 @@ def test_reading_backward_swaps_the_halves_where_both_directions_have_equal_weig
     mask = torch.ones(3, 5, dtype=torch.bool)
     one, other = run(layer, words, mask, [0, 1]).hidden, run(layer, words.flip(1), mask, [0, 1]).hidden
     torch.testing.assert_close(one[..., :HIDDEN].flip(1), other[..., HIDDEN:])
-
-
-def test_parameters_are_as_many_as_derived() -> None:
-    width, hidden, cells, attentions = 150, 100, 5, 2
-    layer = MultiCellLSTM(width, hidden, cells, attentions)
-    of_types = cells * (2 * hidden * (width + hidden) + 2 * hidden)
-    of_shared = 3 * hidden * (width + hidden) + 3 * hidden
-    expected = 2 * (of_types + of_shared + attentions * (4 * hidden**2 + 2 * hidden))
-    assert sum(parameter.numel() for parameter in layer.parameters()) == expected == 813_400
 
 
 def test_in_bf16_only_products_are_rounded() -> None:

@@ -1,4 +1,4 @@
-"""Layers: the CRF against every sequence there is, dropout against what it promises."""
+"""The CRF: equal to the enumeration of all sequences, to another implementation and to double precision."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.bilstm import BiLSTM, is_faster_mirrored, run_mirrored
 from crossner_cli.layers.crf import LinearChainCRF
-from crossner_cli.layers.randomness import Dropout
-from crossner_cli.methods.contract import find_method, read_settings
 
 SPREADS = (0.1, 3.0, 100.0)  # of the transitions; the last one is far beyond what float32 exponentials hold
 
@@ -82,9 +78,10 @@ def test_the_crf_equals_pytorch_crf(tags, words, batch):
     crf = random_crf(tags, spread=1.0).double()
     reference = reference_class(tags, batch_first=True).double()
     for theirs, ours in (
-        (reference.start_transitions, crf.start), (reference.end_transitions, crf.stop),
+        (reference.start_transitions, crf.start),
+        (reference.end_transitions, crf.stop),
         (reference.transitions, crf.transitions),
-    ):  # fmt: skip
+    ):
         theirs.data.copy_(ours)
     emissions = torch.randn(batch, words, tags, dtype=torch.double)
     mask = torch.arange(words) < torch.randint(1, words + 1, (batch, 1))
@@ -111,17 +108,6 @@ def test_float32_is_as_good_as_float64(words, spread, scale, seed):
     wanted = crf.log_likelihood(emissions.double(), tags, mask), crf.marginals(emissions.double(), mask)
     torch.testing.assert_close(found[0].double(), wanted[0], rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(found[1].double(), wanted[1], rtol=0, atol=1e-2 if scale > 1000 else 1e-3)
-
-
-def test_both_ways_to_sum_over_previous_tags_agree():
-    emissions, mask = random_scores(4, 12, 7), full(4, 12)
-    mild, exact = random_crf(7, 5.0), random_crf(7, 5.0)
-    exact.mild = -1.0
-    for crf in (mild, exact):
-        crf._log_partition(emissions, mask).sum().backward()
-    torch.testing.assert_close(mild._log_partition(emissions, mask), exact._log_partition(emissions, mask))
-    for name, parameter in mild.named_parameters():
-        torch.testing.assert_close(parameter.grad, exact.get_parameter(name).grad, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("spread", SPREADS)
@@ -262,172 +248,3 @@ def test_mixed_precision_leaves_the_crf_in_full_precision():
         mixed = crf.log_likelihood(emissions, tags, mask)
         assert torch.equal(crf.viterbi(emissions, mask), tags)
     assert torch.equal(mixed, plain)
-
-
-def test_a_crf_learns_a_rule_about_neighbours():
-    torch.manual_seed(0)
-    crf = LinearChainCRF(3)
-    tags, mask = torch.tensor([[0, 1, 2, 0, 1, 2]]), full(1, 6)
-    optimiser = torch.optim.Adam(crf.parameters(), 0.3)
-    for _ in range(60):
-        optimiser.zero_grad()
-        (-crf.log_likelihood(torch.zeros(1, 6, 3), tags, mask).sum()).backward()
-        optimiser.step()
-    assert torch.equal(crf.viterbi(torch.zeros(1, 6, 3), mask), tags)
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
-def test_dropout_keeps_the_expected_value_and_drops_its_share(rate):
-    torch.manual_seed(5)
-    layer, values = Dropout(rate), torch.full((1000, 401), 2.0)
-    dropped = layer(values)
-    rounded = round(rate * 256) / 256
-    assert float(dropped.mean()) == pytest.approx(2.0, rel=0.02)
-    assert float((dropped == 0).float().mean()) == pytest.approx(rounded, abs=0.003)
-    kept = dropped[dropped != 0]
-    assert torch.allclose(kept, torch.tensor(2.0 / (1 - rounded)))
-    # Each row and each column has its share: nothing repeats with the eight bytes of a random number.
-    assert (dropped == 0).float().mean(dim=0).sub(rounded).abs().max() < 0.1
-    flat = (dropped == 0).flatten()[: 401000 // 8 * 8].view(-1, 8).float()
-    assert flat.mean(dim=0).sub(rounded).abs().max() < 0.01
-    assert torch.corrcoef(flat.T).fill_diagonal_(0).abs().max() < 0.03
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.001])
-def test_a_rate_that_rounds_to_nothing_drops_nothing(rate):
-    values = torch.randn(50, 3)
-    assert torch.equal(Dropout(rate)(values), values)
-
-
-@pytest.mark.parametrize("rate", [0.997, 0.999, 0.99999])
-def test_a_rate_just_below_one_still_keeps_something(rate):
-    torch.manual_seed(1)
-    dropped = Dropout(rate)(torch.ones(100_000))
-    assert dropped.isfinite().all()
-    assert 0 < float((dropped != 0).float().mean()) < 0.01
-    assert float(dropped.mean()) == pytest.approx(1, rel=0.2)
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan"), float("inf")])
-def test_what_is_no_rate_is_refused(rate):
-    with pytest.raises(CrossNERError, match=r"is not in \[0, 1\)"):
-        Dropout(rate)
-
-
-def test_dropout_is_the_identity_in_evaluation():
-    values = torch.randn(7, 5)
-    assert Dropout(0.5).eval()(values) is values
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (9,), (3, 5, 7), (2, 0, 4), (64, 3)])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
-def test_dropout_takes_any_shape_and_number_format(shape, kind):
-    torch.manual_seed(2)
-    values = torch.ones(shape, dtype=kind)
-    dropped = Dropout(0.5)(values)
-    assert dropped.shape == values.shape and dropped.dtype == kind
-    assert set(dropped.flatten().tolist()) <= {0.0, 2.0}
-
-
-def test_dropout_takes_what_is_not_contiguous():
-    torch.manual_seed(2)
-    values = torch.arange(1.0, 36.0).view(5, 7).T
-    dropped = Dropout(0.5)(values)
-    assert torch.equal(dropped[dropped != 0], (values * 2)[dropped != 0])
-
-
-def test_gradients_flow_through_kept_values_only():
-    torch.manual_seed(3)
-    values = torch.randn(13, 11, requires_grad=True)
-    dropped = Dropout(0.25)(values)
-    dropped.sum().backward()
-    assert values.grad is not None
-    assert torch.equal(values.grad == 0, dropped == 0)
-    assert torch.allclose(values.grad[values.grad != 0], torch.tensor(1 / 0.75))
-
-
-def test_dropout_follows_the_seed():
-    layer, values = Dropout(0.3), torch.ones(999)
-
-    def draw(seed: int) -> list[Tensor]:
-        torch.manual_seed(seed)
-        return [layer(values), layer(values)]
-
-    first, again, other = draw(1), draw(1), draw(2)
-    assert all(torch.equal(before, after) for before, after in zip(first, again, strict=True))
-    assert not torch.equal(first[0], first[1]) and not torch.equal(first[0], other[0])
-
-
-def test_dropout_shows_its_rate():
-    assert repr(Dropout(0.25)) == "Dropout(p=0.25)"
-
-
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), seed=st.integers(0, 3))
-def test_a_bilstm_gives_and_learns_what_pytorch_s_does_sentence_by_sentence(layers, lengths, seed):
-    torch.manual_seed(seed)
-    lstm = BiLSTM(3, 4, layers)
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    values = torch.where(mask[..., None], torch.randn(*mask.shape, 3), 7.0)  # what padding holds is not read
-    weights = torch.arange(8.0)
-    together = lstm(values, mask)
-    (together * weights).sum().backward()
-    gradients = [value.grad.clone() for value in lstm.lstm.parameters()]
-    with torch.no_grad():
-        torch.testing.assert_close(lstm(values, mask), together, **CLOSE)
-    lstm.zero_grad()
-    for row, length in enumerate(lengths):
-        alone, _ = lstm.lstm(values[row : row + 1, :length])
-        (alone * weights).sum().backward()
-        torch.testing.assert_close(together[row, :length], alone[0], **CLOSE)
-        assert not together[row, length:].any()
-    torch.testing.assert_close(gradients, [value.grad for value in lstm.lstm.parameters()], **CLOSE)
-
-
-def test_sentences_are_mirrored_in_training_unless_most_is_padding():
-    values, short = torch.zeros(2, 9, 3), torch.arange(9) < torch.tensor([[9], [1]])
-    half = torch.arange(9) < torch.tensor([[9], [3]])
-    assert is_faster_mirrored(values, half) and is_faster_mirrored(values, short)
-    assert not is_faster_mirrored(values, torch.arange(9) < torch.tensor([[7], [1]]))
-    with torch.no_grad():
-        assert not is_faster_mirrored(values, half)
-
-
-def test_values_are_dropped_between_the_layers_of_a_bilstm_in_training_only():
-    torch.manual_seed(1)
-    lstm, mask = BiLSTM(3, 4, 2, 0.5), torch.ones(2, 5, dtype=torch.bool)
-    mask[1, 4] = False
-    values = torch.randn(2, 5, 3)
-    lstm.train()
-    assert not torch.equal(lstm(values, mask), lstm(values, mask))
-    lstm.eval()
-    assert torch.equal(lstm(values, mask), lstm(values, mask))
-    with torch.no_grad():
-        torch.testing.assert_close(lstm(values, mask), lstm(values, mask))
-
-
-@pytest.mark.parametrize("lengths", [[3, 3], [3, 1]])
-@pytest.mark.parametrize("width", [4, 9])
-def test_vectors_of_another_width_are_no_input_of_a_mirrored_layer(lengths, width):
-    lstm = nn.LSTM(6, 5, batch_first=True, bidirectional=True)
-    mask = torch.arange(3) < torch.tensor(lengths)[:, None]
-    with pytest.raises(ValueError, match=f"vectors of {width} values, and the layer reads 6"):
-        run_mirrored(list(lstm.parameters()), torch.randn(2, 3, width), mask)
-
-
-@pytest.mark.parametrize("name", ["dropout", "input_dropout", "character_dropout", "output_dropout"])
-def test_a_setting_that_is_no_dropout_rate_is_told_by_its_name(name: str) -> None:
-    with pytest.raises(CrossNERError, match=rf"1\.5 \({name}\) is not in") as caught:
-        read_settings(find_method("bilstm-crf"), [f"{name}=1.5"])
-    assert f"--set {name}=0.1" in caught.value.hint
-
-
-def test_a_bilstm_drops_nothing_of_what_its_first_layer_reads() -> None:
-    lstm, mask, read = BiLSTM(3, 4, 2, 0.5), torch.ones(2, 5, dtype=torch.bool), []
-    lstm.between.register_forward_hook(lambda module, inputs, output: read.append(inputs[0].shape[-1]))
-    lstm.train()
-    lstm(torch.randn(2, 5, 3), mask)
-    assert read == [8], "the states of the first layer once, the vectors read never"

