@@ -148,7 +148,7 @@ def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Bl
 
     Args:
         comparisons: As ``compare_models`` makes them; at least one.
-        details_in: Where the rest can be read.
+        details_in: Place of the details, for readers of the overview.
     """
     comparisons = [_with_full_names(each) for each in comparisons]
     explanations = [Line(text) for text in _explanations(comparisons)]

@@ -104,7 +104,7 @@ def _without_iob1(sentences: Sequence[Sentence], scheme: AnyScheme) -> list[Sequ
 
 
 def _reading_notes(gold: Path, predictions: Path, files: ScoredFiles) -> list[str]:
-    """What reading the two files repaired."""
+    """Repairs made while reading the two files."""
     return [
         f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})"
         for path, repairs in zip((gold, predictions), files.reading, strict=True)
