@@ -10,7 +10,7 @@ from typing import Any
 import pandas
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.reports.measured import MeasuredModel, Provenance, TrainedStage
+from crossner_cli.reports.measured import MeasuredModel, Provenance
 
 TRAIN_SENTENCES, CORPUS_SHARE, EPOCH = "train-sentences", "corpus-share", "epoch"
 AXIS_TITLES = {
@@ -54,11 +54,11 @@ class Curves:
     notes: list[str]
 
 
-def draw_curves(trained: Sequence[TrainedStage], models: Sequence[MeasuredModel], x: str) -> Curves:
+def draw_curves(trained: Sequence[Provenance], models: Sequence[MeasuredModel], x: str) -> Curves:
     """Put what was measured into curves.
 
     Args:
-        trained: Training stages, which give dev F1 after each epoch for the axis ``epoch``.
+        trained: Trained taggers, which give dev F1 after each epoch for the axis ``epoch``.
         models: Evaluated models, which give F1 on any other axis.
         x: ``train-sentences``, ``corpus-share``, ``epoch``, or an option or setting that is a number.
 
@@ -88,20 +88,19 @@ def _point(x: float, values: list[float]) -> CurvePoint:
     return CurvePoint(x, statistics.fmean(values), deviation, values)
 
 
-def _epochs(trained: Sequence[TrainedStage]) -> list[dict[str, Any]]:
+def _epochs(trained: Sequence[Provenance]) -> list[dict[str, Any]]:
     """Return a point an epoch and seed; a seed that stopped early is in the epochs it had."""
     points = []
-    for stage in trained:
-        made = stage.provenance
+    for made in trained:
         is_source = made.stage == "pretrain-source" or made.settings.get("select_on") == "source"
         place = {
             **_names(made),
-            "target": stage.target,
+            "target": made.target,
             "mode": "conll",
             "decoding": "trained",
             "dev of": "source's dev" if is_source else "target's dev",
             "model": made.name,
-            "run": stage.run,
+            "run": made.run,
         }
         for seed, scores in made.history.items():
             points += [{**place, "seed": seed, "x": epoch, "f1": f1} for epoch, f1 in enumerate(scores, start=1)]

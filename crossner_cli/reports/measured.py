@@ -24,8 +24,10 @@ class Provenance:
     """How a tagger was made.
 
     Args:
+        run: Its run directory.
         stage: The command that trained it.
         name: Its folder in its run.
+        target: The target of its run; empty where the data are not at hand.
         method: The tagging method.
         encoder: What reads the words.
         start: The stages its weights came from, else ``base``.
@@ -36,8 +38,10 @@ class Provenance:
         history: Dev F1 after each epoch, by seed.
     """
 
+    run: str
     stage: str
     name: str
+    target: str
     method: str
     encoder: str
     start: str
@@ -98,27 +102,18 @@ class MeasuredModel:
         ]
 
 
-@dataclass(frozen=True)
-class TrainedStage:
-    """A training stage with its run and its target."""
-
-    run: str
-    target: str
-    provenance: Provenance
-
-
 @dataclass
 class Measurements:
     """What runs hold.
 
     Args:
         models: Evaluated models, in the order of the runs.
-        trained: Every training stage.
+        trained: The taggers of every training stage.
         notes: What is missing, unfinished or not comparable.
     """
 
     models: list[MeasuredModel] = field(default_factory=list)
-    trained: list[TrainedStage] = field(default_factory=list)
+    trained: list[Provenance] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -137,7 +132,7 @@ def read_runs(paths: Sequence[Path]) -> Measurements:
     for place in places:
         _read_evaluations(run_of(place), evaluations[place], stages, found)
         if run_of(place) == place:
-            found.trained += stages.trained_stages(place)
+            found.trained += stages.trained_in(place)
             found.notes += _notes(place, bool(evaluations[place]))
     found.notes += _unequal_sentences([each for several in evaluations.values() for each in several])
     return found
@@ -192,29 +187,31 @@ class StagesByDigest:
     """The finished stages of runs by the digest of their manifests, by which stages name what they were made from."""
 
     def __init__(self) -> None:
-        self.manifests: dict[str, Manifest] = {}
+        self.manifests: dict[str, tuple[Path, Manifest]] = {}
 
     def add_run(self, run: Path) -> None:
         """Read every stage of a run."""
         for name in RunDirectory(run).stages():
-            self.manifests[digest_file(run / name / MANIFEST)] = read_manifest(run / name)
+            self.manifests[digest_file(run / name / MANIFEST)] = run, read_manifest(run / name)
 
-    def trained_stages(self, run: Path) -> Iterator[TrainedStage]:
-        """Find the training stages of a run."""
-        for name in RunDirectory(run).stages():
-            manifest = self.manifests[digest_file(run / name / MANIFEST)]
-            if manifest["stage"] in TRAINING:
-                yield TrainedStage(str(run), self._target_of(manifest), self._provenance(manifest))
+    def trained_in(self, run: Path) -> list[Provenance]:
+        """Tell how the taggers of each training stage of a run were made."""
+        digests = (digest_file(run / name / MANIFEST) for name in RunDirectory(run).stages())
+        found = (self._provenance(digest) for digest in digests)
+        return [provenance for provenance in found if provenance is not None]
 
     def provenance_of(self, model: EvaluatedModel) -> Provenance | None:
         """Tell how an evaluated model was made, also one of another run that is named by its path."""
         elsewhere = Path(model.label)
         if model.tagger not in self.manifests and (elsewhere / MANIFEST).is_file():
             self.add_run(elsewhere.resolve().parent)
-        manifest = self.manifests.get(model.tagger)
-        return None if manifest is None or manifest["stage"] not in TRAINING else self._provenance(manifest)
+        return self._provenance(model.tagger)
 
-    def _provenance(self, manifest: Manifest) -> Provenance:
+    def _provenance(self, digest: str) -> Provenance | None:
+        """Read how a training stage made its taggers; None of any other stage or an unknown one."""
+        run, manifest = self.manifests.get(digest, (Path(), None))
+        if manifest is None or manifest["stage"] not in TRAINING:
+            return None
         options, lineage = manifest["options"], manifest.get("lineage", [])
         result = read_result(manifest, TrainResult)
         settings = {**options, **result.settings}
@@ -222,8 +219,10 @@ class StagesByDigest:
         first = lineage[0] if lineage else {}
         trainings = [step["stage"] for step in stages if step["stage"] != ADAPT]
         return Provenance(
+            run=str(run),
             stage=manifest["stage"],
             name=manifest["name"],
+            target=self._target_of(manifest),
             method=options["method"],
             encoder=_describe_encoder(first.get("encoder") or first.get("folder") or options["encoder"], settings),
             start=" > ".join(step["name"] for step in stages) or "base",
@@ -238,8 +237,8 @@ class StagesByDigest:
         )
 
     def _target_of(self, manifest: Manifest) -> str:
-        """Return the target a stage was made for; empty where its data are not at hand."""
-        prepared = self.manifests.get(manifest["inputs"].get(PREPARED, ""))
+        """Return the target of the data that a stage was made from."""
+        _, prepared = self.manifests.get(manifest["inputs"].get(PREPARED, ""), (None, None))
         domains = read_result(prepared, PrepareDataResult).domains if prepared else {}
         return domains["target"].name if "target" in domains else ""
 
@@ -247,7 +246,7 @@ class StagesByDigest:
         adapted = [step for step in stages if step["stage"] == ADAPT]
         if not adapted:
             return 0.0
-        manifest = self.manifests.get(adapted[-1]["digest"])
+        _, manifest = self.manifests.get(adapted[-1]["digest"], (None, None))
         return None if manifest is None else float(manifest["options"].get("corpus_share", 1.0))
 
 

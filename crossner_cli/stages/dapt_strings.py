@@ -151,7 +151,7 @@ def _train(
         epochs=len(fitted.history),
         losses=[sum(epoch["losses"].values()) / 2 for epoch in fitted.history],
         characters_per_second=round(fitted.words_per_second),
-        strings=record,
+        strings=dict(record),
     )
 
 

@@ -183,13 +183,13 @@ def _shortest_name(model: MeasuredModel, models: Sequence[MeasuredModel]) -> str
 
 def _published(models: Sequence[MeasuredModel], found: Measurements, notes: list[str]) -> list[dict[str, Any]]:
     """Find what the papers print of the targets, and mark the rows of methods and regimes that were measured."""
-    targets = {model.target for model in models} | {stage.target for stage in found.trained}
+    targets = {model.target for model in models} | {provenance.target for provenance in found.trained}
     rows = published_results(targets)
     missing = sorted(targets - {*rows["target"], ""})
     if missing:
         notes.append(f"The five papers print no F1 on {', '.join(missing)}.")
     made = [model.provenance for model in models if model.provenance is not None]
-    rows["comparable"] = mark_comparable(rows, [*made, *(stage.provenance for stage in found.trained)])
+    rows["comparable"] = mark_comparable(rows, [*made, *found.trained])
     records: list[dict[str, Any]] = rows.to_dict("records")
     return records
 

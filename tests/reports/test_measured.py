@@ -53,8 +53,7 @@ def test_the_way_of_a_tagger_is_read_off_its_lineage(tmp_path: Path) -> None:
     chain = [{"stage": "dapt", "name": "dapt", "digest": digest}]
     chain.append({"stage": "pretrain-source", "name": "source", "digest": "0"})
     write_tagger(tmp_path, "finetune", lineage=chain, dropout=0.3)
-    (trained,) = read_runs([tmp_path]).trained
-    made = trained.provenance
+    (made,) = read_runs([tmp_path]).trained
     assert (made.start, made.regime, made.corpus_share) == ("dapt > source", "pretrain-source > finetune", 0.5)
     assert made.settings["dropout"] == 0.3 and made.history == {"1": [10.0, 20.0]}
 

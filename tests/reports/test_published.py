@@ -12,7 +12,7 @@ from crossner_cli.reports.published import PAPERS, RELABELLED, ROW, mark_compara
 
 
 def made(method: str, regime: str = "finetune", corpus_share: float = 0.0) -> Provenance:
-    return Provenance("finetune", "x", method, "minilm", "base", regime, 100, corpus_share, {}, {})
+    return Provenance("run", "finetune", "x", "music", method, "minilm", "base", regime, 100, corpus_share, {}, {})
 
 
 def test_every_number_names_its_encoder_and_means_are_those_of_the_five_domains() -> None:
