@@ -20,7 +20,8 @@ from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import dapt
-from crossner_cli.training.loop import Plan, fit
+from crossner_cli.training.loop import fit
+from crossner_cli.training.plan import Plan
 
 MANY_EPOCHS = 10_000  # the number of updates ends training
 

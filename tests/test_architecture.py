@@ -27,12 +27,6 @@ LAYERS = {
 }
 ABOVE = {"stages": {"options", "option_fields", *LAYERS}}
 
-# These still read options; what is below the stages is to be handed values.
-READ_OPTIONS = {
-    "training/plan.py",
-    "training/streams.py",
-}
-
 
 def imports_of(path: Path) -> Iterator[str]:
     """First name below ``crossner_cli`` of everything that a module imports from it."""
@@ -59,8 +53,7 @@ def test_the_layers_are_all_folders() -> None:
 def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
     folder = path.parent.name
     allowed = EVERYWHERE | {folder} | (LAYERS | ABOVE)[folder]
-    known = {"options", "option_fields"} if path.relative_to(PACKAGE).as_posix() in READ_OPTIONS else set()
-    assert set(imports_of(path)) - allowed <= known
+    assert set(imports_of(path)) <= allowed
 
 
 @pytest.mark.parametrize("folder", sorted(LAYERS | ABOVE))

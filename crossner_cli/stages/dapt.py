@@ -32,7 +32,8 @@ from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import CarryOver
 from crossner_cli.taggers.sources import Start, check_transformer, find_start, notes_on_start
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
-from crossner_cli.training.loop import ParameterGroup, Plan, fit
+from crossner_cli.training.loop import fit
+from crossner_cli.training.plan import ParameterGroup, Plan
 
 ENCODER, BLOCKS, CHECKPOINT = "encoder", "blocks", "checkpoint"  # folders of the stage; the last two are temporary
 # Options of masked language models only, and of language models of characters only.

@@ -30,7 +30,8 @@ from crossner_cli.run.results import DaptStringsResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_strings_card
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
-from crossner_cli.training.loop import ParameterGroup, Plan, fit
+from crossner_cli.training.loop import fit
+from crossner_cli.training.plan import ParameterGroup, Plan
 
 TEXT = "text"  # temporary folder of the numbered text
 

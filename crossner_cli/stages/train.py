@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
-from crossner_cli.encoders.raw_text import RawSentences, RawText
 from crossner_cli.engine.devices import Engine
 from crossner_cli.engine.runtime import keep_freed_memory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.multi_task import MultiTaskTagger
-from crossner_cli.options import LARGEST_SEED, Optimisation
+from crossner_cli.options import LARGEST_SEED, JointTrain, Optimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
@@ -43,21 +41,21 @@ from crossner_cli.taggers.known_words import (
 from crossner_cli.taggers.sources import Start, find_start, notes_on_start
 from crossner_cli.taggers.tagging import keep_frozen_states, tag
 from crossner_cli.training.checkpoints import Checkpoints
-from crossner_cli.training.loop import FitResult, SentenceStream, Stream, fit
-from crossner_cli.training.plan import head_learning_rate_of, learning_rate_of, note_on_dev, parameter_groups, plan_of
-from crossner_cli.training.streams import (
+from crossner_cli.training.loop import FitResult, fit
+from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev
+from crossner_cli.training.raw_inputs import (
+    Dictionary,
     RawInputs,
     check_dictionary,
     check_raw,
-    dictionary_paths,
-    domain_streams,
+    count_words,
+    find_tasks,
+    narrow_tasks,
     read_dictionary,
     read_raw,
-    tasks_of,
-    times_read,
-    types_of_dictionary,
-    with_tasks,
+    split_types,
 )
+from crossner_cli.training.streams import Batching, make_streams
 
 
 @dataclass(frozen=True)
@@ -65,14 +63,14 @@ class Recipe:
     """Everything that a stage is trained from, resolved and checked before any work.
 
     Args:
-        options: The options, with the tasks that these domains have.
+        options: The options of the command.
         design: The tagger to make.
         roles: The domains that are read; the first one's types are given to new text.
         tasks: Those that an update reads a batch each of; none where all labelled sentences are mixed.
         seeds: One tagger each.
         prepared: The data of the run.
         start: The weights.
-        names: The dictionary that labels raw text, if there is one.
+        dictionary: Labels raw text; None without one.
         notes: Warnings about the start and the files.
     """
 
@@ -83,12 +81,13 @@ class Recipe:
     seeds: Sequence[int]
     prepared: PreparedData
     start: Start
-    names: Names | None
+    dictionary: Dictionary | None
     notes: Sequence[str]
 
     def digest_inputs(self) -> dict[str, str]:
         """Digest all that is read."""
-        files = {name: digest_path(path) for name, path in dictionary_paths(self.options).items()}
+        paths = {f"dictionary/{number}": path for number, path in enumerate(self.options.dictionary)}
+        files = {name: digest_path(path) for name, path in paths.items()}
         word_files = digest_word_files(self.design)
         return {"prepare-data": self.prepared.digest, "start": self.start.digest, **word_files, **files}
 
@@ -182,10 +181,12 @@ def resolve_recipe(
         CrossNERError: Anything a user can cause.
     """
     seeds = parse_seeds(options)
-    tasks = tasks_of(options, command, roles)
-    options, narrowed = with_tasks(options, command, roles)
-    design = resolve_design(run, options)
-    check_dictionary(options, tasks)
+    settings = read_settings(find_method(options.method), options.settings)
+    tasks = find_tasks(settings, command, roles)
+    settings, narrowed = narrow_tasks(settings, command, roles)
+    design = resolve_design(run, options, settings)
+    if options.dictionary:
+        check_dictionary(options.method, settings, tasks, of_source=options.of_source)
     if tasks and engine.world > 1:
         raise CrossNERError(
             f"{options.method} trains in one process, and here are {engine.world}.", hint="Name one GPU: --gpus 0."
@@ -203,7 +204,10 @@ def resolve_recipe(
             domain.check_has("train")
     prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
     check_raw(prepared, tasks)
-    names = read_dictionary(options, *types_of_dictionary(prepared, options, tasks)) if options.dictionary else None
+    dictionary = None
+    if options.dictionary:
+        types = split_types(prepared, settings, tasks)
+        dictionary = read_dictionary(options.dictionary, *types, phrases=options.dictionary_phrases)
     notes = (
         *notes_on_start(start, run, encoder),
         note_on_settings(design, start),
@@ -211,24 +215,55 @@ def resolve_recipe(
         note_on_strings(design.strings, prepared),
         narrowed,
     )
-    return Recipe(options, design, roles, tasks, seeds, prepared, start, names, [note for note in notes if note])
+    return Recipe(options, design, roles, tasks, seeds, prepared, start, dictionary, [note for note in notes if note])
 
 
-def resolve_design(run: RunDirectory, options: Optimisation) -> TaggerDesign:
-    """Resolve the options that say which tagger is made.
+def resolve_design(run: RunDirectory, options: Optimisation, settings: Any) -> TaggerDesign:
+    """Resolve the options that say which tagger is made, with these settings of its method.
 
     Raises:
-        CrossNERError: An unknown method or setting, or language models of characters that do not exist.
+        CrossNERError: Language models of characters do not exist.
     """
     return TaggerDesign(
         name=options.method,
-        settings=read_settings(find_method(options.method), options.settings),
+        settings=settings,
         encoder=options.encoder,
         embeddings=options.embeddings,
         ngram_embeddings=options.ngram_embeddings,
         strings=find_strings(run, options.string_embeddings),
         attention_dropout=options.attention_dropout,
     )
+
+
+def make_plan(options: Optimisation) -> Plan:
+    """Make the plan of the training loop."""
+    return Plan(
+        epochs=options.epochs,
+        max_steps=options.max_steps,
+        schedule=options.schedule,
+        warmup=options.warmup,
+        clip_norm=options.clip_norm,
+        accumulate=options.accumulate,
+        patience=options.patience,
+        keep=options.keep,
+        checkpoint_every=options.checkpoint_every,
+    )
+
+
+def make_rates(options: Optimisation) -> Rates:
+    """Make the learning rates of a tagger."""
+    return Rates(
+        learning_rate=options.learning_rate,
+        head_learning_rate=options.head_learning_rate,
+        weight_decay=options.weight_decay,
+        train_embeddings=options.train_embeddings,
+    )
+
+
+def make_batching(options: Optimisation) -> Batching:
+    """Make the batch sizes of a stage; only training on both domains upsamples the target."""
+    upsample = options.upsample if isinstance(options, JointTrain) else 1
+    return Batching(batch_size=options.batch_size, upsample=upsample, raw_batch_size=options.raw_batch_size)
 
 
 def parse_seeds(options: Optimisation) -> list[int]:
@@ -283,7 +318,7 @@ def read_data(recipe: Recipe, command: str) -> Work[TaggerData]:
         )
     if any(task.endswith("-lm") for task in tasks):
         yield Notice(f"{command}: reading raw text")
-    raw = read_raw(prepared, options, tasks, labelled, recipe.names)
+    raw = read_raw(prepared, recipe.design.settings, tasks, labelled, recipe.dictionary, options.raw_minimum)
     data = TaggerData(tag_set, labelled, dev, tasks, raw)
     notes = raw.describe() if raw else []
     if options.keep == "best":
@@ -307,8 +342,11 @@ def _train_seed(job: TrainingJob, seed: int, folder: Path) -> Work[SeedResult]:
     start.check_unchanged(stage.command)
     yield Notice(f"{task}: {carried.describe()}")
     if isinstance(tagger, MultiTaskTagger):
-        _count_words(tagger, data)
-    raw = data.raw.reread(data.labelled, job.recipe.options) if data.raw else ()
+        count_words(tagger, data.labelled, data.raw)
+    options, raw = job.recipe.options, []
+    if data.raw is not None:
+        counts = map(len, data.labelled.values())
+        raw = make_batching(options).find_reread_files(data.raw, counts, make_plan(options))
     yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
     fitted = yield from _fit(job, tagger, seed, checkpoints, task)
     result = _describe_training(job, tagger, fitted, folder, carried.to_counts())
@@ -338,9 +376,9 @@ def _fit(job: TrainingJob, tagger: Tagger, seed: int, checkpoints: Checkpoints, 
     return (
         yield from fit(
             tagger,
-            parameter_groups(tagger, options),
-            streams_of(tagger, job.data, options, seed),
-            plan_of(options),
+            group_parameters(tagger, make_rates(options)),
+            make_streams(tagger, job.data.tasks, job.data.labelled, job.data.raw, make_batching(options), seed),
+            make_plan(options),
             job.engine,
             score=score_dev,
             checkpoints=checkpoints,
@@ -352,11 +390,11 @@ def _fit(job: TrainingJob, tagger: Tagger, seed: int, checkpoints: Checkpoints, 
 def _describe_training(
     job: TrainingJob, tagger: Tagger, fitted: FitResult, folder: Path, start: StartCounts
 ) -> SeedResult:
-    options, reader = job.recipe.options, tagger.encoder.reader
+    rates, reader = make_rates(job.recipe.options), tagger.encoder.reader
     return SeedResult(
         folder=folder.name,
-        learning_rate=learning_rate_of(tagger.encoder, options),
-        head_learning_rate=head_learning_rate_of(tagger.encoder, options),
+        learning_rate=rates.for_transformer(tagger.encoder),
+        head_learning_rate=rates.for_head(tagger.encoder),
         dev_f1=fitted.best,
         epoch=fitted.best_epoch,
         epochs=len(fitted.history),
@@ -389,30 +427,6 @@ def _write_card(job: TrainingJob, tagger: Tagger, folder: Path, seed: int, resul
     )
     provenance = Provenance(job.stage.request, job.stage.name, recipe.start.lineage, manifest)
     write_tagger_card(folder, tagger, provenance, facts)
-
-
-def _count_words(tagger: MultiTaskTagger, data: TaggerData) -> None:
-    """Tell the tagger how often each word is to be predicted: in raw text, and in labelled sentences of domains whose
-    language model reads no raw text.
-    """
-    hyper: Any = tagger.hyper
-    texts: dict[str, RawText] = {
-        role: RawSentences([sentence.words for sentence in sentences])
-        for role, sentences in data.labelled.items()
-        if f"{role}-lm" in hyper.task_names and getattr(hyper, "lm_text", "raw") != "raw"
-    }
-    counted = RawInputs(texts | dict(data.raw.texts if data.raw else {}), {}, None, 1)
-    tagger.set_word_counts(counted.predicted(counted.count(tagger.encoder.reader)))
-
-
-def streams_of(tagger: Tagger, data: TaggerData, options: Optimisation, seed: int) -> list[Stream]:
-    """One stream of all labelled sentences, those of the target repeated beside another domain's; or one a task."""
-    if data.tasks:
-        return domain_streams(tagger, data.tasks, data.labelled, data.raw, options, seed)
-    reader = tagger.encoder.reader
-    repeats = [times_read(options, role) for role, sentences in data.labelled.items() for _ in sentences]
-    encoded = reader.encode(data.sentences, data.tag_set)
-    return [SentenceStream(encoded, reader, options.batch_size, seed, repeats)]
 
 
 def _summarise(job: TrainingJob, records: dict[str, SeedResult]) -> TrainResult:

@@ -15,25 +15,20 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import OtherUnits
 from crossner_cli.run.progress import Notice, Progress
 from crossner_cli.training.checkpoints import Checkpoints, TrainingState, load_weights, trained_weights
+from crossner_cli.training.plan import ParameterGroup, Plan
+from crossner_cli.training.streams import KnowsLengths, Stream
 
 GPU_WAITS_EVERY = 10  # updates: reading a loss makes a GPU wait
-# Sentences of about one length are batched together, out of this many shuffled batches at a time.
-POOLED_BATCHES = 50
-# Lengths are blurred by this many over the number of sentences, at most by a quarter.
-BLURRED_SENTENCES = 80
 
 
 @runtime_checkable
@@ -43,118 +38,6 @@ class KnowsUpdates(Protocol):
     def update(self, progress: float) -> AbstractContextManager[None]:
         """What the forward and backward passes of an update are made inside, when that share of them is done."""
         ...
-
-
-class Stream(Protocol):
-    """Sentences or blocks to train on, in an order that depends on the epoch alone."""
-
-    def epoch(self, number: int) -> Sequence[list[int]]:
-        """The updates of an epoch: the items of each."""
-        ...
-
-    def batch(self, items: Sequence[int], epoch: int) -> Any:
-        """Items as the model reads them, with ``to(device)`` and ``words``."""
-        ...
-
-
-@runtime_checkable
-class KnowsLengths(Protocol):
-    """A stream whose batches are of unequal length on purpose."""
-
-    def relative_length(self, items: Sequence[int]) -> float:
-        """How long the items of an update are, on average, beside all items of the stream."""
-        ...
-
-
-@dataclass(frozen=True)
-class SentenceStream:
-    """Encoded sentences, shuffled, in batches of about one length.
-
-    Args:
-        sentences: What to train on.
-        reader: Makes batches of them.
-        batch_size: Most sentences of an update.
-        seed: Of the order.
-        repeats: How often each sentence counts in an epoch.
-    """
-
-    sentences: Sequence[EncodedSentence]
-    reader: SubwordReader
-    batch_size: int
-    seed: int
-    repeats: Sequence[int] | None = None
-
-    def epoch(self, number: int) -> list[list[int]]:
-        """Shuffle, sort pools of batches roughly by length, shuffle the batches."""
-        random = np.random.default_rng([self.seed, number])
-        items = np.arange(len(self.sentences))
-        order = random.permutation(items if self.repeats is None else np.repeat(items, self.repeats))
-        lengths = np.fromiter((sentence.longest_window for sentence in self.sentences), float, len(self.sentences))
-        # Blurred lengths, so that a small data set does not make the same batches each epoch; a large one has enough
-        # sentences of each length to shuffle, and every blur costs padding.
-        blur = 1 + min(0.25, BLURRED_SENTENCES / len(order))
-        blurred = lengths[order] * random.uniform(1 / blur, blur, len(order))
-        pool = self.batch_size * POOLED_BATCHES
-        batches: list[list[int]] = []
-        for first in range(0, len(order), pool):
-            part = order[first : first + pool][np.argsort(blurred[first : first + pool], kind="stable")]
-            batches += [piece.tolist() for piece in np.array_split(part, math.ceil(len(part) / self.batch_size))]
-        return [batches[place] for place in random.permutation(len(batches))]
-
-    def batch(self, items: Sequence[int], epoch: int) -> Batch:
-        """Pad the sentences."""
-        return self.reader.collate([self.sentences[item] for item in items])
-
-    def relative_length(self, items: Sequence[int]) -> float:
-        """Mean words of these sentences, over those of all that an epoch reads."""
-        return float(self._words[items].mean() / self._mean_words)
-
-    @cached_property
-    def _words(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.fromiter((len(sentence.places) for sentence in self.sentences), float, len(self.sentences))
-
-    @cached_property
-    def _mean_words(self) -> float:
-        return float(np.average(self._words, weights=self.repeats))
-
-
-@dataclass(frozen=True)
-class ParameterGroup:
-    """Parameters that share a learning rate.
-
-    Args:
-        parameters: Those to train.
-        learning_rate: Peak.
-        weight_decay: Of this group.
-        starts_at: Share of all updates before which these stay as they are.
-    """
-
-    parameters: list[nn.Parameter]
-    learning_rate: float
-    weight_decay: float
-    starts_at: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How long and how fast to train; meanings as in ``options.Optimisation``."""
-
-    epochs: int
-    max_steps: int | None = None
-    schedule: Literal["linear", "constant"] = "linear"
-    warmup: float = 0.0
-    clip_norm: float = 1.0
-    accumulate: int = 1
-    patience: int | None = None
-    keep: Literal["best", "last"] = "best"
-    checkpoint_every: int = 500
-
-    def factor(self, step: int, total: int) -> float:
-        """Learning rate at an update, from 0, as a share of the peak: linear warm-up, then linear decay or none."""
-        rising = self.warmup * total
-        if step < rising:
-            return (step + 1) / (rising + 1)
-        return 1.0 if self.schedule == "constant" else max(0.0, (total - step) / max(1.0, total - rising))
 
 
 @dataclass

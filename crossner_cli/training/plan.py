@@ -1,8 +1,10 @@
-"""How long and how fast a tagger is trained: what the options say, and the rates that stand in where they do not."""
+"""How long and how fast a model is trained, and the rates that stand in where none are given."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from torch import nn
 
@@ -11,53 +13,105 @@ from crossner_cli.data.tags import types_of
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.generated_lstm import ParameterGenerator
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.options import Optimisation
-from crossner_cli.training.loop import ParameterGroup, Plan
 
 
-def plan_of(options: Optimisation) -> Plan:
-    """The options that the loop reads."""
-    return Plan(
-        epochs=options.epochs, max_steps=options.max_steps, schedule=options.schedule, warmup=options.warmup,
-        clip_norm=options.clip_norm, accumulate=options.accumulate, patience=options.patience, keep=options.keep,
-        checkpoint_every=options.checkpoint_every,
-    )  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How long and how fast to train.
 
-
-def learning_rate_of(encoder: Encoder, options: Optimisation) -> float | None:
-    """The transformer's peak learning rate: the option, else by width; None where no transformer is trained.
-
-    Small encoders need larger steps: the rule gives the usual 5e-5 for base and 2.4e-5 for large encoders, and for
-    ``minilm`` a rate that did well on the dev sentences of ``ai``; never more than 5e-4.
+    Args:
+        epochs: Passes over the first stream.
+        max_steps: Most updates.
+        schedule: Learning rate after the warm-up.
+        warmup: Share of the updates that warm up.
+        clip_norm: Largest gradient norm; 0 for no clipping.
+        accumulate: Parts a batch is cut into.
+        patience: Epochs without a gain after which training stops; None for never.
+        keep: The epoch whose weights are kept.
+        checkpoint_every: Updates between checkpoints.
     """
-    if encoder.width is None:
-        return None
-    if options.learning_rate is not None:
-        return options.learning_rate
-    return float(min(5e-4, 5e-5 * (768 / encoder.width) ** 2.5))
+
+    epochs: int
+    max_steps: int | None = None
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup: float = 0.0
+    clip_norm: float = 1.0
+    accumulate: int = 1
+    patience: int | None = None
+    keep: Literal["best", "last"] = "best"
+    checkpoint_every: int = 500
+
+    def factor(self, step: int, total: int) -> float:
+        """Return the learning rate at an update, from 0, as a share of the peak."""
+        rising = self.warmup * total
+        if step < rising:
+            return (step + 1) / (rising + 1)
+        return 1.0 if self.schedule == "constant" else max(0.0, (total - step) / max(1.0, total - rising))
 
 
-def head_learning_rate_of(encoder: Encoder, options: Optimisation) -> float:
-    """The peak learning rate of all other layers: the option, else by what they learn with.
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that share a learning rate.
 
-    Recurrent layers that learn alone take five times the step of layers above a transformer that learns too: on
-    BioNLP13CG and CoNLL-2003 that comes to 5 points more dev F1 in the same number of epochs.
+    Args:
+        parameters: Those to train.
+        learning_rate: Peak.
+        weight_decay: Of this group.
+        starts_at: Share of all updates before which these stay as they are.
     """
-    if options.head_learning_rate is not None:
-        return options.head_learning_rate
-    return 1e-3 if encoder.width is not None else 5e-3
+
+    parameters: list[nn.Parameter]
+    learning_rate: float
+    weight_decay: float
+    starts_at: float = 0.0
 
 
-def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGroup]:
-    """Transformer and all above or beside it, each with and without weight decay; generators at their share."""
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """How fast a tagger is trained.
+
+    Args:
+        learning_rate: Peak of the transformer; None for one by its width.
+        head_learning_rate: Peak of all other layers; None for one by what they learn with.
+        weight_decay: Of matrices.
+        train_embeddings: True if the transformer's word embeddings are trained too.
+    """
+
+    learning_rate: float | None = None
+    head_learning_rate: float | None = None
+    weight_decay: float = 0.01
+    train_embeddings: bool = False
+
+    def for_transformer(self, encoder: Encoder) -> float | None:
+        """Return the transformer's peak learning rate; None if no transformer is trained.
+
+        Small encoders need larger steps: the rule gives the usual 5e-5 for base and 2.4e-5 for large encoders, and for
+        ``minilm`` a rate that did well on the dev sentences of ``ai``; never more than 5e-4.
+        """
+        if encoder.width is None:
+            return None
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return float(min(5e-4, 5e-5 * (768 / encoder.width) ** 2.5))
+
+    def for_head(self, encoder: Encoder) -> float:
+        """Return the peak learning rate of all other layers.
+
+        Recurrent layers that learn alone take five times the step of layers above a transformer that learns too: on
+        BioNLP13CG and CoNLL-2003 that comes to 5 points more dev F1 in the same number of epochs.
+        """
+        if self.head_learning_rate is not None:
+            return self.head_learning_rate
+        return 1e-3 if encoder.width is not None else 5e-3
+
+
+def group_parameters(tagger: Tagger, rates: Rates) -> list[ParameterGroup]:
+    """Group the parameters to train: transformer and all others, with and without decay; generators at their share."""
     encoder = tagger.encoder
-    encoder.freeze_parameters(train_embeddings=options.train_embeddings)
+    encoder.freeze_parameters(train_embeddings=rates.train_embeddings)
     slow = {id(parameter) for parameter in encoder.transformer_parameters()}
-    rates = [learning_rate_of(encoder, options), head_learning_rate_of(encoder, options)]
-    shares = {
-        id(weight): module.rate_share
-        for module in tagger.modules() if isinstance(module, ParameterGenerator) for weight in module.weights
-    }  # fmt: skip
+    generators = [module for module in tagger.modules() if isinstance(module, ParameterGenerator)]
+    shares = {id(weight): generator.rate_share for generator in generators for weight in generator.weights}
     groups: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
     for parameter in tagger.parameters():
         if parameter.requires_grad:
@@ -65,9 +119,9 @@ def parameter_groups(tagger: Tagger, options: Optimisation) -> list[ParameterGro
             groups.setdefault(key, []).append(parameter)
     found = []
     for (is_slow, decays, share), parameters in sorted(groups.items(), key=lambda group: group[0], reverse=True):
-        rate = rates[0] if is_slow else rates[1]
+        rate = rates.for_transformer(encoder) if is_slow else rates.for_head(encoder)
         assert rate is not None
-        found.append(ParameterGroup(parameters, share * rate, options.weight_decay if decays else 0.0))
+        found.append(ParameterGroup(parameters, share * rate, rates.weight_decay if decays else 0.0))
     return found
 
 

@@ -40,7 +40,7 @@ from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.known_words import collect_known_words
 from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import Tagged, tag
-from crossner_cli.training.loop import Plan
+from crossner_cli.training.plan import Plan
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}

@@ -33,7 +33,7 @@ from crossner_cli.stages.prepare_data import run as prepare_data
 from crossner_cli.taggers.carry_over import TaggerDesign, check_start
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.sources import Start
-from crossner_cli.training.plan import parameter_groups
+from crossner_cli.training.plan import Rates, group_parameters
 
 TYPES = TAG_SET.types
 SYMBOLS = 1 + len(TYPES)
@@ -316,7 +316,7 @@ def test_the_discarded_sequences_are_told_after_tagging_and_after_scoring(folder
 
 def test_the_encoder_decoder_learns_at_its_own_rate_and_what_stands_above_at_the_heads(folder):
     tagger = make(folder)
-    groups = parameter_groups(tagger, Finetune(learning_rate=1e-5, head_learning_rate=1e-3))
+    groups = group_parameters(tagger, Rates(learning_rate=1e-5, head_learning_rate=1e-3))
     rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
     for name, value in tagger.named_parameters():
         if name == "encoder.model.shared.weight":

@@ -8,8 +8,6 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -37,8 +35,6 @@ from crossner_cli.layers.crf import unpad
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import OtherUnits, Tagger, find_method, method_names, read_settings
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.options import Finetune
-from crossner_cli.training.plan import learning_rate_of, parameter_groups
 
 
 def loss_of(tagger: Tagger, sentences: list[Sentence]) -> dict[str, float]:
@@ -457,45 +453,6 @@ def test_mixed_precision_gives_nearly_the_same_tags(tiny_encoder_folder):
         assert all(math.isfinite(value) and value <= 1 for row in mixed.probabilities for value in row)
 
 
-@pytest.mark.parametrize(
-    ("method", "settings", "rate"),
-    [
-        ("linear", (), 1e-3),
-        ("bilstm-crf", ("transformer=trained",), 1e-3),
-        ("bilstm-crf", ("transformer=frozen",), 5e-3),
-        ("cross-domain-lm", ("generator=none",), 5e-3),
-    ],
-)
-def test_layers_learn_faster_where_no_transformer_learns_with_them(
-    tiny_encoder_folder: Path, method: str, settings: tuple[str, ...], rate: float
-) -> None:
-    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
-    for given, expected in ((None, rate), (2e-4, 2e-4)):
-        groups = parameter_groups(tagger, Finetune(learning_rate=1e-5, head_learning_rate=given))
-        rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
-        slow = {id(value) for value in tagger.encoder.transformer_parameters()}
-        assert {learnt for value, learnt in rates.items() if value not in slow} == {expected}
-
-
-@pytest.mark.parametrize(
-    ("method", "generator", "share"),
-    [
-        ("cross-domain-lm", "full", 1 / 6),
-        ("cross-domain-lm", "domain", 6**-0.5),
-        ("multi-task-lstm", "domain", 12**-0.5),
-    ],
-)
-def test_what_generates_an_lstm_learns_at_its_share_of_the_rate(tiny_encoder_folder, method, generator, share):
-    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, f"generator={generator}")
-    groups = parameter_groups(tagger, Finetune(head_learning_rate=6e-3))
-    rates = {id(value): group.learning_rate for group in groups for value in group.parameters}
-    generators = {id(weight) for weight in tagger.lstm.generator.weights}
-    for value in tagger.parameters():
-        if value.requires_grad:
-            assert rates.pop(id(value)) == pytest.approx(6e-3 * (share if id(value) in generators else 1.0))
-    assert not rates
-
-
 @every_method
 def test_what_a_tagger_shows_of_its_inside_is_not_told_by_gold_tags(tiny_encoder_folder, method):
     tagger = make_tagger(tiny_encoder_folder, method)
@@ -507,29 +464,6 @@ def test_what_a_tagger_shows_of_its_inside_is_not_told_by_gold_tags(tiny_encoder
             for own, other in zip(show(batch).values(), show(others).values(), strict=True):
                 values, changed = (each if isinstance(each, torch.Tensor) else each[0] for each in (own, other))
                 assert torch.equal(values, changed)
-
-
-@pytest.mark.parametrize("method", ["linear", "crf", "bilstm-crf", "laner", "moee", "coach"])
-def test_matrices_decay_and_biases_and_norms_do_not(tiny_encoder_folder, method):
-    tagger = make_tagger(tiny_encoder_folder, method)
-    groups = parameter_groups(tagger, Finetune(weight_decay=0.3, train_embeddings=True))
-    decays = {id(value): group.weight_decay for group in groups for value in group.parameters}
-    expected = {id(value): 0.3 * (value.dim() > 1) for value in tagger.parameters() if value.requires_grad}
-    assert decays == expected and set(decays.values()) == {0.0, 0.3}
-
-
-@pytest.mark.parametrize("is_trained", [True, False])
-def test_the_table_of_subword_vectors_is_trained_on_request_only(tiny_encoder_folder, is_trained):
-    tagger = make_tagger(tiny_encoder_folder, "linear")
-    groups = parameter_groups(tagger, Finetune(train_embeddings=is_trained))
-    trained = {id(value) for group in groups for value in group.parameters}
-    assert (id(tagger.encoder.word_embeddings) in trained) is is_trained
-
-
-@pytest.mark.parametrize(("width", "rate"), [(1024, 2.44e-5), (768, 5e-5), (384, 2.83e-4), (128, 5e-4), (None, None)])
-def test_a_wider_transformer_learns_in_smaller_steps(width, rate):
-    encoder: Any = SimpleNamespace(width=width)
-    assert learning_rate_of(encoder, Finetune()) == (None if rate is None else pytest.approx(rate, rel=0.01))
 
 
 @pytest.mark.parametrize("method", ["linear", "crf"])

@@ -40,7 +40,8 @@ from crossner_cli.methods.multi_task_lstm import MultiTaskLSTM
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import Progress
 from crossner_cli.training.checkpoints import Checkpoints
-from crossner_cli.training.loop import ParameterGroup, Plan, fit
+from crossner_cli.training.loop import fit
+from crossner_cli.training.plan import ParameterGroup, Plan
 
 every_adversary = pytest.mark.parametrize("adversary", ["grad", "dann"])
 

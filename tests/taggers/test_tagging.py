@@ -27,11 +27,12 @@ from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import Notice, Progress, exhaust
+from crossner_cli.stages.train import make_plan, make_rates
 from crossner_cli.taggers import tagging
 from crossner_cli.taggers.tagging import keep_frozen_states, tag, tag_with_progress
-from crossner_cli.training.loop import SentenceStream, fit
-from crossner_cli.training.plan import parameter_groups, plan_of
-from crossner_cli.training.streams import RawInputs
+from crossner_cli.training.loop import fit
+from crossner_cli.training.plan import group_parameters
+from crossner_cli.training.streams import SentenceStream
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited"]
 
@@ -202,7 +203,7 @@ def test_a_frozen_transformer_reads_each_distinct_sentence_once_in_any_number_of
     options = Finetune(epochs=3, batch_size=4, warmup=0.0)
     stream = SentenceStream(tagger.encoder.reader.encode(SENTENCES, TAG_SET), tagger.encoder.reader, 4, 1)
     before = [value.clone() for value in tagger.encoder.transformer.parameters()]
-    exhaust(fit(tagger, parameter_groups(tagger, options), [stream], plan_of(options), engine))
+    exhaust(fit(tagger, group_parameters(tagger, make_rates(options)), [stream], make_plan(options), engine))
     assert sum(read) == 12
     assert all(map(torch.equal, before, tagger.encoder.transformer.parameters()))
 
@@ -246,15 +247,6 @@ def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_lab
     ]
     assert ["20 sentences again in each epoch" in each.text for each in notices] == [True]
     assert len(other.encoder.reader.frozen_states) == 12, "what does fit is kept"
-
-
-@pytest.mark.parametrize(("epochs", "max_steps", "is_reread"), [(3, None, False), (4, None, True), (9, 7, False)])
-def test_raw_text_that_a_training_hardly_reads_is_not_read_before(raw_text, epochs, max_steps, is_reread):
-    """Five updates an epoch read two lines each, of twenty."""
-    raw = RawInputs({"target": raw_text}, {"target": "news"}, None, 1)
-    options = Finetune(epochs=epochs, max_steps=max_steps, batch_size=3, raw_batch_size=2)
-    labelled = {"source": SENTENCES[:13], "target": SENTENCES[:4]}
-    assert raw.reread(labelled, options) == ([raw_text] if is_reread else [])
 
 
 def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import math
@@ -19,7 +18,6 @@ import numpy as np
 import pytest
 import torch
 from builders.encoders import make_encoder
-from builders.taggers import make_tagger, some_sentences
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -28,15 +26,14 @@ from crossner_cli.encoders.subwords import EncodedSentence
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import OtherUnits
-from crossner_cli.options import Finetune, JointTrain
+from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.train import TaggerData, streams_of
 from crossner_cli.training import checkpoints as checkpoints_module
 from crossner_cli.training import loop as training_module
 from crossner_cli.training.checkpoints import Checkpoints
-from crossner_cli.training.loop import FitResult, ParameterGroup, Plan, SentenceStream, fit
-from crossner_cli.training.plan import plan_of
-from crossner_cli.training.streams import paces_of
+from crossner_cli.training.loop import FitResult, fit
+from crossner_cli.training.plan import ParameterGroup, Plan
+from crossner_cli.training.streams import SentenceStream
 
 
 class Numbers:
@@ -255,14 +252,6 @@ def test_the_last_epoch_is_kept_on_request(engine: Engine) -> None:
     assert weights(best) == weights(plain)
 
 
-def test_the_learning_rate_rises_and_falls_linearly() -> None:
-    plan = Plan(epochs=1, warmup=0.2)
-    rates = [plan.factor(step, 10) for step in range(10)]
-    assert rates[:2] == pytest.approx([1 / 3, 2 / 3])
-    assert rates[2:] == pytest.approx([(10 - step) / 8 for step in range(2, 10)])
-    assert {Plan(epochs=1, schedule="constant").factor(step, 10) for step in range(10)} == {1.0}
-
-
 def test_a_group_that_starts_later_stays_as_it_is_until_then(engine: Engine) -> None:
     model = Regression()
     before = float(model.layer.weight.detach())
@@ -362,80 +351,6 @@ def test_speed_is_told_of_the_whole_training_also_where_it_was_interrupted(
 
 def _disk_full(*arguments: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def sentences(lengths: list[int]) -> list[EncodedSentence]:
-    return [
-        EncodedSentence((np.zeros(length, np.int64),), np.zeros((length, 2), np.int64), None, "") for length in lengths
-    ]
-
-
-class NoReader:
-    pass
-
-
-def test_each_sentence_counts_as_often_as_it_should_in_every_epoch() -> None:
-    stream = SentenceStream(sentences([3] * 7), NoReader(), 4, 1, [5, 5, 1, 1, 1, 1, 1])  # type: ignore[arg-type]
-    for epoch in range(3):
-        counts = np.bincount([item for batch in stream.epoch(epoch) for item in batch])
-        assert counts.tolist() == [5, 5, 1, 1, 1, 1, 1]
-        assert all(len(batch) <= 4 for batch in stream.epoch(epoch))
-
-
-def test_joint_training_repeats_the_sentences_of_the_target_and_never_those_of_the_source(
-    tiny_encoder_folder: Path,
-) -> None:
-    tagger = make_tagger(tiny_encoder_folder, "linear")
-    labelled = {"target": some_sentences(3), "source": some_sentences(7, seed=2)}
-    for options, expected in ((JointTrain(upsample=4), [4] * 3 + [1] * 7), (Finetune(), [1] * 10)):
-        (stream,) = streams_of(tagger, TaggerData(tagger.tag_set, labelled, []), options, 1)
-        assert isinstance(stream, SentenceStream)
-        assert np.bincount([item for batch in stream.epoch(0) for item in batch]).tolist() == expected
-
-
-@pytest.mark.parametrize("upsample", [1, 2, 3, 10, 50, 1000])
-def test_an_epoch_of_tasks_reads_sentences_of_the_target_as_often_as_it_tells_and_all_about_alike(
-    upsample: int,
-) -> None:
-    counts, tasks = {"target": 20, "source": 200}, ("target-ner", "source-ner")
-    options = JointTrain(upsample=upsample, batch_size=16)
-    pace = paces_of(counts, tasks, options)["target"]
-    stream = SentenceStream(sentences([3] * 20), NoReader(), pace.batch_size, 1, [pace.repeats] * 20)  # type: ignore[arg-type]
-    order = stream.epoch(0)
-    read = [item for place in range(13) for item in order[place % len(order)]]
-    often = np.bincount(read, minlength=20)
-    assert len(read) / 20 == pytest.approx(pace.readings, rel=0.1) and often.max() - often.min() <= 2
-
-
-@pytest.mark.parametrize(("target", "source", "upsample"), [(24, 60, 50), (33, 90, 3), (100, 14041, 50)])
-def test_the_pace_that_is_told_is_the_one_read_however_small_the_domains(
-    target: int, source: int, upsample: int
-) -> None:
-    counts, tasks = {"target": target, "source": source}, ("target-ner", "source-ner")
-    paces = paces_of(counts, tasks, JointTrain(upsample=upsample, batch_size=32))
-    pace, updates = paces["target"], -(-source // 32)
-    stream = SentenceStream(sentences([3] * target), NoReader(), pace.batch_size, 1, [pace.repeats] * target)  # type: ignore[arg-type]
-    epochs = [stream.epoch(number) for number in range(updates)]
-    read = sum(len(batch) for batches in epochs for batch in batches) * updates / sum(map(len, epochs))
-    assert read / target == pytest.approx(pace.readings)
-
-
-def test_the_order_follows_from_seed_and_epoch_alone() -> None:
-    lengths = np.random.default_rng(0).integers(1, 60, 300).tolist()
-    first, again, other = (SentenceStream(sentences(lengths), NoReader(), 16, seed, None) for seed in (1, 1, 2))  # type: ignore[arg-type]
-    assert first.epoch(4) == again.epoch(4)
-    assert first.epoch(4) != first.epoch(5)
-    assert first.epoch(4) != other.epoch(4)
-
-
-@pytest.mark.parametrize(("count", "most_padding"), [(200, 1.6), (1000, 1.3), (5000, 1.1)])
-def test_batches_hold_sentences_of_about_one_length(count: int, most_padding: float) -> None:
-    lengths = np.random.default_rng(0).integers(1, 60, count).tolist()
-    stream = SentenceStream(sentences(lengths), NoReader(), 16, 1, None)  # type: ignore[arg-type]
-    padded = sum(max(lengths[item] for item in batch) * len(batch) for batch in stream.epoch(0))
-    assert padded < most_padding * sum(lengths)
-    # ... and no two epochs make the same batches.
-    assert not {frozenset(batch) for batch in stream.epoch(0)} & {frozenset(batch) for batch in stream.epoch(1)}
 
 
 # Real command lines ---------------------------------------------------------------------------------------------
@@ -552,13 +467,6 @@ def test_adaptation_and_joint_training_resume_to_the_bit_identical_result_too(
     assert all(torch.equal(found[name], value) for name, value in expected.items())
 
 
-@pytest.mark.parametrize(("upsample", "size"), [(1, 1), (5, 5), (50, 10)])
-def test_an_update_reads_as_few_sentences_of_the_smaller_domain_as_its_share_of_the_epoch(upsample: int, size: int):
-    options = JointTrain(upsample=upsample, batch_size=10)
-    pace = paces_of({"target": 100, "source": 1000}, ("target-ner", "source-ner"), options)["target"]
-    assert (pace.batch_size, pace.readings) == (size, min(upsample, 10)), "an epoch has 100 updates"
-
-
 def test_the_rate_falls_to_nothing_by_the_last_update_where_updates_are_bounded(engine) -> None:
     whole, _ = train(engine, epochs=2)
     bounded, result = train(engine, epochs=9, max_steps=6)
@@ -600,15 +508,6 @@ def test_the_first_of_several_scores_chooses_the_best_epoch(engine) -> None:
     assert result is not None and (result.best, result.best_epoch) == (9.0, 2)
 
 
-def test_the_loop_is_told_all_that_the_options_say_of_it() -> None:
-    told: dict[str, Any] = {
-        "epochs": 3, "max_steps": 7, "schedule": "constant", "warmup": 0.3, "clip_norm": 0.5, "accumulate": 4,
-        "patience": 2, "keep": "last", "checkpoint_every": 9,
-    }  # fmt: skip
-    assert told.keys() == {field.name for field in dataclasses.fields(Plan)}
-    assert plan_of(Finetune(**told)) == Plan(**told)
-
-
 def test_the_losses_of_an_epoch_are_means_over_its_own_updates(engine) -> None:
     model = Regression()
     groups = [ParameterGroup(list(model.parameters()), 1e-12, 0.0)]  # nothing is learnt: all epochs are alike
@@ -625,10 +524,3 @@ def test_each_epoch_is_read_in_its_own_order(engine) -> None:
     model = Regression()
     exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [stream], Plan(epochs=3), engine))
     assert asked[-3:] == [0, 1, 2]
-
-
-def test_each_seed_reads_the_sentences_in_an_order_of_its_own(tiny_encoder_folder) -> None:
-    tagger = make_tagger(tiny_encoder_folder, "linear")
-    data = TaggerData(tagger.tag_set, {"target": some_sentences(40)}, [])
-    orders = [streams_of(tagger, data, Finetune(seed=7), seed)[0].epoch(0) for seed in (1, 2, 1)]
-    assert orders[0] == orders[2] != orders[1]

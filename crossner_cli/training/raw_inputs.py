@@ -1,0 +1,285 @@
+"""Tasks of a stage, and the raw text and the dictionary that they read beside labelled sentences."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossner_cli.data.files import check_file
+from crossner_cli.data.names import Name, Names, read_names
+from crossner_cli.data.sentences import PreparedData, Sentence
+from crossner_cli.encoders.raw_text import LONGEST, RawFile, RawSentences, RawText, frequent_words
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.language_model import END
+from crossner_cli.methods.multi_task import ROLES, MultiTaskInputs, MultiTaskTagger, roles_of
+from crossner_cli.taggers.known_words import RAW_MINIMUM
+
+
+def find_tasks(settings: Any, command: str, roles: Sequence[str]) -> list[str]:
+    """Return the tasks of which a stage reads a batch each: those of the domains it reads.
+
+    Methods of one stream have none.
+
+    Args:
+        settings: The method's settings.
+        command: The stage's name.
+        roles: The domains it reads.
+
+    Raises:
+        CrossNERError: None of the tasks reads labelled sentences.
+    """
+    tasks = settings.streams if isinstance(settings, MultiTaskInputs) else ()
+    kept = [task for task in tasks if task.partition("-")[0] in roles]
+    if tasks and not roles_of(kept, "ner"):
+        raise CrossNERError(
+            f"{command} reads the {' and '.join(roles)}; the tasks {','.join(tasks)} read no labelled sentences of it.",
+            hint=f"--set tasks={roles[0]}-ner, or another command (joint-train reads both domains).",
+        )
+    return kept
+
+
+def narrow_tasks(settings: Any, command: str, roles: Sequence[str]) -> tuple[Any, str | None]:
+    """Limit the tasks of a method's settings to the domains that a stage reads: they record what its tagger learnt.
+
+    Returns:
+        The settings, and a note on tasks that are left out; None if there are none.
+
+    Raises:
+        CrossNERError: Other settings make no sense without them.
+    """
+    named = settings.task_names if isinstance(settings, MultiTaskInputs) else ()
+    kept = [task for task in named if task.partition("-")[0] in roles]
+    if len(kept) == len(named):
+        return settings, None
+    left = ", ".join(task for task in named if task not in kept)
+    note = f"trains {', '.join(kept)}; not {left}, as {command} does not read that domain"
+    try:
+        return dataclasses.replace(settings, tasks=",".join(kept)), note
+    except CrossNERError as error:
+        raise CrossNERError(f"{command} {note}. {error.problem}", hint=f"Or joint-train: {error.hint}") from None
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """Listed names that label words of the target's raw text.
+
+    Args:
+        names: The names, with their types.
+        types: The types of the target that they teach.
+        untaught: The other types of the target.
+        phrases: True if names of several words label words too.
+    """
+
+    names: Names
+    types: Sequence[str]
+    untaught: Sequence[str] = ()
+    phrases: bool = False
+
+    def labelling_names(self) -> list[Name]:
+        """Return the names that label words: those of one type, which is taught, and of one word or any number."""
+        return [name for name in self._names_of(self.types) if self.phrases or len(name) == 1]
+
+    def _names_of(self, types: Sequence[str]) -> list[Name]:
+        """Return the names of one type, which is one of these."""
+        return [name for name, found in self.names.types.items() if len(found) == 1 and found[0] in types]
+
+    def describe(self) -> str:
+        """Describe how many names can label a word, and why others cannot."""
+        every = self.names.types
+        several = sum(len(found) > 1 for found in every.values())
+        untaught, usable = len(self._names_of(self.untaught)), len(self._names_of(self.types))
+        phrases = usable - len(self.labelling_names())
+        reasons = {
+            "have several types": several,
+            "have a type that the target lacks": len(every) - several - untaught - usable,
+            f"have a type of which no task learns labels ({', '.join(self.untaught)})": untaught,
+            "are of several words (--dictionary-phrases reads them)": phrases,
+        }
+        told = "".join(f"; {count:,} {reason}" for reason, count in reasons.items() if count)
+        return f"dictionary: {usable - phrases:,} of {len(every):,} names can label words of raw text{told}"
+
+    def describe_in(self, counts: Mapping[str, int]) -> str:
+        """Describe the names, and how many are in raw text, given how often each of its words occurs.
+
+        Raises:
+            CrossNERError: None of the names is in it.
+        """
+        labelling = self.labelling_names()
+        met = sum(all(word in counts for word in name) for name in labelling)
+        if not met:
+            raise CrossNERError(
+                f"--dictionary labels nothing: none of its {len(labelling):,} names of the target's types is in the raw"
+                f" text of the target, as {' '.join(labelling[0])!r}. {self.describe()}.",
+                hint="Write names as the text does, in the same case; or prepare the data with --corpus FILE that has"
+                " them.",
+            )
+        return f"{self.describe()}; the words of {met:,} are in it"
+
+
+def check_dictionary(method: str, settings: Any, tasks: Sequence[str], *, of_source: bool) -> None:
+    """Refuse a dictionary that no task reads.
+
+    Args:
+        method: The method's name.
+        settings: Its settings.
+        tasks: As ``find_tasks`` gives them.
+        of_source: True if only the source is trained on.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    is_multi_task = isinstance(settings, MultiTaskInputs)
+    learns = is_multi_task and settings.learns_from_dictionary
+    if learns and "target-lm" in tasks:
+        return
+    lacking = [] if "target-lm" in tasks else [f"--set tasks={','.join([*tasks, 'target-lm'])}"]
+    lacking += [] if learns else ["--set entity_weight=0.1"]
+    way_out = f"add {' '.join(lacking)}"
+    if of_source:
+        way_out = "train with joint-train, which reads text of the target"
+    elif not is_multi_task or not hasattr(settings, "entity_weight"):
+        way_out = "choose --method multi-cell-lstm, or cross-domain-lm with --set entity_weight=0.1"
+    raise CrossNERError(
+        f"--dictionary labels raw text of the target, and {method} as set learns from no such labels.",
+        hint=f"Leave it out, or {way_out}.",
+    )
+
+
+def split_types(prepared: PreparedData, settings: MultiTaskInputs, tasks: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the target's types into those that a dictionary teaches these tasks, and the others."""
+    tag_set = prepared.tag_set(*(role for role in ROLES if role in roles_of(tasks)))
+    taught = settings.dictionary_types(tag_set)
+    return list(taught), [kind for kind in prepared.domains["target"].types if kind not in taught]
+
+
+def read_dictionary(
+    paths: Sequence[Path], types: Sequence[str], untaught: Sequence[str] = (), *, phrases: bool = False
+) -> Dictionary:
+    """Read the dictionary of a target, whose types are as ``split_types`` gives them.
+
+    Raises:
+        CrossNERError: It is broken, or none of its names can label a word.
+    """
+    for path in paths:
+        check_file("--dictionary", path, "Give a file of lines of the form name<TAB>type.")
+    dictionary = Dictionary(read_names(paths), types, untaught, phrases)
+    if not dictionary.labelling_names():
+        way_out = f"Give each name one type, written as the target does: {', '.join(types)}."
+        if not types:
+            way_out = f"prepare-data --map-types calls types of the source as the target does: {', '.join(untaught)}."
+        elif dataclasses.replace(dictionary, phrases=True).labelling_names():
+            way_out = "--dictionary-phrases reads names of several words, as predict finds words."
+        raise CrossNERError(f"--dictionary labels nothing. {dictionary.describe()}.", hint=way_out)
+    return dictionary
+
+
+@dataclass(frozen=True)
+class RawInputs:
+    """The raw text that a stage reads.
+
+    Args:
+        texts: By role, source or target.
+        domains: Name of each role's domain.
+        dictionary: Labels target text; None without one.
+        fewest: Occurrences that make a word one that language models know.
+        normalise: Writes a word as its vector is looked up.
+    """
+
+    texts: Mapping[str, RawText]
+    domains: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    dictionary: Dictionary | None = None
+    fewest: int = 1
+    normalise: Callable[[str], str] = str
+
+    def words(self) -> list[str]:
+        """Return the words that language models know beside those of labelled sentences, normalised."""
+        return frequent_words(self.texts, self.fewest, self.normalise)
+
+    def count_predictions(self, reader: Any) -> Tensor:
+        """Count how often a language model predicts each word number: as it occurs, END once a sentence, (V+1,)."""
+        counts = torch.zeros(len(reader.vocabulary.words) + 1, dtype=torch.long)
+        for text in self.texts.values():
+            for word, count in text.counts.items():
+                counts[reader.number(word)] += count
+            counts[END] += len(text)
+        return counts
+
+    def describe(self) -> list[str]:
+        """Describe each text in a line, and the dictionary.
+
+        Raises:
+            CrossNERError: No name of the dictionary is in the target's text.
+        """
+        notes = []
+        for role, text in self.texts.items():
+            where = "its training sentences" if isinstance(text, RawSentences) else text.path.name
+            total = sum(text.counts.values())
+            cut = f"; {text.shortened:,} cut behind {LONGEST} words" if text.shortened else ""
+            notes.append(f"raw text of the {role}: {len(text):,} sentences, {total:,} words, from {where}{cut}")
+        return [*notes, self.dictionary.describe_in(self.texts["target"].counts)] if self.dictionary else notes
+
+
+def check_raw(prepared: PreparedData, tasks: Sequence[str]) -> None:
+    """Refuse tasks that read raw text of a domain that has none, and no labelled sentences to stand in for it.
+
+    Raises:
+        CrossNERError: A domain has neither.
+    """
+    for role in roles_of(tasks, "lm"):
+        stands_in = f"{role}-ner" in tasks and prepared.domains[role].has("train")
+        if not stands_in and prepared.raw_text(role) is None:
+            corpus = "--corpus FILE --corpus-level domain" if role == "target" else "--source-corpus FILE"
+            raise CrossNERError(
+                f"The task {role}-lm reads raw text of the {role}, and the run has none.",
+                hint=f"crossner prepare-data … {corpus} --force",
+            )
+
+
+def read_raw(
+    prepared: PreparedData,
+    settings: Any,
+    tasks: Sequence[str],
+    labelled: Mapping[str, Sequence[Sentence]],
+    dictionary: Dictionary | None,
+    raw_minimum: int,
+) -> RawInputs | None:
+    """Find and count the raw text of the tasks that read it; training sentences stand in where a domain has none.
+
+    Args:
+        prepared: The data of the run.
+        settings: The method's settings.
+        tasks: As ``find_tasks`` gives them.
+        labelled: Labelled sentences, by role.
+        dictionary: Labels the target's text.
+        raw_minimum: Occurrences that make a word one that language models know.
+    """
+    texts: dict[str, RawText] = {}
+    for role in roles_of(tasks, "lm"):
+        path = prepared.raw_text(role)
+        if path is None:
+            texts[role] = RawSentences([sentence.words for sentence in labelled[role]])
+        else:
+            texts[role] = RawFile.read(path)
+    if not texts:
+        return None
+    domains = {role: prepared.domains[role].name for role in texts}
+    fewest = min(raw_minimum, RAW_MINIMUM) if settings.words == "frozen" else raw_minimum
+    return RawInputs(texts, domains, dictionary, fewest, settings.normalise_word)
+
+
+def count_words(tagger: MultiTaskTagger, labelled: Mapping[str, Sequence[Sentence]], raw: RawInputs | None) -> None:
+    """Tell a tagger how often each word is to be predicted: in raw text, and in labelled sentences that replace it."""
+    hyper: Any = tagger.hyper
+    texts: dict[str, RawText] = {
+        role: RawSentences([sentence.words for sentence in sentences])
+        for role, sentences in labelled.items()
+        if f"{role}-lm" in hyper.task_names and getattr(hyper, "lm_text", "raw") != "raw"
+    }
+    counted = RawInputs({**texts, **(raw.texts if raw else {})})
+    tagger.set_word_counts(counted.count_predictions(tagger.encoder.reader))

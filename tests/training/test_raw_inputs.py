@@ -1,0 +1,223 @@
+"""The tasks of a stage, the raw text that they read, and the dictionary that labels it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from crossner_cli.data.names import read_names
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.raw_text import LONGEST, RawFile, RawSentences
+from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, WordReader
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.training.raw_inputs import (
+    Dictionary,
+    RawInputs,
+    check_dictionary,
+    count_words,
+    find_tasks,
+    narrow_tasks,
+    read_dictionary,
+    read_raw,
+    split_types,
+)
+
+TAG_SET = TagSet({"songs": ("artist", "song"), "news": ("person",)})
+READER = WordReader(Vocabulary(("Anna", "sang", "Abba")), WordInputs(characters="none"), None)
+TYPES = ("artist", "song")
+MIXED = ("Abba\tartist", "Dancing Queen\tsong", "Paris\tcity", "Prince\tartist", "Prince\tsong")
+
+
+def write_names(folder: Path, *names: str) -> Path:
+    path = folder / "names.tsv"
+    path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    return path
+
+
+def settings_of(method: str, *texts: str) -> Any:
+    return read_settings(find_method(method), texts)
+
+
+def test_a_stage_trains_the_tasks_of_the_domains_it_reads() -> None:
+    settings = settings_of("cross-domain-lm", "tasks=target-ner,source-ner,target-lm")
+    assert find_tasks(settings, "finetune", ("target",)) == ["target-ner", "target-lm"]
+    assert find_tasks(settings, "pretrain-source", ("source",)) == ["source-ner"]
+    assert find_tasks(settings, "joint-train", ("target", "source")) == ["target-ner", "source-ner", "target-lm"]
+    assert find_tasks(settings_of("linear"), "finetune", ("target",)) == []
+    with pytest.raises(CrossNERError, match="read no labelled sentences of it"):
+        find_tasks(settings, "other", ("elsewhere",))
+
+
+def test_tasks_of_domains_that_a_stage_does_not_read_are_left_out_with_a_note() -> None:
+    settings = settings_of("cross-domain-lm", "tasks=target-ner,source-ner,target-lm")
+    narrowed, note = narrow_tasks(settings, "finetune", ("target",))
+    assert narrowed.tasks == "target-ner,target-lm"
+    assert note == "trains target-ner, target-lm; not source-ner, as finetune does not read that domain"
+    assert narrow_tasks(narrowed, "finetune", ("target",)) == (narrowed, None)
+    linear = settings_of("linear")
+    assert narrow_tasks(linear, "finetune", ("target",)) == (linear, None)
+    adversary = settings_of("multi-task-lstm", "adversary=dann")
+    with pytest.raises(CrossNERError, match="finetune trains target-ner; not source-ner") as caught:
+        narrow_tasks(adversary, "finetune", ("target",))
+    assert caught.value.hint.startswith("Or joint-train: ")
+
+
+@pytest.mark.parametrize(
+    ("method", "texts", "of_source", "way_out"),
+    [
+        ("cross-domain-lm", (), False, "add --set entity_weight=0.1."),
+        ("multi-cell-lstm", (), False, "add --set tasks=target-ner,source-ner,target-lm."),
+        (
+            "cross-domain-lm",
+            ("tasks=target-ner",),
+            False,
+            "add --set tasks=target-ner,target-lm --set entity_weight=0.1.",
+        ),
+        ("multi-task-lstm", (), False, "choose --method multi-cell-lstm"),
+        ("linear", (), False, "choose --method multi-cell-lstm"),
+        ("mtl", (), False, "choose --method multi-cell-lstm"),
+        ("multi-cell-lstm", ("tasks=source-ner",), True, "train with joint-train"),
+    ],
+)
+def test_a_dictionary_that_no_task_reads_is_refused_with_what_is_missing(method, texts, of_source, way_out) -> None:
+    settings = settings_of(method, *texts)
+    with pytest.raises(CrossNERError, match=f"{method} as set learns from no such labels") as caught:
+        check_dictionary(method, settings, getattr(settings, "task_names", ()), of_source=of_source)
+    assert f"Leave it out, or {way_out}" in caught.value.hint
+
+
+def test_a_dictionary_is_read_where_one_loss_of_types_is_switched_on() -> None:
+    tasks = ["source-ner", "target-lm"]
+    for text in ("entity_weight=0", "attention_weight=0"):
+        settings = settings_of("multi-cell-lstm", "tasks=source-ner,target-lm", text)
+        check_dictionary("multi-cell-lstm", settings, tasks, of_source=False)
+
+
+def test_names_that_cannot_label_are_counted_with_the_reason(tmp_path: Path) -> None:
+    names = read_names([write_names(tmp_path, *MIXED)])
+    assert Dictionary(names, TYPES).describe() == (
+        "dictionary: 1 of 4 names can label words of raw text; 1 have several types; 1 have a type that the target "
+        "lacks; 1 are of several words (--dictionary-phrases reads them)"
+    )
+    assert "2 of 4 names" in Dictionary(names, TYPES, phrases=True).describe()
+
+
+@pytest.mark.parametrize(
+    ("line", "types", "untaught", "phrases", "hint"),
+    [
+        ("Paris\tcity", TYPES, (), False, "as the target does: artist, song."),
+        ("Dancing Queen\tsong", TYPES, (), False, "--dictionary-phrases reads names of several words"),
+        ("Dancing Queen\tcity", TYPES, (), True, "as the target does"),
+        ("Abba\tartist", ("song",), ("artist",), False, "as the target does: song."),
+        ("Abba\tartist", (), TYPES, False, "calls types of the source as the target does: artist, song."),
+    ],
+)
+def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path, line, types, untaught, phrases, hint) -> None:
+    with pytest.raises(CrossNERError, match="labels nothing") as caught:
+        read_dictionary([write_names(tmp_path, line)], types, untaught, phrases=phrases)
+    assert hint in caught.value.hint
+
+
+def test_a_dictionary_whose_names_are_not_in_the_text_is_refused(tmp_path: Path) -> None:
+    dictionary = read_dictionary([write_names(tmp_path, "Dancing Queen\tsong")], TYPES, phrases=True)
+    described = dictionary.describe_in({"Dancing": 2, "Queen": 1})
+    assert described == "dictionary: 1 of 1 names can label words of raw text; the words of 1 are in it"
+    for counts in ({}, {"Dancing": 2}, {"dancing": 2, "queen": 1}):
+        with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
+            dictionary.describe_in(counts)
+        assert "in the same case" in caught.value.hint
+
+
+@pytest.mark.parametrize(("name", "problem"), [("", "a folder"), ("no", "not found")])
+def test_a_dictionary_that_is_no_file_is_refused(tmp_path: Path, name: str, problem: str) -> None:
+    with pytest.raises(CrossNERError, match=f"--dictionary .*: {problem}") as caught:
+        read_dictionary([tmp_path / name], TYPES)
+    assert "name<TAB>type" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("method", "tasks", "taught"),
+    [
+        ("multi-cell-lstm", ["source-ner", "target-lm"], ["song"]),
+        ("multi-cell-lstm", ["target-ner", "source-ner", "target-lm"], ["artist", "song"]),
+        ("multi-cell-lstm", ["target-ner", "target-lm"], ["artist", "song"]),
+        ("cross-domain-lm", ["source-ner", "target-lm"], ["artist", "song"]),
+    ],
+)
+def test_names_of_types_that_a_method_learns_nothing_of_label_nothing(tmp_path, method, tasks, taught) -> None:
+    domains = {"target": ("artist", "song"), "source": ("person", "song")}
+    prepared: Any = SimpleNamespace(
+        domains={role: SimpleNamespace(types=types) for role, types in domains.items()},
+        tag_set=lambda *roles: TagSet({role: domains[role] for role in roles}),
+    )
+    types, untaught = split_types(prepared, settings_of(method, f"tasks={','.join(tasks)}"), tasks)
+    assert types == taught and sorted([*types, *untaught]) == ["artist", "song"]
+    path = write_names(tmp_path, "Abba\tartist", "Waterloo\tsong", "Paris\tcity")
+    described = read_dictionary([path], types, untaught).describe()
+    assert described.startswith(f"dictionary: {len(taught)} of 3 names can label")
+    assert "1 have a type that the target lacks" in described
+    assert ("1 have a type of which no task learns labels (artist)" in described) == (taught == ["song"])
+
+
+@pytest.mark.parametrize(
+    ("fewest", "known"), [(1, ["anna", "sang", "Abba"]), (2, ["anna", "sang"]), (3, ["anna"]), (4, [])]
+)
+def test_words_that_raw_text_has_often_enough_are_known_to_language_models(fewest, known) -> None:
+    texts = {"target": RawSentences([("Anna", "sang"), ("anna", "sang")]), "source": RawSentences([("anna", "Abba")])}
+    spelled = {"Anna": "anna"}
+    raw = RawInputs(texts, fewest=fewest, normalise=lambda word: spelled.get(word, word))
+    assert raw.words() == known
+
+
+def test_raw_text_is_described_with_what_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text("so " * (LONGEST + 1) + "\n" + "so " * LONGEST + "\n" + "so " * 5000 + "\n")
+    texts = {"target": RawFile.read(tmp_path / "raw.txt"), "source": RawSentences([("Anna", "sang")])}
+    assert RawInputs(texts).describe() == [
+        "raw text of the target: 3 sentences, 600 words, from raw.txt; 2 cut behind 200 words",
+        "raw text of the source: 1 sentences, 2 words, from its training sentences",
+    ]
+
+
+def test_each_domain_reads_its_own_raw_text_with_the_given_names_and_cut_off(tmp_path: Path) -> None:
+    for role, line in (("target", "Abba"), ("source", "Anna sang")):
+        (tmp_path / role).write_text(f"{line}\n")
+    prepared: Any = SimpleNamespace(
+        raw_text=lambda role: tmp_path / role,
+        domains={"target": SimpleNamespace(name="songs"), "source": SimpleNamespace(name="news")},
+    )
+    dictionary = read_dictionary([write_names(tmp_path, "Abba\tartist")], TYPES)
+    tasks, settings = ("target-ner", "source-ner", "target-lm", "source-lm"), settings_of("cross-domain-lm")
+    raw = read_raw(prepared, settings, tasks, {}, dictionary, raw_minimum=2)
+    assert raw is not None and raw.dictionary is dictionary and raw.fewest == 2
+    first = {role: text.sentences([0]) for role, text in raw.texts.items()}
+    assert first == {"target": [("Abba",)], "source": [("Anna", "sang")]}
+    assert raw.domains == {"target": "songs", "source": "news"}
+    assert read_raw(prepared, settings, ("target-ner",), {}, None, raw_minimum=2) is None
+
+
+def test_predictions_are_counted_by_word_number_and_every_sentence_ends() -> None:
+    text = RawSentences([("Anna", "sang"), ("Anna", "wept"), ("sang", "Anna", "wept")])
+    assert torch.equal(RawInputs({"target": text}).count_predictions(READER), torch.tensor([2 + 3, 3, 2, 0]))
+
+
+@pytest.mark.parametrize(
+    ("lm_text", "tasks", "counts"),
+    [
+        ("labelled", "source-ner,source-lm,target-lm", [1 + 2, 2, 2, 0]),
+        ("raw", "source-ner,source-lm,target-lm", [1 + 1, 1, 1, 0]),
+        ("labelled", "source-ner,target-lm", [1 + 1, 1, 1, 0]),
+    ],
+)
+def test_labelled_sentences_are_counted_where_a_language_model_reads_them(lm_text, tasks, counts) -> None:
+    told: list[torch.Tensor] = []
+    tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=READER), set_word_counts=told.append)
+    tagger.hyper = SimpleNamespace(task_names=tuple(tasks.split(",")), lm_text=lm_text)
+    raw = RawInputs({"target": RawSentences([("sang", "Anna", "wept")])})
+    count_words(tagger, {"source": [Sentence(("Anna", "sang"))]}, raw)
+    assert told[0].tolist() == counts
