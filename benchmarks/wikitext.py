@@ -51,9 +51,10 @@ def measure(path: Path, output: Path, rounds: int) -> list[tuple[str, float, flo
         "text to paragraphs": (lambda: [paragraphs(text) for text in pages], characters),
         "mwparserfromhell alone: strip_code": (lambda: [parse(text).strip_code() for text in pages], characters),
         "all: every article of the dump": (
-            lambda: exhaust(write_articles([path], output, categories=[], depth=0)), size
+            lambda: exhaust(write_articles([path], output, categories=[], depth=0)),
+            size,
         ),
-    }  # fmt: skip
+    }
     found = []
     for name, (call, bulk) in parts.items():
         seconds = min(time_of(call) for _ in range(rounds))

@@ -98,7 +98,7 @@ class DumpReader:
         Raises:
             CrossNERError: The file is no dump, is cut off or broken, or declares a document type.
         """
-        parser = XMLPullParser(("start", "end"))
+        parser: Any = XMLPullParser(("start", "end"))
         with open_decompressed(self.path) as self._file:
             chunk, head, unfinished = b"-", b"", 0
             while chunk:
@@ -129,7 +129,7 @@ class DumpReader:
                 hint="Give a dump that MediaWiki wrote.",
             )
 
-    def _parse(self, parser: XMLPullParser, chunk: bytes) -> list[Page]:
+    def _parse(self, parser: Any, chunk: bytes) -> list[Page]:
         """Parse the next bytes of the file, of which none are left at its end."""
         try:
             if chunk:

@@ -129,9 +129,7 @@ def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> W
     """Write the articles that are in a category reached, or all of them if none is named."""
     counts = Counter(dict.fromkeys(("pages", "redirects", "articles", "kept", "paragraphs", "malformed"), 0))
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for reader, page, finders in _pages(
-            dumps, ARTICLE, counts, lambda site: (make_category_finder(site), make_paragraph_finder(site))
-        ):
+        for reader, page, finders in _pages(dumps, ARTICLE, counts, _make_finders):
             if page is None:
                 yield _sign("read articles", dumps, reader, counts["kept"], "articles kept")
                 continue

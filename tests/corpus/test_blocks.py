@@ -30,9 +30,35 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
 
 PIECES = st.sampled_from(
-    ["Ada", "saw", "a.", "B.", "Mr.", "?", "!", "...", ".", '"', "'", ")", "(", "”", "。", "我", " ", "  ", "\t",
-     "\u2029", "U.S.", "He", "-", "\u00a0", "1", "e.g."]
-)  # fmt: skip
+    [
+        "Ada",
+        "saw",
+        "a.",
+        "B.",
+        "Mr.",
+        "?",
+        "!",
+        "...",
+        ".",
+        '"',
+        "'",
+        ")",
+        "(",
+        "”",
+        "。",
+        "我",
+        " ",
+        "  ",
+        "\t",
+        "\u2029",
+        "U.S.",
+        "He",
+        "-",
+        "\u00a0",
+        "1",
+        "e.g.",
+    ]
+)
 
 
 def sentences_of(path: Path, bytes_of_part: int, **options: bool) -> tuple[list[str], Counter[str]]:
@@ -98,9 +124,11 @@ def test_greek_words_have_one_key_however_they_are_cut() -> None:
 
 
 HELD_OUT = [
-    "In 1969 , Scheinman invented the Stanford arm :", "Bob founded Foo Inc. The firm sold robots .", "It is .",
+    "In 1969 , Scheinman invented the Stanford arm :",
+    "Bob founded Foo Inc. The firm sold robots .",
+    "It is .",
     "Learning with kernels , Dr. J. Roe says , is an old idea",
-]  # fmt: skip
+]
 AROUND = ["He was an engineer.", "It was electric.", "Robots are old, says A. B.", "(It closed.)", "and it ended"]
 
 
@@ -141,18 +169,6 @@ def test_a_mark_of_the_byte_order_before_a_text_is_left_out(tmp_path: Path) -> N
     path = tmp_path / "texts.jsonl"
     path.write_text(json.dumps({"text": "\ufeffAda saw Paris."}) + "\n", encoding="utf-8")
     assert sentences_of(path, 1000)[0] == ["Ada saw Paris."]
-
-
-@pytest.mark.parametrize("one_a_line", [False, True])
-def test_a_paragraph_separator_alone_is_a_blank_line(tmp_path: Path, one_a_line: bool) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("\u2029\n")
-    counts = Counter[str]()
-    (part,) = cut_into_parts([path], 1000)
-    excluded = frozenset({"ada"})
-    assert not [text for read in read_blocks(part, counts, one_a_line=one_a_line, excluded=excluded)
-                for text in read.texts]  # fmt: skip
-    assert counts["documents"] == 0 and counts["blank_lines"] >= 1
 
 
 def sentences(*texts: str) -> Block:

@@ -19,13 +19,11 @@ from crossner_cli.corpus.dbpedia import (
     Hierarchy,
     RdfNames,
     expand_types,
-    find_local_name,
     find_specialised_classes,
     write_names,
 )
 from crossner_cli.corpus.triples import LABEL, TYPE, is_triples, read_triples
 from crossner_cli.data.known_domains import known_domains
-from crossner_cli.data.names import read_names
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice
 
@@ -55,17 +53,27 @@ def refusal(folder: Path, files: dict[str, str | bytes], language: str = "en") -
 
 
 def test_labels_of_typed_entities_become_names(tmp_path: Path) -> None:
-    lines, found, notices = write(tmp_path, {
-        "labels_lang=en.ttl": labels("Ada Roe", "Queen (band)", "Nobody", "Zoë"),
-        "instance-types_lang=en_specific.ttl": types("Ada_Roe:Writer", "Queen_(band):Band", f"Nobody:{OWL}Thing",
-                                                      "Zoë:Writer"),
-    })  # fmt: skip
+    lines, found, notices = write(
+        tmp_path,
+        {
+            "labels_lang=en.ttl": labels("Ada Roe", "Queen (band)", "Nobody", "Zoë"),
+            "instance-types_lang=en_specific.ttl": types(
+                "Ada_Roe:Writer", "Queen_(band):Band", f"Nobody:{OWL}Thing", "Zoë:Writer"
+            ),
+        },
+    )
     assert lines == ["Ada Roe\tWriter", "Queen\tBand", "Zoë\tWriter"]
     assert found.types == {"Writer": 2, "Band": 1}
     assert found.counts == {
-        "type_triples": 3, "types_without_content": 1, "other_triples": 0, "entities": 3, "labels": 4,
-        "entities_of_several_types": 0, "labels_of_untyped": 1, "labels_without_content": 0,
-    }  # fmt: skip
+        "type_triples": 3,
+        "types_without_content": 1,
+        "other_triples": 0,
+        "entities": 3,
+        "labels": 4,
+        "entities_of_several_types": 0,
+        "labels_of_untyped": 1,
+        "labels_without_content": 0,
+    }
     assert notices[-1].startswith("RDF lists: 3 typed entities, 4 labels in 'en', 3 names written; 1 labels are of no")
 
 
@@ -113,8 +121,14 @@ def test_turtle_and_rdf_xml_are_read(tmp_path: Path) -> None:
 def test_an_entity_counts_for_its_most_specific_classes_only(tmp_path: Path) -> None:
     classes = ontology("Poet:Writer", "Writer:Person", "Singer:Person", "Circle:Round", "Round:Circle")
     given = types("A:Person", "A:Poet", "A:Writer", "B:Singer", "B:Poet", "B:Person", "C:Circle", "C:Round", "D:Other")
-    lines, found, _ = write(tmp_path, {"t.nt": given + given, "o.nt": classes, "l.nt": labels("Aa", "Bb").replace(
-        "resource/Aa", "resource/A").replace("resource/Bb", "resource/B")})  # fmt: skip
+    lines, found, _ = write(
+        tmp_path,
+        {
+            "t.nt": given + given,
+            "o.nt": classes,
+            "l.nt": labels("Aa", "Bb").replace("resource/Aa", "resource/A").replace("resource/Bb", "resource/B"),
+        },
+    )
     assert lines == ["Aa\tPoet", "Bb\tPoet", "Bb\tSinger"]
     assert found.counts["entities_of_several_types"] == 2 and found.counts["entities"] == 4
 
@@ -144,12 +158,22 @@ def test_classes_above_are_those_a_walk_reaches(pairs: list[tuple[str, str]], ch
     assert kept == sorted(c for c in chosen if not any((d, c) in reach and (c, d) not in reach for d in chosen))
 
 
-@pytest.mark.parametrize(("label", "entity_type", "names"), [
-    ("Rock music", "MusicGenre", ["Rock music", "rock music"]), ("Guitar", "Instrument", ["Guitar", "guitar"]),
-    ("Queen", "Band", ["Queen"]), ("Blue Train", "Album", ["Blue Train"]), ("Yes (band)", "Band", ["Yes"]),
-    ("It (novel)", "Book", []), ("The The", "Band", []), ("X", "Band", []), ("1984 (novel)", "Book", []),
-    ("A  b\tC", "Book", ["A b C"]), ("Paris (France) (city)", "City", ["Paris (France)"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("label", "entity_type", "names"),
+    [
+        ("Rock music", "MusicGenre", ["Rock music", "rock music"]),
+        ("Guitar", "Instrument", ["Guitar", "guitar"]),
+        ("Queen", "Band", ["Queen"]),
+        ("Blue Train", "Album", ["Blue Train"]),
+        ("Yes (band)", "Band", ["Yes"]),
+        ("It (novel)", "Book", []),
+        ("The The", "Band", []),
+        ("X", "Band", []),
+        ("1984 (novel)", "Book", []),
+        ("A  b\tC", "Book", ["A b C"]),
+        ("Paris (France) (city)", "City", ["Paris (France)"]),
+    ],
+)
 def test_labels_are_written_as_they_stand_in_sentences(
     tmp_path: Path, label: str, entity_type: str, names: list[str]
 ) -> None:
@@ -171,15 +195,21 @@ def test_only_labels_of_the_language_count(tmp_path: Path) -> None:
     assert "--language" in found.hint
 
 
-@pytest.mark.parametrize(("files", "said"), [
-    ({"l.nt": labels("Ada")}, "no rdf:type"), ({"t.nt": types("Ada:Poet")}, "found: no label at all"),
-    ({"t.nt": types("Ada:Poet"), "l.nt": labels("Bob")}, "None of the 1 labels"),
-    ({"t.nt": types("Ada:Poet") + "<a:b> <a:c> d .\n"}, "t.nt:2: this is no triple"),
-    ({"t.ttl": types("Ada:Poet") + "\n<a:b> <a:c> <a:d>\n"}, "t.ttl:"),
-    ({"t.nt": types("Ada:Poet").encode() + b'<a:b> <a:c> "\xff" .\n'}, "t.nt:2: this is no triple: Invalid UTF-8"),
-    ({"t.rdf": "<rdf:RDF>"}, "this is no XML"), ({"t.rdf": "text"}, "this is no XML"), ({"t.nt": "text"}, "t.nt:1:"),
-    ({"t.nt": ""}, "no rdf:type"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"l.nt": labels("Ada")}, "no rdf:type"),
+        ({"t.nt": types("Ada:Poet")}, "found: no label at all"),
+        ({"t.nt": types("Ada:Poet"), "l.nt": labels("Bob")}, "None of the 1 labels"),
+        ({"t.nt": types("Ada:Poet") + "<a:b> <a:c> d .\n"}, "t.nt:2: this is no triple"),
+        ({"t.ttl": types("Ada:Poet") + "\n<a:b> <a:c> <a:d>\n"}, "t.ttl:"),
+        ({"t.nt": types("Ada:Poet").encode() + b'<a:b> <a:c> "\xff" .\n'}, "t.nt:2: this is no triple: Invalid UTF-8"),
+        ({"t.rdf": "<rdf:RDF>"}, "this is no XML"),
+        ({"t.rdf": "text"}, "this is no XML"),
+        ({"t.nt": "text"}, "t.nt:1:"),
+        ({"t.nt": ""}, "no rdf:type"),
+    ],
+)
 def test_what_cannot_be_read_is_told(tmp_path: Path, files: dict[str, str | bytes], said: str) -> None:
     assert said in refusal(tmp_path, files).problem
 
@@ -211,16 +241,6 @@ def test_the_types_with_classes_belong_to_one_domain() -> None:
     for entity_type in SPECIALISED_CLASSES:
         assert sum(entity_type in domains[name].types for name in names) == 1
     assert find_specialised_classes(["book", "country", "poem"]) == {"Book", "Poem"}
-
-
-def test_a_list_from_rdf_is_read_as_any_list(tmp_path: Path) -> None:
-    write(tmp_path, {"t.nt": types("Ada_Roe:Poet"), "l.nt": labels("Ada Roe")})
-    assert read_names([tmp_path / "list.tsv"]).types == {("Ada", "Roe"): ("Poet",)}
-
-
-def test_local_names_end_addresses() -> None:
-    addresses = ("http://x/Poet", "http://x/y#Poet", "Poet", "http://x/Poet/", "http://x/Poet#")
-    assert {find_local_name(each) for each in addresses} == {"Poet"}
 
 
 def test_a_byte_order_mark_before_triples_is_no_part_of_them(tmp_path: Path) -> None:

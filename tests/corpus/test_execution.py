@@ -60,13 +60,17 @@ def names(tmp_path: Path) -> Path:
 def select(corpus: Path, names: Path, folder: Path, execution: Execution) -> dict[str, bytes]:
     """Everything that is written, and the counts."""
     selection = Selection(
-        specialised_types=frozenset({"paper"}), duplicates="near", drop_boilerplate=True,
-        weak_labels=folder / "weak", execution=execution,
-    )  # fmt: skip
+        specialised_types=frozenset({"paper"}),
+        duplicates="near",
+        drop_boilerplate=True,
+        weak_labels=folder / "weak",
+        execution=execution,
+    )
     counts = exhaust(write_levels([corpus], [names], folder, selection))
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert sorted(files) == sorted([f"{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions")]
-                                   + ["weak/train.jsonl"])  # fmt: skip
+    assert sorted(files) == sorted(
+        [f"{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions")] + ["weak/train.jsonl"]
+    )
     return {**files, "counts": json.dumps(counts).encode()}
 
 
@@ -163,9 +167,22 @@ def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_pa
         text = (corpus / "0.txt").read_text(encoding="utf-8").replace("London 0", f"London {number}")
         (corpus / f"{number}.txt").write_text(text, encoding="utf-8")
     command = [
-        sys.executable, "-m", "crossner_cli", "prepare-data", "--target", "sample-target", "--corpus", str(corpus),
-        "--entities", str(names), "--specialised-types", "paper", "--workers", "2", "--run",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "crossner_cli",
+        "prepare-data",
+        "--target",
+        "sample-target",
+        "--corpus",
+        str(corpus),
+        "--entities",
+        str(names),
+        "--specialised-types",
+        "paper",
+        "--workers",
+        "2",
+        "--run",
+    ]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = subprocess.Popen([*command, str(killed)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     work = killed / ".draft-prepare-data" / "corpus" / ".selection"

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 from builders.dumps import dump, labels, ontology, page, types
-from typer.testing import CliRunner
 
-from crossner_cli.cli import app
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
 from crossner_cli.run.directory import RunDirectory
@@ -23,11 +21,15 @@ for package in ("mwparserfromhell", "pyoxigraph"):
     pytest.importorskip(package)
 
 PAGES = [
-    page("Category:Music", ""), page("Category:Bands", "[[Category:Music]]"),
-    page("The Owls", "'''The Owls''' are a band.{{ref}} Their singer [[Ada Roe]] met Bob Fox.\n\n"
-         "They sang Night Song in Rome.[[Category:Bands]]"),
+    page("Category:Music", ""),
+    page("Category:Bands", "[[Category:Music]]"),
+    page(
+        "The Owls",
+        "'''The Owls''' are a band.{{ref}} Their singer [[Ada Roe]] met Bob Fox.\n\n"
+        "They sang Night Song in Rome.[[Category:Bands]]",
+    ),
     page("Car", "A car of Ada Roe and Bob Fox.[[Category:Cars]]"),
-]  # fmt: skip
+]
 MUSIC = "Ada\tB-musicalartist\nRoe\tI-musicalartist\nsang\tO\n\nIn\tO\nRome\tB-location\n"
 NEWS = "Rome\tB-location\nfell\tO\n"
 
@@ -81,8 +83,10 @@ def test_a_dump_and_dbpedia_make_the_levels_of_the_paper(inputs: Path) -> None:
         inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Music"], entities=rdf(inputs)
     )
     assert levels["domain"] == [
-        "The Owls are a band.", "Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."
-    ]  # fmt: skip
+        "The Owls are a band.",
+        "Their singer Ada Roe met Bob Fox.",
+        "They sang Night Song in Rome.",
+    ]
     assert levels["entity"] == levels["task"] == ["Their singer Ada Roe met Bob Fox."]
     assert result["corpus"]["wikipedia"]["kept"] == 1
     assert result["corpus"]["lists"]["rdf"]["types"] == {"Band": 1, "City": 1, "Person": 1, "Singer": 1}
@@ -168,19 +172,6 @@ def test_a_dump_of_the_source_is_taken_whole(inputs: Path) -> None:
         inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Music"], source_corpus=[inputs / "wiki.xml.bz2"]
     )
     assert result["source_corpus"]["wikipedia"]["kept"] == 2 and result["corpus"]["wikipedia"]["kept"] == 1
-
-
-def test_the_command_line_reads_a_dump_and_dbpedia(inputs: Path) -> None:
-    arguments = ["prepare-data", "--run", str(inputs / "run"), "--target", str(inputs / "songs"), "--json"]
-    arguments += ["--corpus", str(inputs / "wiki.xml.bz2"), "--wikipedia-category", "Music", "--category-depth", "1"]
-    for path in rdf(inputs):
-        arguments += ["--entities", str(path)]
-    outcome = CliRunner().invoke(app, [*arguments, "--language", "en", "--specialised-types", "MusicalArtist"])
-    assert outcome.exit_code == 0, outcome.output
-    result = json.loads(outcome.stdout)
-    assert result["result"]["corpus"]["levels"]["task"]["sentences"] == 1
-    outcome = CliRunner().invoke(app, [*arguments, "--force", "--language", "fr"])
-    assert outcome.exit_code == 1 and "no rdfs:label in 'fr'" in outcome.stderr and "Traceback" not in outcome.output
 
 
 def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,7 @@ from crossner_cli.corpus.execution import Execution
 from crossner_cli.corpus.levels import LEVELS, Selection, open_work_folder, write_levels
 from crossner_cli.corpus.mentions import COLUMNS, MENTION
 from crossner_cli.data.domains import read_domain
-from crossner_cli.data.files import open_lines
-from crossner_cli.data.names import Name, Names, read_names
+from crossner_cli.data.names import read_names
 from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
@@ -77,26 +76,42 @@ def test_each_level_holds_its_sentences(corpus: Path, entities: Path, tmp_path: 
     statistics = write(corpus, entities, tmp_path / "out")
     times = "The New York Times wrote of Paris; london did not."
     assert read(tmp_path / "out", "domain") == [
-        "Ada Lovelace lived in London.", "She read, and London slept.", times, "Nobody came.",
+        "Ada Lovelace lived in London.",
+        "She read, and London slept.",
+        times,
+        "Nobody came.",
         "In London, London is London.",
-    ]  # fmt: skip
+    ]
     assert read(tmp_path / "out", "entity") == ["Ada Lovelace lived in London.", times]
     assert read(tmp_path / "out", "task") == [times]
     assert read(tmp_path / "out", "integrated") == ["Ada Lovelace lived in London.", times, times, times]
     assert files_of(tmp_path / "out") == sorted(f"{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions"))
     assert statistics == {
-        "documents": 3, "blank_lines": 1, "sentences": 5, "dropped_leaks": 0, "sentences_without_names": 1,
-        "names": {"lines": 6, "blank_lines": 0, "names": 5, "repeated": 0, "names_with_several_types": 1,
-                  "types": {"city": 3, "paper": 1, "person": 2}},
+        "documents": 3,
+        "blank_lines": 1,
+        "sentences": 5,
+        "dropped_leaks": 0,
+        "sentences_without_names": 1,
+        "names": {
+            "lines": 6,
+            "blank_lines": 0,
+            "names": 5,
+            "repeated": 0,
+            "names_with_several_types": 1,
+            "types": {"city": 3, "paper": 1, "person": 2},
+        },
         "levels": {
             "domain": {"documents": 3, "sentences": 5, "words": 35, "mentions": {"city": 6, "paper": 1, "person": 2}},
             "entity": {"documents": 2, "sentences": 2, "words": 18, "mentions": {"city": 2, "paper": 1, "person": 2}},
             "task": {"documents": 1, "sentences": 1, "words": 12, "mentions": {"city": 1, "paper": 1, "person": 1}},
             "integrated": {
-                "documents": 4, "sentences": 4, "words": 42, "mentions": {"city": 4, "paper": 3, "person": 4}
+                "documents": 4,
+                "sentences": 4,
+                "words": 42,
+                "mentions": {"city": 4, "paper": 3, "person": 4},
             },
         },
-    }  # fmt: skip
+    }
 
 
 def test_without_names_only_the_domain_level_is_made(corpus: Path, tmp_path: Path) -> None:
@@ -165,30 +180,6 @@ def test_a_bad_line_met_by_several_processes_leaves_nothing(entities: Path, tmp_
     assert files_of(tmp_path / "out") == []
 
 
-def names_of(listed: dict[Name, str]) -> Names:
-    """Names made of words, without a file."""
-    lengths = {
-        name[0]: tuple(sorted({len(other) for other in listed if other[0] == name[0]}, reverse=True)) for name in listed
-    }
-    return Names({name: (entity_type,) for name, entity_type in listed.items()}, lengths, {})
-
-
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(
-    st.dictionaries(
-        st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple), st.sampled_from("XY"), max_size=8
-    ),
-    st.lists(st.sampled_from("abcd"), max_size=12).map(tuple),
-)
-def test_names_are_found_as_by_trying_every_span(listed: dict[Name, str], words: Name) -> None:
-    expected, start = [], 0
-    while start < len(words):
-        ends = [end for end in range(len(words), start, -1) if words[start:end] in listed]
-        expected += [(start, ends[0])] if ends else []
-        start = ends[0] if ends else start + 1
-    assert names_of(listed).find(words) == expected
-
-
 WORDS = st.sampled_from(["Ada", "Bob", "Cid", "came", "to", "Dow"])
 SENTENCES = st.lists(
     st.lists(WORDS, min_size=1, max_size=6).map(lambda words: " ".join(words) + "."), min_size=1, max_size=8
@@ -221,42 +212,6 @@ def test_levels_have_the_sizes_and_the_nesting_of_the_paper(lines: list[str], th
     )
 
 
-def test_lists_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_bytes(
-        "\ufeffO'Neill's Inn\tpub\r\n\nDr. No\tfilm\nDr.  No \tfilm\nDr. No\tperson\nÉcole\torg\n".encode()
-    )
-    names = read_names([path, path])
-    assert names.counts == {"lines": 12, "blank_lines": 2, "names": 3, "repeated": 6, "names_with_several_types": 1}
-    assert names.types == {
-        ("O'Neill", "'s", "Inn"): ("pub",), ("Dr.", "No"): ("film", "person"), ("École",): ("org",)
-    }  # fmt: skip
-    assert names.find(("I", "saw", "Dr.", "No", "and", "Dr.", "Who")) == [(2, 4)]
-
-
-@pytest.mark.parametrize("line", ["Ada Lovelace", "Ada\tB\tperson", "\tperson", "  \tperson", "Ada\t", "Ada\t "])
-def test_a_malformed_line_is_shown_with_its_place(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_text(f"London\tcity\n{line}\n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match=r"names.tsv:2: expected 'name<TAB>type', got ") as problem:
-        read_names([path])
-    assert repr(line) in problem.value.problem
-    assert "exactly one tab" in problem.value.hint
-
-
-def test_a_type_may_be_of_several_words(tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_text("New Jazz\tmusic genre \nSo What\tmusical work\n", encoding="utf-8")
-    assert read_names([path]).types == {("New", "Jazz"): ("music genre",), ("So", "What"): ("musical work",)}
-
-
-def test_lists_without_names_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_text("\n \n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match=r"names.tsv: no name was found"):
-        read_names([path])
-
-
 @pytest.mark.parametrize(
     ("options", "problem", "hint"),
     [
@@ -265,7 +220,7 @@ def test_lists_without_names_are_refused(tmp_path: Path) -> None:
         ({"specialised_types": {"poem", "song"}}, "no name of the specialised types poem, song", "person (2 names)"),
         ({"min_entities": 3}, "'entity' is empty: 5 sentences in 1 files", "Lower --min-entities (now 3)"),
     ],
-)  # fmt: skip
+)
 def test_levels_that_cannot_be_made_are_refused(
     corpus: Path, entities: Path, tmp_path: Path, options: dict[str, Any], problem: str, hint: str
 ) -> None:
@@ -309,12 +264,6 @@ def test_an_earlier_level_survives_a_failure(corpus: Path, entities: Path, tmp_p
     assert files_of(tmp_path / "out") == ["entity.mentions", "entity.txt"]
 
 
-def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_bytes("\ufeffa\u0085b\u2028c\r\n\x0bd\re\n\nlast".encode())
-    assert list(open_lines(path)) == [(1, "a\u0085b\u2028c"), (2, "\x0bd\re"), (3, ""), (4, "last")]
-
-
 def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
     with pytest.raises(CrossNERError, match="missing.txt cannot be read"):
         write(tmp_path / "missing.txt", None, tmp_path / "out")
@@ -324,13 +273,6 @@ def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
     for path in (tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):
         with pytest.raises(CrossNERError, match="cannot be read"):
             write(path, None, tmp_path / "out")
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs permissions that bind")
-def test_a_file_without_permission_is_a_known_problem(corpus: Path, tmp_path: Path) -> None:
-    corpus.chmod(0)
-    with pytest.raises(CrossNERError, match="permission denied"):
-        write(corpus, None, tmp_path / "out")
 
 
 @pytest.mark.skipif(MIRROR is None, reason="CROSSNER_MIRROR is unset")
@@ -347,25 +289,6 @@ def test_wikipedia_sentences_are_selected(tmp_path: Path) -> None:
     domain = Counter(read(tmp_path / "out", "domain"))
     assert domain.total() == found["domain"]["sentences"]
     assert all(Counter(read(tmp_path / "out", level)) <= domain for level in ("entity", "task"))
-
-
-@pytest.mark.parametrize(("content", "said"), [
-    ("Ada\tB-person\nlives\tO\n\nLondon\tB-city\n", "look like conll"),
-    ('{"text": "Ada lived in London."}\n', "look like jsonl"),
-])  # fmt: skip
-def test_labelled_data_and_jsonl_are_no_raw_text(tmp_path: Path, content: str, said: str) -> None:
-    path = tmp_path / "data.txt"
-    path.write_text(content)
-    with pytest.raises(CrossNERError, match=said):
-        write(path, None, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["data.txt.gz", "data.txt", "data"])
-def test_labelled_data_are_no_raw_text_when_compressed(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(gzip.compress(b"Ada\tB-person\nlives\tO\n\nLondon\tB-city\n"))
-    with pytest.raises(CrossNERError, match="look like conll"):
-        write(tmp_path / name, None, tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["data.txt", "data", "data.TXT", "data.text", "data.en"])
@@ -418,12 +341,16 @@ def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
     entities.write_text(NAMES + "New York Times Inc\tpaper\n", encoding="utf-8")
     statistics = write(corpus, entities, tmp_path / "out", weak_labels=tmp_path / "weak")
     assert statistics["weak_labels"] == {
-        "levels": ["entity", "task"], "sentences": 3, "mentions": 7, "dropped_mentions_within_words": 0,
+        "levels": ["entity", "task"],
+        "sentences": 3,
+        "mentions": 7,
+        "dropped_mentions_within_words": 0,
         "mentions_of_several_types": 1,
-    }  # fmt: skip
+    }
     found = read_domain({"train": tmp_path / "weak" / "train.jsonl"}, name="weak").splits["train"]
-    entities_of = [[(" ".join(each.words[start:end]), kind) for start, end, kind in to_spans(each.tags or ())]
-                   for each in found]  # fmt: skip
+    entities_of = [
+        [(" ".join(each.words[start:end]), kind) for start, end, kind in to_spans(each.tags or ())] for each in found
+    ]
     assert entities_of == [
         [("Ada Lovelace", "person"), ("London", "city")],
         [("New York Times", "paper"), ("Paris", "city")],
@@ -431,13 +358,6 @@ def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
     ]
     with pytest.raises(CrossNERError, match="--weak-labels needs an entity list"):
         write(corpus, None, tmp_path / "none", weak_labels=tmp_path / "none" / "weak")
-
-
-def test_of_a_malformed_line_a_message_shows_the_beginning(tmp_path: Path) -> None:
-    (tmp_path / "names.tsv").write_text("x" * 100_000)
-    with pytest.raises(CrossNERError) as found:
-        read_names([tmp_path / "names.tsv"])
-    assert "names.tsv:1: expected" in found.value.problem and len(found.value.problem) < 1000
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -456,16 +376,6 @@ def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_in
     found = [(line, lines[line][start:end]) for line, start, end in rows]
     names = ("The Times", "Ada", "London")
     assert found == [(number, name) for number, line in enumerate(lines) for name in names if name in line]
-
-
-def test_a_name_of_several_types_is_specialised_where_one_of_them_is(
-    corpus: Path,
-    entities: Path,
-    tmp_path: Path,
-) -> None:
-    write(corpus, entities, tmp_path / "out", specialised_types={"person"})
-    times = "The New York Times wrote of Paris; london did not."
-    assert read(tmp_path / "out", "task") == ["Ada Lovelace lived in London.", times], "Paris is a city and a person"
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])

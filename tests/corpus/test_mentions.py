@@ -38,9 +38,13 @@ def tokenizer(large: bool = False) -> PreTrainedTokenizerFast:
     backend = Tokenizer(WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
     backend.pre_tokenizer = BertPreTokenizer()
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+        tokenizer_object=backend,
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
         pad_token="[PAD]",
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -67,8 +71,13 @@ def test_the_mentions_of_a_level_are_its_names(level: Path) -> None:
     rows = np.fromfile(level.with_suffix(".mentions"), MENTION).reshape(-1, 3).tolist()
     found = [(line, SENTENCES[line % 3][start:end]) for line, start, end in rows]
     of_three = [
-        (0, "Ada Lovelace"), (0, "New York"), (1, "York"), (1, "New York Times"), (2, "Ada"), (2, "Ada Lovelace"),
-    ]  # fmt: skip
+        (0, "Ada Lovelace"),
+        (0, "New York"),
+        (1, "York"),
+        (1, "New York Times"),
+        (2, "Ada"),
+        (2, "Ada Lovelace"),
+    ]
     assert found == [(line + 3 * turn, name) for turn in range(20) for line, name in of_three]
 
 
@@ -142,9 +151,15 @@ def test_the_rate_is_kept_however_long_the_mentions_are() -> None:
     joins = torch.rand((400, 128), generator=torch.Generator().manual_seed(0)) < 0.5
     ids = torch.full((400, 128), 7)
     _, labels = mask_block(
-        ids, level="entity", rate=0.15, special_ids=[], mask_id=3, vocabulary_size=50,
-        generator=torch.Generator().manual_seed(1), joins=joins,
-    )  # fmt: skip
+        ids,
+        level="entity",
+        rate=0.15,
+        special_ids=[],
+        mask_id=3,
+        vocabulary_size=50,
+        generator=torch.Generator().manual_seed(1),
+        joins=joins,
+    )
     assert abs((labels != NOT_CHOSEN).float().mean().item() - 0.15) < 0.01
 
 
@@ -154,7 +169,13 @@ def test_masks_of_mentions_are_the_chosen_units_and_are_moved_nowhere() -> None:
     joins = torch.rand((8, 64), generator=torch.Generator().manual_seed(1)) < 0.3
     expected = choose_units((ids == 1) | (ids == 2), joins, 0.15, torch.Generator().manual_seed(2))
     _, labels = mask_block(
-        ids, level="entity", rate=0.15, special_ids=[1, 2], mask_id=3, vocabulary_size=50,
-        generator=torch.Generator().manual_seed(2), joins=joins,
-    )  # fmt: skip
+        ids,
+        level="entity",
+        rate=0.15,
+        special_ids=[1, 2],
+        mask_id=3,
+        vocabulary_size=50,
+        generator=torch.Generator().manual_seed(2),
+        joins=joins,
+    )
     assert torch.equal(labels != NOT_CHOSEN, expected)

@@ -1,0 +1,70 @@
+"""Lists of names, and the names found in sentences of words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossner_cli.data.names import Name, Names, read_names
+from crossner_cli.errors import CrossNERError
+
+
+def names_of(listed: dict[Name, str]) -> Names:
+    """Names made of words, without a file."""
+    lengths = {
+        name[0]: tuple(sorted({len(other) for other in listed if other[0] == name[0]}, reverse=True)) for name in listed
+    }
+    return Names({name: (entity_type,) for name, entity_type in listed.items()}, lengths, {})
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.dictionaries(
+        st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple), st.sampled_from("XY"), max_size=8
+    ),
+    st.lists(st.sampled_from("abcd"), max_size=12).map(tuple),
+)
+def test_names_are_found_as_by_trying_every_span(listed: dict[Name, str], words: Name) -> None:
+    expected, start = [], 0
+    while start < len(words):
+        ends = [end for end in range(len(words), start, -1) if words[start:end] in listed]
+        expected += [(start, ends[0])] if ends else []
+        start = ends[0] if ends else start + 1
+    assert names_of(listed).find(words) == expected
+
+
+def test_lists_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_bytes(
+        "\ufeffO'Neill's Inn\tpub\r\n\nDr. No\tfilm\nDr.  No \tfilm\nDr. No\tperson\nÉcole\torg\n".encode()
+    )
+    names = read_names([path, path])
+    assert names.counts == {"lines": 12, "blank_lines": 2, "names": 3, "repeated": 6, "names_with_several_types": 1}
+    assert names.types == {("O'Neill", "'s", "Inn"): ("pub",), ("Dr.", "No"): ("film", "person"), ("École",): ("org",)}
+    assert names.find(("I", "saw", "Dr.", "No", "and", "Dr.", "Who")) == [(2, 4)]
+
+
+@pytest.mark.parametrize("line", ["Ada Lovelace", "Ada\tB\tperson", "\tperson", "  \tperson", "Ada\t", "Ada\t "])
+def test_a_malformed_line_is_shown_with_its_place(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_text(f"London\tcity\n{line}\n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match=r"names.tsv:2: expected 'name<TAB>type', got ") as problem:
+        read_names([path])
+    assert repr(line) in problem.value.problem
+    assert "exactly one tab" in problem.value.hint
+
+
+def test_a_type_may_be_of_several_words(tmp_path: Path) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_text("New Jazz\tmusic genre \nSo What\tmusical work\n", encoding="utf-8")
+    assert read_names([path]).types == {("New", "Jazz"): ("music genre",), ("So", "What"): ("musical work",)}
+
+
+def test_lists_without_names_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_text("\n \n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match=r"names.tsv: no name was found"):
+        read_names([path])
