@@ -52,14 +52,14 @@ class TrainingState:
 
 
 def trained_weights(model: nn.Module) -> Weights:
-    """A copy of every tensor that training changes, on the CPU."""
+    """Copy every tensor that training changes to the CPU."""
     return {
         name: value.detach().to("cpu", copy=True) for name, value in model.named_parameters() if value.requires_grad
     }
 
 
 def stored_buffers(model: nn.Module) -> Weights:
-    """A copy of what a model keeps besides its parameters, as states that go on from update to update, on the CPU."""
+    """Copy the buffers of a model to the CPU, as states that go on from update to update."""
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     kept = {name: value for name, value in model.state_dict().items() if name not in parameters}
     return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in kept.items()}
@@ -69,7 +69,7 @@ def load_weights(model: nn.Module, weights: Weights) -> None:
     """Put ``trained_weights`` back.
 
     Raises:
-        ValueError: They are of another size, as those of an older version may be.
+        ValueError: They have another size.
     """
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -94,9 +94,13 @@ class Checkpoints:
         return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
 
     def save(
-        self, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer, best: Weights | None,
+        self,
+        state: TrainingState,
+        model: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        best: Weights | None,
         engine: Engine,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write a checkpoint, then remove the one before.
 
         Raises:
@@ -119,9 +123,15 @@ class Checkpoints:
         engine.on_main(write)
 
     def _write(
-        self, draft: Path, state: TrainingState, model: nn.Module, optimiser: torch.optim.Optimizer,
-        best: Weights | None, engine: Engine, random_states: list[Weights],
-    ) -> None:  # fmt: skip
+        self,
+        draft: Path,
+        state: TrainingState,
+        model: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        best: Weights | None,
+        engine: Engine,
+        random_states: list[Weights],
+    ) -> None:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         before = self._found()
@@ -182,8 +192,7 @@ class Checkpoints:
             engine.accelerator.scaler.load_state_dict(scaler)
         state = TrainingState(**record)
         load_weights(model, load_file(folder / "model.safetensors"))
-        if (folder / "buffers.safetensors").is_file():  # a checkpoint of an older version has none
-            model.load_state_dict(load_file(folder / "buffers.safetensors"), strict=False)
+        model.load_state_dict(load_file(folder / "buffers.safetensors"), strict=False)
         _load_optimiser(optimiser, load_file(folder / "optimiser.safetensors"))
         _set_random_state(load_file(mine), engine)
         best = load_file(folder / "best.safetensors") if (folder / "best.safetensors").is_file() else None
@@ -196,35 +205,35 @@ class Checkpoints:
 
 
 class TrainedDraft:
-    """What tells that the training of a stage is over while its folder is not finished: nothing is trained again.
+    """The record that the training of a stage is over while its folder is not finished: nothing is trained again.
 
     Args:
         folder: The draft of the stage.
-        made: The folder in it of what was trained.
+        made: The folder in it that holds the trained model.
     """
 
     def __init__(self, folder: Path, made: str = ".") -> None:
         self.folder, self._result = folder, folder / made / TRAINED
 
     def read(self) -> dict[str, Any] | None:
-        """The result of the training; None where it is not over."""
+        """Return the result of the training; None if it is not over."""
         if not self._result.is_file():
             return None
         found: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
         return found
 
     def write(self, result: dict[str, Any]) -> None:
-        """Tell that it is over. What it made is to be written before."""
+        """Record that the training is over. Its model must be written before."""
         write_json(self._result, result)
 
     def tidy(self, *folders: str) -> None:
-        """Delete the checkpoints and what was trained on."""
+        """Delete the checkpoints, and other temporary folders."""
         for name in ("checkpoint", *folders):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
 
 def _link_or_copy(old: Path, new: Path) -> None:
-    """One file under two names; where the disk has no such links, as exFAT and many network shares, a copy."""
+    """Give a file a second name, or copy it where the disk has no hard links, as exFAT and many network shares."""
     try:
         os.link(old, new)
     except OSError:

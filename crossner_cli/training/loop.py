@@ -36,7 +36,7 @@ class KnowsUpdates(Protocol):
     """A model that does something once an update, however many batches it reads."""
 
     def update(self, progress: float) -> AbstractContextManager[None]:
-        """What the forward and backward passes of an update are made inside, when that share of them is done."""
+        """Return the context of the passes of an update, given the share of updates that are done."""
         ...
 
 
@@ -60,10 +60,17 @@ class FitResult:
 
 
 def fit(
-    model: nn.Module, groups: Sequence[ParameterGroup], streams: Sequence[Stream], plan: Plan, engine: Engine, *,
-    score: Callable[[], dict[str, float]] | None = None, checkpoints: Checkpoints | None = None, task: str = "train",
+    model: nn.Module,
+    groups: Sequence[ParameterGroup],
+    streams: Sequence[Stream],
+    plan: Plan,
+    engine: Engine,
+    *,
+    score: Callable[[], dict[str, float]] | None = None,
+    checkpoints: Checkpoints | None = None,
+    task: str = "train",
     unit: str = "words",
-) -> Generator[Notice | Progress, None, FitResult]:  # fmt: skip
+) -> Generator[Notice | Progress, None, FitResult]:
     """Train a model.
 
     Args:
@@ -93,18 +100,27 @@ class _Loop:
     """State of one ``fit``."""
 
     def __init__(
-        self, model: nn.Module, groups: Sequence[ParameterGroup], streams: Sequence[Stream], plan: Plan,
-        engine: Engine, score: Callable[[], dict[str, float]] | None, checkpoints: Checkpoints | None, task: str,
+        self,
+        model: nn.Module,
+        groups: Sequence[ParameterGroup],
+        streams: Sequence[Stream],
+        plan: Plan,
+        engine: Engine,
+        score: Callable[[], dict[str, float]] | None,
+        checkpoints: Checkpoints | None,
+        task: str,
         unit: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.plain_model, self.streams, self.plan, self.engine = model, streams, plan, engine
         self.score, self.checkpoints, self.task, self.unit = score, checkpoints, task, unit
         self.groups = list(groups)
         optimiser = torch.optim.AdamW(
-            [{"params": group.parameters, "lr": group.learning_rate, "weight_decay": group.weight_decay}
-             for group in groups],
+            [
+                {"params": group.parameters, "lr": group.learning_rate, "weight_decay": group.weight_decay}
+                for group in groups
+            ],
             fused=engine.device.type in ("cpu", "cuda"),
-        )  # fmt: skip
+        )
         self.plain_optimiser = optimiser
         self.model, self.optimiser = engine.prepare(model, optimiser)
         if engine.world > 1:  # else all processes drop the same places of their different sentences
@@ -119,7 +135,7 @@ class _Loop:
         self.running: dict[str, Tensor] = {}
 
     def run(self) -> Generator[Notice | Progress, None, None]:
-        """All epochs, from the last checkpoint if there is one."""
+        """Train all epochs, from the last checkpoint if there is one."""
         checkpoints = self.checkpoints
         restored = checkpoints and checkpoints.restore(self.plain_model, self.plain_optimiser, self.engine)
         if restored:
@@ -141,7 +157,7 @@ class _Loop:
         self.plain_model.eval()
 
     def result(self) -> FitResult:
-        """What came out."""
+        """Return the result."""
         state = self.state
         rate = state.words / state.seconds if state.seconds else 0.0
         kept_best = self.plan.keep == "best" and state.best is not None
@@ -275,9 +291,8 @@ class _Loop:
                 state.best, state.best_epoch = score, state.epoch + 1
                 self.best = trained_weights(self.plain_model) if self.plan.keep == "best" else None
         rate = state.words / max(state.seconds, 1e-9)
-        state.history.append({
-            "epoch": state.epoch + 1, "step": state.step, "losses": losses, "score": score, "scores": scores,
-        })  # fmt: skip
+        record = {"epoch": state.epoch + 1, "step": state.step, "losses": losses, "score": score, "scores": scores}
+        state.history.append(record)
         values = {"epoch": float(state.epoch + 1), "loss": sum(losses.values()), **scores, f"{self.unit}/s": rate}
         return Progress(self.task, state.step, float(self.total), "updates", values, is_milestone=True)
 

@@ -61,8 +61,8 @@ def test_an_update_reads_a_batch_of_each_task(settings, streams):
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("tasks=target-ner,ner", "'ner', which is none"), ("tasks=", "'', which is none"),
-        ("tasks=target-ner,target-ner", "'target-ner', more than once"), ("tasks=target-lm", "no tags are learnt"),
+        ("tasks=target-ner,ner", "'ner' is not a task"), ("tasks=", "'' is not a task"),
+        ("tasks=target-ner,target-ner", "'target-ner' is named twice"), ("tasks=target-lm", "no tags are learnt"),
         ("words=none", "without words there are none to predict"), ("lstm_size=0", "lstm_size=0"),
         ("domain_size=0", "domain_size=0"), ("task_size=-1", "task_size=-1"), ("negatives=0", "negatives=0"),
         ("lm_weight=-1", "lm_weight"), ("entity_weight=-1", "entity_weight"),

@@ -71,7 +71,7 @@ def test_an_update_reads_a_batch_of_each_task():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["tasks=source-ner,target-lm"], "nothing reads raw text"), (["tasks=source"], "'source', which is none"),
+        (["tasks=source-ner,target-lm"], "nothing reads raw text"), (["tasks=source"], "'source' is not a task"),
         (["tasks=target-lm", "adversary=grad"], "no tags are learnt"), (["domain_size=0"], "domain_size=0"),
         (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=1.5", "adversary=dann"], "warmup"),
         (["focal_alpha=1.5"], "focal_alpha"), (["focal_gamma=-1"], "focal_gamma"),
