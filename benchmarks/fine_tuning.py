@@ -30,7 +30,7 @@ from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.train import make_plan, make_rates
+from crossner_cli.stages.recipe import make_plan, make_rates
 from crossner_cli.taggers.carry_over import TaggerDesign, start_tagger
 from crossner_cli.taggers.sources import Start
 from crossner_cli.taggers.tagging import tag

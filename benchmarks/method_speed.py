@@ -25,7 +25,7 @@ from crossner_cli.encoders.word_reader import collect_vocabulary
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
-from crossner_cli.stages.train import make_rates
+from crossner_cli.stages.recipe import make_rates
 from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, start_tagger
 from crossner_cli.taggers.sources import Start
 from crossner_cli.training.plan import group_parameters

@@ -1,125 +1,39 @@
-"""The work that the three training stages share: seeds, the start, the loop, the tagger's folder, the manifest."""
+"""The work that the three training stages share: the loop, the taggers' folders, the manifest."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.data.sentences import PreparedData, Sentence
-from crossner_cli.data.tags import TagSet, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.engine.runtime import keep_freed_memory
-from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
-from crossner_cli.methods.contract import Tagger, find_method, read_settings
+from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import MultiTaskTagger
-from crossner_cli.options import LARGEST_SEED, JointTrain, Optimisation
+from crossner_cli.options import Optimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
 from crossner_cli.run.stage import Stage
-from crossner_cli.run.storage import digest_path, write_json
+from crossner_cli.run.storage import write_json
+from crossner_cli.stages.recipe import Recipe, TaggerData, read_data, resolve_recipe
 from crossner_cli.taggers.calibration import ENTRY as CALIBRATION
 from crossner_cli.taggers.calibration import fit_calibration, score_entities
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
-from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, check_start, note_on_settings, start_tagger
+from crossner_cli.taggers.carry_over import KnownWords, start_tagger
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.known_words import (
-    CORPUS,
-    check_word_files,
-    collect_known_words,
-    digest_word_files,
-    find_strings,
-    note_on_strings,
-)
-from crossner_cli.taggers.sources import Start, find_start, notes_on_start
+from crossner_cli.taggers.known_words import collect_known_words
 from crossner_cli.taggers.tagging import keep_frozen_states, tag
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, fit
-from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev
-from crossner_cli.training.raw_inputs import (
-    Dictionary,
-    RawInputs,
-    check_dictionary,
-    check_raw,
-    count_words,
-    find_tasks,
-    narrow_tasks,
-    read_dictionary,
-    read_raw,
-    split_types,
-)
-from crossner_cli.training.streams import Batching, make_streams
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that a stage is trained from, resolved and checked before any work.
-
-    Args:
-        options: The options of the command.
-        design: The tagger to make.
-        roles: The domains that are read; the first one's types are given to new text.
-        tasks: Those that an update reads a batch each of; none where all labelled sentences are mixed.
-        seeds: One tagger each.
-        prepared: The data of the run.
-        start: The weights.
-        dictionary: Labels raw text; None without one.
-        notes: Warnings about the start and the files.
-    """
-
-    options: Optimisation
-    design: TaggerDesign
-    roles: Sequence[str]
-    tasks: Sequence[str]
-    seeds: Sequence[int]
-    prepared: PreparedData
-    start: Start
-    dictionary: Dictionary | None
-    notes: Sequence[str]
-
-    def digest_inputs(self) -> dict[str, str]:
-        """Digest all that is read."""
-        paths = {f"dictionary/{number}": path for number, path in enumerate(self.options.dictionary)}
-        files = {name: digest_path(path) for name, path in paths.items()}
-        word_files = digest_word_files(self.design)
-        return {"prepare-data": self.prepared.digest, "start": self.start.digest, **word_files, **files}
-
-
-@dataclass(frozen=True)
-class TaggerData:
-    """The data that a stage trains on and chooses by.
-
-    Args:
-        tag_set: The tags of the tagger.
-        labelled: Labelled sentences to train on, by role.
-        dev: Labelled sentences that choose the best epoch.
-        tasks: As the recipe's.
-        raw: Raw text that some tasks read.
-    """
-
-    tag_set: TagSet
-    labelled: Mapping[str, Sequence[Sentence]]
-    dev: Sequence[Sentence]
-    tasks: Sequence[str] = ()
-    raw: RawInputs | None = None
-
-    @property
-    def sentences(self) -> list[Sentence]:
-        """The labelled sentences of all roles."""
-        return [sentence for sentences in self.labelled.values() for sentence in sentences]
-
-    @property
-    def types(self) -> Sequence[str]:
-        """The types that labels teach; the tag set of several tasks may hold a domain whose labels none learns."""
-        taught = types_of([sentence.tags or () for sentence in self.sentences]) if self.tasks else self.tag_set.types
-        return [kind for kind in self.tag_set.types if kind in taught]
+from crossner_cli.training.plan import group_parameters
+from crossner_cli.training.raw_inputs import count_words
+from crossner_cli.training.streams import make_streams
 
 
 @dataclass(frozen=True)
@@ -172,161 +86,6 @@ def train_stage(
         return engine.on_main(lambda: stage.finish(result, lineage=recipe.start.lineage, device=engine.describe()))
 
 
-def resolve_recipe(
-    run: RunDirectory, options: Optimisation, engine: Engine, command: str, roles: Sequence[str]
-) -> Recipe:
-    """Resolve the options of a training stage, and refuse all that can be refused before any work.
-
-    Raises:
-        CrossNERError: Anything a user can cause.
-    """
-    seeds = parse_seeds(options)
-    settings = read_settings(find_method(options.method), options.settings)
-    tasks = find_tasks(settings, command, roles)
-    settings, narrowed = narrow_tasks(settings, command, roles)
-    design = resolve_design(run, options, settings)
-    if options.dictionary:
-        check_dictionary(options.method, settings, tasks, of_source=options.of_source)
-    if tasks and engine.world > 1:
-        raise CrossNERError(
-            f"{options.method} trains in one process, and here are {engine.world}.", hint="Name one GPU: --gpus 0."
-        )
-    prepared = PreparedData.load(run, wanted_by=command)
-    encoder = options.encoder if design.reads_transformer else None
-    start = find_start(run, options.start_from, encoder, wanted_by=command)
-    check_word_files(design, start)
-    check_start(design, start)
-    if design.embeddings == CORPUS:
-        prepared.corpus("domain")
-    for role in roles:
-        domain = prepared.domain(role, wanted_by=command)
-        if not tasks or f"{role}-ner" in tasks:
-            domain.check_has("train")
-    prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
-    check_raw(prepared, tasks)
-    dictionary = None
-    if options.dictionary:
-        types = split_types(prepared, settings, tasks)
-        dictionary = read_dictionary(options.dictionary, *types, phrases=options.dictionary_phrases)
-    notes = (
-        *notes_on_start(start, run, encoder),
-        note_on_settings(design, start),
-        note_on_seeds(start, seeds),
-        note_on_strings(design.strings, prepared),
-        narrowed,
-    )
-    return Recipe(options, design, roles, tasks, seeds, prepared, start, dictionary, [note for note in notes if note])
-
-
-def resolve_design(run: RunDirectory, options: Optimisation, settings: Any) -> TaggerDesign:
-    """Resolve the options that say which tagger is made, with these settings of its method.
-
-    Raises:
-        CrossNERError: Language models of characters do not exist.
-    """
-    return TaggerDesign(
-        name=options.method,
-        settings=settings,
-        encoder=options.encoder,
-        embeddings=options.embeddings,
-        ngram_embeddings=options.ngram_embeddings,
-        strings=find_strings(run, options.string_embeddings),
-        attention_dropout=options.attention_dropout,
-    )
-
-
-def make_plan(options: Optimisation) -> Plan:
-    """Make the plan of the training loop."""
-    return Plan(
-        epochs=options.epochs,
-        max_steps=options.max_steps,
-        schedule=options.schedule,
-        warmup=options.warmup,
-        clip_norm=options.clip_norm,
-        accumulate=options.accumulate,
-        patience=options.patience,
-        keep=options.keep,
-        checkpoint_every=options.checkpoint_every,
-    )
-
-
-def make_rates(options: Optimisation) -> Rates:
-    """Make the learning rates of a tagger."""
-    return Rates(
-        learning_rate=options.learning_rate,
-        head_learning_rate=options.head_learning_rate,
-        weight_decay=options.weight_decay,
-        train_embeddings=options.train_embeddings,
-    )
-
-
-def make_batching(options: Optimisation) -> Batching:
-    """Make the batch sizes of a stage; only training on both domains upsamples the target."""
-    upsample = options.upsample if isinstance(options, JointTrain) else 1
-    return Batching(batch_size=options.batch_size, upsample=upsample, raw_batch_size=options.raw_batch_size)
-
-
-def parse_seeds(options: Optimisation) -> list[int]:
-    """Parse the seeds of a stage: ``--seeds``, else ``--seed``.
-
-    Raises:
-        CrossNERError: Not a list of distinct numbers up to the largest seed.
-    """
-    if options.seeds is None:
-        return [options.seed]
-    parts = [part.strip() for part in options.seeds.split(",")]
-    seeds = [int(part) for part in parts if part.isdecimal() and len(part) < 20]
-    if len(set(seeds)) != len(parts) or max(seeds) > LARGEST_SEED:
-        raise CrossNERError(
-            f"--seeds {options.seeds!r} is not a list of distinct numbers from 0 to {LARGEST_SEED}.",
-            hint="Write --seeds 1,2,3.",
-        )
-    return seeds
-
-
-def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
-    """Return a note on seeds that the start lacks: they begin with the same weights and differ too little."""
-    others = [seed for seed in seeds if seed not in start.seeds]
-    if not start.seeds or not others:
-        return None
-    stand_in = next(seed for seed, folder in start.seeds.items() if folder == start.folder_for(others[0]))
-    return (
-        f"{start.name} has no seed {', '.join(map(str, others))}: its seed {stand_in}, the best on dev, stands in"
-        + (", so these seeds differ less than whole chains would." if len(seeds) > 1 else ".")
-    )
-
-
-def read_data(recipe: Recipe, command: str) -> Work[TaggerData]:
-    """Read the labelled sentences of a stage's domains, as far as its tasks read them, and raw text.
-
-    Raises:
-        CrossNERError: The run has not got them.
-    """
-    prepared, options, tasks = recipe.prepared, recipe.options, recipe.tasks
-    domains = {role: prepared.domain(role, wanted_by=command) for role in recipe.roles}
-    labelled = {
-        role: domain.sentences("train") for role, domain in domains.items() if not tasks or f"{role}-ner" in tasks
-    }
-    dev = prepared.domain(options.select_on, wanted_by=f"{command} --select-on").sentences("dev")
-    # Methods of several tasks tell target from source by their order, also before the target is trained on.
-    first = ["target"] if tasks and "target" not in recipe.roles and "target" in prepared.domains else []
-    tag_set = prepared.tag_set(*first, *recipe.roles)
-    if len({task.partition("-")[0] for task in tasks}) > len(tag_set.domains):
-        raise CrossNERError(
-            f"{command}: source and target are both {', '.join(tag_set.domains)}; the tasks are of two domains.",
-            hint="Prepare another source, or finetune with tasks of the target alone (--set tasks=target-ner).",
-        )
-    if any(task.endswith("-lm") for task in tasks):
-        yield Notice(f"{command}: reading raw text")
-    raw = read_raw(prepared, recipe.design.settings, tasks, labelled, recipe.dictionary, options.raw_minimum)
-    data = TaggerData(tag_set, labelled, dev, tasks, raw)
-    notes = raw.describe() if raw else []
-    if options.keep == "best":
-        notes = [*notes, *note_on_dev(dev, data.types, options.select_on)]
-    yield from (Notice(f"{command}: {note}") for note in notes)
-    return data
-
-
 def _train_seed(job: TrainingJob, seed: int, folder: Path) -> Work[SeedResult]:
     """Train one tagger, or take up one that an interrupted command had finished."""
     stage, engine, data, start = job.stage, job.engine, job.data, job.recipe.start
@@ -343,10 +102,10 @@ def _train_seed(job: TrainingJob, seed: int, folder: Path) -> Work[SeedResult]:
     yield Notice(f"{task}: {carried.describe()}")
     if isinstance(tagger, MultiTaskTagger):
         count_words(tagger, data.labelled, data.raw)
-    options, raw = job.recipe.options, []
+    raw = []
     if data.raw is not None:
         counts = map(len, data.labelled.values())
-        raw = make_batching(options).find_reread_files(data.raw, counts, make_plan(options))
+        raw = job.recipe.batching.find_reread_files(data.raw, counts, job.recipe.plan)
     yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
     fitted = yield from _fit(job, tagger, seed, checkpoints, task)
     result = _describe_training(job, tagger, fitted, folder, carried.to_counts())
@@ -366,7 +125,7 @@ def _train_seed(job: TrainingJob, seed: int, folder: Path) -> Work[SeedResult]:
 
 def _fit(job: TrainingJob, tagger: Tagger, seed: int, checkpoints: Checkpoints, task: str) -> Work[FitResult]:
     """Train a tagger and leave the weights of the epoch that is kept."""
-    options, dev = job.recipe.options, job.data.dev
+    recipe, data, dev = job.recipe, job.data, job.data.dev
     gold = [sentence.tags or () for sentence in dev]
 
     def score_dev() -> dict[str, float]:
@@ -376,9 +135,9 @@ def _fit(job: TrainingJob, tagger: Tagger, seed: int, checkpoints: Checkpoints, 
     return (
         yield from fit(
             tagger,
-            group_parameters(tagger, make_rates(options)),
-            make_streams(tagger, job.data.tasks, job.data.labelled, job.data.raw, make_batching(options), seed),
-            make_plan(options),
+            group_parameters(tagger, recipe.rates),
+            make_streams(tagger, data.tasks, data.labelled, data.raw, recipe.batching, seed),
+            recipe.plan,
             job.engine,
             score=score_dev,
             checkpoints=checkpoints,
@@ -390,7 +149,7 @@ def _fit(job: TrainingJob, tagger: Tagger, seed: int, checkpoints: Checkpoints, 
 def _describe_training(
     job: TrainingJob, tagger: Tagger, fitted: FitResult, folder: Path, start: StartCounts
 ) -> SeedResult:
-    rates, reader = make_rates(job.recipe.options), tagger.encoder.reader
+    rates, reader = job.recipe.rates, tagger.encoder.reader
     return SeedResult(
         folder=folder.name,
         learning_rate=rates.for_transformer(tagger.encoder),

@@ -33,7 +33,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages.train import make_plan, make_rates
+from crossner_cli.stages.recipe import make_plan, make_rates
 from crossner_cli.taggers.carry_over import KnownWords, start_tagger
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.sources import Start

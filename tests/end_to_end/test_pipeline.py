@@ -35,6 +35,7 @@ from crossner_cli.run.progress import exhaust
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages import dapt
 from crossner_cli.stages import train as tagger_training
+from crossner_cli.stages.recipe import read_data, resolve_recipe
 from crossner_cli.taggers.calibration import fit_calibration, read_calibration, score_entities
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.known_words import collect_known_words
@@ -649,8 +650,8 @@ def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(
 @pytest.mark.parametrize("role", ["target", "source"])
 def test_the_dev_sentences_that_choose_are_those_of_the_domain_that_is_asked_for(chain: Path, role: Any) -> None:
     run, options = RunDirectory(chain), PretrainSource(select_on=role, method="bilstm-crf", device="cpu", threads=1)
-    recipe = tagger_training.resolve_recipe(run, options, start_engine(options), "pretrain-source", ["source"])
-    data = exhaust(tagger_training.read_data(recipe, "pretrain-source"))
+    recipe = resolve_recipe(run, options, start_engine(options), "pretrain-source", ["source"])
+    data = exhaust(read_data(recipe, "pretrain-source"))
     prepared = recipe.prepared
     assert data.dev == prepared.domain(role, wanted_by="pretrain-source").sentences("dev")
 

@@ -27,7 +27,7 @@ from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import Notice, Progress, exhaust
-from crossner_cli.stages.train import make_plan, make_rates
+from crossner_cli.stages.recipe import make_plan, make_rates
 from crossner_cli.taggers import tagging
 from crossner_cli.taggers.tagging import keep_frozen_states, tag, tag_with_progress
 from crossner_cli.training.loop import fit
