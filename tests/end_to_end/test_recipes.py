@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders.encoders import make_architecture, make_encoder
+from builders.encoders import make_encoder
 from safetensors.torch import load_file
 
 from crossner_cli.data.sentences import Sentence
@@ -24,10 +24,11 @@ from crossner_cli.encoders.transformer import load_encoder, load_encoder_decoder
 from crossner_cli.encoders.vector_files import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.sh"))
-GLOVE = Path(__file__).parents[2] / "recipes" / "glove.sh"
-ENCODER_DECODER = GLOVE.with_name("encoder_decoder.sh")
-FLAIR_STRINGS = GLOVE.with_name("flair_strings.sh")
+FOLDER = Path(__file__).parents[2] / "recipes"
+RECIPES = sorted(FOLDER.glob("*.sh"))
+GLOVE, ENCODER_DECODER, FLAIR_STRINGS = (
+    FOLDER / f"{name}.sh" for name in ("glove", "encoder_decoder", "flair_strings")
+)
 EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER, FLAIR_STRINGS)]
 SAMPLE = Path(__file__).parents[2] / "crossner_cli" / "data" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
@@ -106,13 +107,17 @@ def environment_of(recipe: Path, short_crossner: Path, folder: Path) -> dict[str
     }
 
 
+def run_recipe(recipe: Path, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", str(recipe)], env=environment, cwd=folder, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda path: path.name)
 def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tmp_path: Path) -> None:
     if "--embeddings" in recipe.read_text():
         pytest.importorskip("gensim")
     environment = environment_of(recipe, short_crossner, tmp_path)
     (tmp_path / "vectors.txt").write_text("the 0.1 0.2\nsang 0.3 0.4\n")
-    done = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    done = run_recipe(recipe, environment, tmp_path)
     assert done.returncode == 0, done.stderr
     scored = list((tmp_path / "run").glob("**/evaluate/scores.json"))
     assert scored
@@ -123,23 +128,23 @@ def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tm
 
 
 def test_a_recipe_that_is_called_with_other_rows_scores_these(short_crossner: Path, tmp_path: Path) -> None:
-    recipe = GLOVE.with_name("laner_label_size.sh")
+    recipe = FOLDER / "laner_label_size.sh"
     environment = environment_of(recipe, short_crossner, tmp_path) | {"REGIME": "direct"}
     for size in "5", "6":
         given = environment | {"SIZES": size}
-        done = subprocess.run(["bash", str(recipe)], env=given, cwd=tmp_path, capture_output=True, text=True)
+        done = run_recipe(recipe, given, tmp_path)
         assert done.returncode == 0, done.stderr
         scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
         assert list(scored["models"]) == [f"direct-{size}"]
 
 
 def test_a_second_target_can_start_from_the_source_of_the_first(short_crossner: Path, tmp_path: Path) -> None:
-    recipe = GLOVE.with_name("crossner_table2.sh")
+    recipe = FOLDER / "crossner_table2.sh"
     given = environment_of(recipe, short_crossner, tmp_path) | {"REGIMES": "transfer", "ADAPTATIONS": "none"}
     first, second = tmp_path / "first", tmp_path / "second"
     for run, more in (first, {"SOURCE_SEEDS": "2"}), (second, {"SOURCES": str(first), "SEEDS": "1,2"}):
         more = given | more | {"CROSSNER_RUN": str(run)}
-        done = subprocess.run(["bash", str(recipe)], env=more, cwd=tmp_path, capture_output=True, text=True)
+        done = run_recipe(recipe, more, tmp_path)
         assert done.returncode == 0, done.stderr
     assert json.loads((first / "source-none" / "manifest.json").read_text())["options"]["seeds"] == "2"
     assert not (second / "source-none").exists()
@@ -150,9 +155,7 @@ def test_a_second_target_can_start_from_the_source_of_the_first(short_crossner: 
 def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_crossner: Path, tmp_path: Path) -> None:
     folder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
     made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": "1"}
-    done, again = (
-        subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True) for _ in range(2)
-    )
+    done, again = (run_recipe(ENCODER_DECODER, made, tmp_path) for _ in range(2))
     assert done.returncode == 0 and done.stdout.endswith(f"--method bartner --encoder {made['OUTPUT']}\n")
     assert again.returncode == 2 and again.stderr == f"{made['OUTPUT']} exists.\n"
     encoder, halves = load_encoder(str(folder))[0].eval(), load_encoder_decoder(made["OUTPUT"])[0].eval()
@@ -160,27 +163,13 @@ def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_cro
     batch = encoder.reader.collate(encoder.reader.encode([Sentence(("Anna", "sang", "in", "Paris"), None, "songs")]))
     with torch.no_grad():
         assert torch.allclose(encoder(batch)[batch.word_mask], halves(batch)[batch.word_mask], atol=1e-4)
-    recipe = ENCODER_DECODER.with_name("laner_tables.sh")
+    recipe = FOLDER / "laner_tables.sh"
     environment = environment_of(recipe, short_crossner, tmp_path)
     environment |= {"SYSTEMS": "bartner", "REGIMES": "direct", "ENCODER_DECODER": made["OUTPUT"]}
-    trained = subprocess.run(["bash", str(recipe)], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    trained = run_recipe(recipe, environment, tmp_path)
     assert trained.returncode == 0, trained.stderr
     scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
     assert list(scored["models"]) == ["direct-bartner-none"]
-    few = environment | {"METHODS": "bartner", "COUNTS": "3", "ENCODER": made["OUTPUT"], "RUNS": str(tmp_path / "few")}
-    recipe = ENCODER_DECODER.with_name("laner_few_shot.sh")
-    trained = subprocess.run(["bash", str(recipe)], env=few, cwd=tmp_path, capture_output=True, text=True)
-    assert trained.returncode == 0, trained.stderr
-    assert (tmp_path / "few" / "3" / "evaluate").exists() and not (tmp_path / "few" / "3" / "evaluate-any").exists()
-
-
-@pytest.mark.parametrize(("kind", "layers"), [("distilbert", "1"), ("bert", "9")])
-def test_what_no_encoder_decoder_can_be_made_of_is_told(kind: str, layers: str, tmp_path: Path) -> None:
-    folder = make_encoder(tmp_path / "bert") if kind == "bert" else make_architecture(tmp_path, "DistilBert")
-    made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": layers}
-    done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, capture_output=True, text=True)
-    assert done.returncode == 1 and f"({kind}, 2 layers) is no encoder like BERT of {layers} layers" in done.stderr
-    assert not (tmp_path / "made").exists() and not (tmp_path / "made.part").exists()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +183,7 @@ def test_settings_that_no_encoder_decoder_comes_of_end_in_a_sentence(
     wrong: dict[str, str], told: str, tmp_path: Path
 ) -> None:
     made = {**os.environ, "OUTPUT": str(tmp_path / "made"), **wrong}
-    done = subprocess.run(["bash", str(ENCODER_DECODER)], env=made, cwd=tmp_path, capture_output=True, text=True)
+    done = run_recipe(ENCODER_DECODER, made, tmp_path)
     assert done.returncode and told in done.stderr and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -232,9 +221,7 @@ def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_
             "FORWARD": f"{reference}:{forward}",
             "BACKWARD": f"{reference}:{backward}",
         }
-        return subprocess.run(
-            ["bash", str(FLAIR_STRINGS)], env=environment, cwd=tmp_path, capture_output=True, text=True
-        )
+        return run_recipe(FLAIR_STRINGS, environment, tmp_path)
 
     refused = write("backward", "forward")
     assert refused.returncode == 1 and refused.stderr == f"{reference}:backward does not read forward.\n"
@@ -260,12 +247,12 @@ def test_every_recipe_of_several_rows_scores_anew() -> None:
 def test_self_training_makes_its_labels_anew_where_the_tagger_is_another_and_stops_where_there_are_none(
     short_crossner: Path, tmp_path: Path
 ) -> None:
-    recipe = GLOVE.with_name("unsupervised_tables.sh")
+    recipe = FOLDER / "unsupervised_tables.sh"
     environment = environment_of(recipe, short_crossner, tmp_path) | {"SYSTEMS": "source self-train"}
 
     def run(**changes: str) -> subprocess.CompletedProcess[str]:
         given = {**environment, **changes}
-        return subprocess.run(["bash", str(recipe)], env=given, cwd=tmp_path, capture_output=True, text=True)
+        return run_recipe(recipe, given, tmp_path)
 
     assert run().returncode == 0
     labels = tmp_path / "run" / "self-train-data" / "raw.jsonl"
@@ -338,7 +325,7 @@ def commands_of(recipe: str, folder: Path, **given: str) -> dict[str, str]:
     stub.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     told = {**os.environ, **given, "PATH": path, "CROSSNER_RUN": str(folder / "run")}
-    subprocess.run(["bash", str(GLOVE.with_name(recipe))], env=told, check=True)
+    subprocess.run(["bash", str(FOLDER / recipe)], env=told, check=True)
     lines = (folder / "calls").read_text().splitlines()
     return {line.rpartition(" ")[2]: line for line in lines if "--name" in line}
 
