@@ -428,9 +428,16 @@ def test_a_stage_trains_it_and_its_tagger_tags(folder, tmp_path, engine):
         (tmp_path / "news" / f"{split}.conll").write_text(text)
     exhaust(prepare_data(run, PrepareData(run=run.path, target=str(tmp_path / "news"))))
     options = Finetune(
-        run=run.path, method="bartner", encoder=str(folder), epochs=60, learning_rate=5e-3, patience=None,
-        settings=["dropout=0.1"], device="cpu", precision="fp32",
-    )  # fmt: skip
+        run=run.path,
+        method="bartner",
+        encoder=str(folder),
+        epochs=60,
+        learning_rate=5e-3,
+        patience=None,
+        settings=["dropout=0.1"],
+        device="cpu",
+        precision="fp32",
+    )
     manifest = exhaust(finetune(run, options, engine))
     assert manifest["result"]["dev_f1"] == 100
     onward = replace(options, name="onward", start_from="finetune", epochs=1)

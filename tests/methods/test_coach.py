@@ -130,8 +130,9 @@ def test_entities_are_those_that_a_loop_over_words_finds(rows):
     assert entities.sentences(mask).tolist() == [sentence for sentence, _, _ in expected]
     words = [
         (sentence * mask.shape[1] + place, number, place - start)
-        for number, (sentence, start, end) in enumerate(expected) for place in range(start, end)
-    ]  # fmt: skip
+        for number, (sentence, start, end) in enumerate(expected)
+        for place in range(start, end)
+    ]
     found = (entities.places.tolist(), entities.numbers.tolist(), entities.positions.tolist())
     assert list(zip(*found, strict=True)) == words
 
@@ -194,9 +195,13 @@ def test_a_description_is_the_sum_of_the_vectors_of_its_words():
     assert not encoder.words.weight.grad[[0, 2]].any(), "words of descriptions are met in sentences only"
 
 
-@pytest.mark.parametrize(("settings", "problem"), [
-    ({"word_size": 7}, "have 7 values"), ({"words": "none"}, "type descriptions need vectors of words"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"word_size": 7}, "have 7 values"),
+        ({"words": "none"}, "type descriptions need vectors of words"),
+    ],
+)
 def test_descriptions_that_cannot_be_compared_are_refused(settings, problem):
     if settings.get("words") == "none":
         with pytest.raises(CrossNERError, match=problem):
@@ -218,8 +223,10 @@ def test_types_in_another_order_change_nothing():
     assert all(torch.equal(new.descriptions[row], names[tag]) for row, tag in enumerate(("", *other.types)))
     for term, value in old.loss(batch).items():
         torch.testing.assert_close(new.loss(others)[term], value)
-    found = [[tag_set.from_ids(ids) for ids in tagger.decode(batch).tags]
-             for tagger, tag_set in ((old, TAG_SET), (new, other))]  # fmt: skip
+    found = [
+        [tag_set.from_ids(ids) for ids in tagger.decode(batch).tags]
+        for tagger, tag_set in ((old, TAG_SET), (new, other))
+    ]
     assert found[0] == found[1]
 
 
@@ -247,10 +254,13 @@ def test_with_one_type_coach_is_a_boundary_tagger_under_another_name():
     coach, batch = given(tag_set=ONE_TYPE, gold=gold, domains=("news", "news"))
     plain, _ = given(tag_set=ONE_TYPE, gold=gold, domains=("news", "news"), method="bilstm-crf")
     assert isinstance(plain, BiLSTMCRFTagger)
-    plain.load_state_dict({
-        name.replace("boundary_layer", "tag_layer"): value for name, value in coach.state_dict().items()
-        if name.startswith(("encoder.", "lstm.", "boundary_layer."))
-    })  # fmt: skip
+    plain.load_state_dict(
+        {
+            name.replace("boundary_layer", "tag_layer"): value
+            for name, value in coach.state_dict().items()
+            if name.startswith(("encoder.", "lstm.", "boundary_layer."))
+        }
+    )
     losses = coach.loss(batch)
     torch.testing.assert_close(losses["boundaries"], plain.loss(batch)["crf"])
     assert losses["types"].item() == 0
@@ -305,9 +315,10 @@ def brute_force(tagger: Any, batch: Batch) -> list[tuple[list[str], list[float]]
             total[sequence] = float(value)
         shares = dict(zip(total, torch.tensor(list(total.values())).softmax(dim=0).tolist(), strict=True))
         legal = {
-            sequence for sequence in total
+            sequence
+            for sequence in total
             if not illegal_positions([names[c] + "-x" * (c > 0) for c in sequence], "bio")
-        }  # fmt: skip
+        }
         best = max(legal if tagger.hyper.legal else total, key=total.__getitem__)
         begun = best.index(FIRST) if FIRST in best else length
         best = (OUTSIDE,) * begun + best[begun:]
@@ -410,8 +421,9 @@ def test_templates_are_sentences_with_one_vector_in_the_place_of_each_entity():
     for number, row in itertools.product(range(2), range(len(GOLD))):
         places = {
             first - row * width: layer.replace(described[number, entity])
-            for entity, first in enumerate(entities.firsts.tolist()) if first // width == row
-        }  # fmt: skip
+            for entity, first in enumerate(entities.firsts.tolist())
+            if first // width == row
+        }
         template = template_of(tagger.encoder.vectors[row], GOLD[row], places)
         vector = pooled(layer.lstm.lstm(template)[0], layer.attention)
         own = pooled(hidden[row, : len(GOLD[row])], layer.sentence_attention)
@@ -476,8 +488,9 @@ def test_the_template_loss_trains_sentences_and_templates_and_vanishes_with_its_
         losses[weight]["templates"].backward()
         sizes[weight] = {
             name.partition(".")[0]: float(value.grad.abs().sum())
-            for name, value in tagger.named_parameters() if value.grad is not None
-        }  # fmt: skip
+            for name, value in tagger.named_parameters()
+            if value.grad is not None
+        }
     assert sizes[1].keys() == {"encoder", "lstm", "templates"}
     assert all(sizes[1].values()) and not any(sizes[0].values())
     torch.testing.assert_close(losses[2.5]["templates"], 2.5 * losses[1]["templates"])
@@ -534,9 +547,17 @@ def test_every_layer_of_the_templates_is_reached():
 # Settings and precision
 
 
-@pytest.mark.parametrize("setting", [
-    "lstm_layers=0", "lstm_size=0", "dropout=1", "template_weight=-1", "template_weight=nan", "template_margin=-0.1",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "lstm_layers=0",
+        "lstm_size=0",
+        "dropout=1",
+        "template_weight=-1",
+        "template_weight=nan",
+        "template_margin=-0.1",
+    ],
+)
 def test_a_setting_out_of_range_is_refused(setting):
     with pytest.raises(CrossNERError):
         read_settings(CoachTagger, [setting])

@@ -486,9 +486,11 @@ def test_descriptions_given_beside_a_start_are_read_and_those_of_other_types_sta
     save_tagger(old, tmp_path)
     tag_set = TagSet({"music": ("song", "place", "person")})
     for given, taken in (
-        ("", ("old", "old")), ("person=name", ("old", "old")), ("person=name;place=a town", ("new", "old")),
+        ("", ("old", "old")),
+        ("person=name", ("old", "old")),
+        ("person=name;place=a town", ("new", "old")),
         ("place=town;person=a name", ("new", "new")),
-    ):  # fmt: skip
+    ):
         new = over_words(method, tag_set, known, 2, f"descriptions={given}")
         own = new.descriptions.clone()
         carry_over(new, tmp_path, CarryOver("old"))

@@ -146,7 +146,7 @@ def test_five_sentences_are_learnt_by_heart(tiny_encoder_folder, method):
         Sentence(("the",) * 5, ("O", "B-person", "B-person", "I-person", "O"), "news"),
         Sentence(("x-ray", "of", "visited"), ("O", "O", "O"), "songs"),
         Sentence(("paris", "x-ray"), ("B-place", "I-place"), "news"),
-    ]  # fmt: skip
+    ]
     batch = batch_of(tagger, gold)
     optimiser = torch.optim.AdamW(tagger.parameters(), lr=2e-2 if tagger.reads == "words" else 5e-3)
     for _ in range(300):
@@ -284,8 +284,11 @@ def test_units_are_counted_before_a_batch_is_moved_to_the_device_of_the_tagger(t
 @every_method
 def test_only_tags_of_the_domain_are_decoded(tiny_encoder_folder, method):
     found = set()
-    sentences = [dataclasses.replace(sentence, domain=domain) for sentence in some_sentences(20)
-                 for domain in ("news", "songs", "elsewhere")]  # fmt: skip
+    sentences = [
+        dataclasses.replace(sentence, domain=domain)
+        for sentence in some_sentences(20)
+        for domain in ("news", "songs", "elsewhere")
+    ]
     for seed in range(8):
         decoded = decode(make_tagger(tiny_encoder_folder, method, seed=seed), sentences)
         for sentence, tags, probabilities in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
@@ -353,9 +356,10 @@ def test_the_legal_sequence_of_a_linear_tagger_is_the_likeliest_one(tiny_encoder
     with torch.no_grad():
         scores = tagger._scores(batch_of(tagger, [sentence], with_tags=False))[0].log_softmax(-1)
     legal = [
-        tags for tags in itertools.product(range(len(tag_set)), repeat=4)
+        tags
+        for tags in itertools.product(range(len(tag_set)), repeat=4)
         if not illegal_positions(tag_set.from_ids(tags), "bioes")
-    ]  # fmt: skip
+    ]
     best = max(legal, key=lambda tags: sum(float(scores[word, tag]) for word, tag in enumerate(tags)))
     assert tuple(decode(tagger, [sentence]).tags[0]) == best
 
@@ -398,10 +402,14 @@ def test_a_setting_that_no_tensor_or_file_can_hold_is_refused(setting, told):
 @pytest.mark.parametrize(
     ("setting", "wanted", "found"),
     [
-        ("dropout=much", "float", "much"), ("layers=2.5", "int", "2.5"), ("use_memory=maybe", "bool", "maybe"),
-        ("reading=last", "first or mean", "last"), ("dropout", "float", ""), ("layers=", "int", ""),
+        ("dropout=much", "float", "much"),
+        ("layers=2.5", "int", "2.5"),
+        ("use_memory=maybe", "bool", "maybe"),
+        ("reading=last", "first or mean", "last"),
+        ("dropout", "float", ""),
+        ("layers=", "int", ""),
     ],
-)  # fmt: skip
+)
 def test_a_setting_of_another_type_is_refused(setting, wanted, found):
     with pytest.raises(CrossNERError) as caught:
         read_settings(Configurable, [setting])

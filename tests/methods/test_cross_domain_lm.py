@@ -61,15 +61,23 @@ def test_an_update_reads_a_batch_of_each_task(settings, streams):
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("tasks=target-ner,ner", "'ner' is not a task"), ("tasks=", "'' is not a task"),
-        ("tasks=target-ner,target-ner", "'target-ner' is named twice"), ("tasks=target-lm", "no tags are learnt"),
-        ("words=none", "without words there are none to predict"), ("lstm_size=0", "lstm_size=0"),
-        ("domain_size=0", "domain_size=0"), ("task_size=-1", "task_size=-1"), ("negatives=0", "negatives=0"),
-        ("lm_weight=-1", "lm_weight"), ("entity_weight=-1", "entity_weight"),
-        ("source_weight=nan", "source_weight"), ("target_weight=inf", "target_weight"),
-        ("generator=both", "full or domain or task or none"), ("lm_text=none", "both or labelled or raw"),
+        ("tasks=target-ner,ner", "'ner' is not a task"),
+        ("tasks=", "'' is not a task"),
+        ("tasks=target-ner,target-ner", "'target-ner' is named twice"),
+        ("tasks=target-lm", "no tags are learnt"),
+        ("words=none", "without words there are none to predict"),
+        ("lstm_size=0", "lstm_size=0"),
+        ("domain_size=0", "domain_size=0"),
+        ("task_size=-1", "task_size=-1"),
+        ("negatives=0", "negatives=0"),
+        ("lm_weight=-1", "lm_weight"),
+        ("entity_weight=-1", "entity_weight"),
+        ("source_weight=nan", "source_weight"),
+        ("target_weight=inf", "target_weight"),
+        ("generator=both", "full or domain or task or none"),
+        ("lm_text=none", "both or labelled or raw"),
     ],
-)  # fmt: skip
+)
 def test_a_setting_that_makes_no_sense_is_refused(setting, told):
     with pytest.raises(CrossNERError) as caught:
         read_settings(CrossDomainLM, [setting])
@@ -117,10 +125,14 @@ def test_sizes_are_those_of_the_paper():
 @pytest.mark.parametrize(
     ("tag_set", "settings", "layers"),
     [
-        (TAG_SET, (), 2), (SAME_TYPES, (), 1), (TAG_SET, ("crf=shared",), 1), (SAME_TYPES, ("crf=domain",), 2),
-        (TAG_SET, (UNSUPERVISED,), 1), (TagSet({"a": ("x", "y"), "b": ("y", "x")}), (), 1),
+        (TAG_SET, (), 2),
+        (SAME_TYPES, (), 1),
+        (TAG_SET, ("crf=shared",), 1),
+        (SAME_TYPES, ("crf=domain",), 2),
+        (TAG_SET, (UNSUPERVISED,), 1),
+        (TagSet({"a": ("x", "y"), "b": ("y", "x")}), (), 1),
     ],
-)  # fmt: skip
+)
 def test_one_crf_serves_domains_of_the_same_types_and_those_without_labels(tag_set, settings, layers):
     tagger = over_vectors(*settings, tag_set=tag_set)
     assert len(tagger.tag_layers) == layers
@@ -319,8 +331,10 @@ def test_a_word_further_on_does_not_change_what_the_language_model_below_other_l
     words, mask = tagger.encoder.vectors.detach(), TARGET_LM.word_mask
     changed = words.clone()
     changed[0, 4] += 1
-    reached = [(tagger._states(changed, mask, SOURCE, task) - tagger._states(words, mask, SOURCE, task))[0] != 0
-               for task in (LM, NER)]  # fmt: skip
+    reached = [
+        (tagger._states(changed, mask, SOURCE, task) - tagger._states(words, mask, SOURCE, task))[0] != 0
+        for task in (LM, NER)
+    ]
     assert not reached[0][:4, :6].any() and not reached[0][5:, 6:].any()
     assert reached[1].all()
 
@@ -414,9 +428,14 @@ def test_without_labels_of_the_target_no_gradient_reaches_its_crf():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "untaught"), [("source-ner", True), (UNSUPERVISED.removeprefix("tasks="), True), ("target-ner", False),
-                            ("target-ner,source-ner", False)],
-)  # fmt: skip
+    ("tasks", "untaught"),
+    [
+        ("source-ner", True),
+        (UNSUPERVISED.removeprefix("tasks="), True),
+        ("target-ner", False),
+        ("target-ner,source-ner", False),
+    ],
+)
 def test_a_target_without_labels_is_tagged_by_the_source_s_crf_never_by_one_drawn_at_random(tasks, untaught):
     tagger = over_vectors(f"tasks={tasks}", "crf=domain")
     assert tagger.tag_layer(SOURCE) is tagger.tag_layers[SOURCE]
@@ -425,9 +444,14 @@ def test_a_target_without_labels_is_tagged_by_the_source_s_crf_never_by_one_draw
 
 @pytest.mark.parametrize(
     ("tasks", "place"),
-    [("source-ner", 1), ("source-ner,source-lm", 1), ("source-ner,target-lm", 0), ("target-ner,source-ner", 0),
-     ("target-ner", 0)],
-)  # fmt: skip
+    [
+        ("source-ner", 1),
+        ("source-ner,source-lm", 1),
+        ("source-ner,target-lm", 0),
+        ("target-ner,source-ner", 0),
+        ("target-ner", 0),
+    ],
+)
 def test_new_text_is_tagged_as_the_target_unless_no_task_reads_the_target(tasks: str, place: int):
     for tag_set in (TAG_SET, TagSet({"songs": ("song",)})):
         tagger, domains = over_vectors(f"tasks={tasks}", tag_set=tag_set), list(tag_set.domains)
@@ -449,8 +473,9 @@ def test_an_update_without_labels_of_the_target_changes_what_its_tags_are_told_f
 def test_both_directions_and_both_domains_share_one_table():
     tagger = over_vectors()
     assert [name for name, _ in tagger.named_parameters() if name.startswith("language_model")] == [
-        "language_model.weight", "language_model.bias"
-    ]  # fmt: skip
+        "language_model.weight",
+        "language_model.bias",
+    ]
     for batch in (TARGET_LM, SOURCE_LM):
         assert step(tagger, batch)["language_model.weight"].any()
 
@@ -480,10 +505,12 @@ def test_equal_vectors_of_the_domains_give_equal_tags():
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
-        ("cross-domain-lm", ()), ("cross-domain-lm", ("generator=domain",)),
-        ("multi-task-lstm", ("generator=domain",)), ("multi-cell-lstm", ("attention=domain",)),
+        ("cross-domain-lm", ()),
+        ("cross-domain-lm", ("generator=domain",)),
+        ("multi-task-lstm", ("generator=domain",)),
+        ("multi-cell-lstm", ("attention=domain",)),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize(("role", "taught"), [("source", SOURCE_NER), ("target", TARGET_NER)])
 def test_a_domain_that_no_task_reads_is_tagged_as_the_other_not_by_what_was_drawn(method, settings, role, taught):
     alone, both = (

@@ -70,8 +70,10 @@ def naive_bilstm(tagger: LANER) -> Callable[[Tensor], tuple[Tensor, Any]]:
     encoder = tagger.label_encoder
     size = encoder.labels.embedding_dim
     lstm = nn.LSTM(size, size, bidirectional=True)
-    own = {f"{name}_l0": getattr(encoder.forward_lstm, f"{name}_l0") for name in
-           ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}  # fmt: skip
+    own = {
+        f"{name}_l0": getattr(encoder.forward_lstm, f"{name}_l0")
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    }
     own |= {f"{name}_reverse": getattr(encoder.backward_lstm, name) for name in list(own)}
     return lambda labels: functional_call(lstm, own, labels)
 

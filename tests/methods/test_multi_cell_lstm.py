@@ -69,10 +69,12 @@ def test_a_domain_runs_the_cells_of_its_types_and_no_others(tiny_encoder_folder)
 @pytest.mark.parametrize(
     ("tasks", "news", "songs"),
     [
-        ("source-ner", [0, 2], [0, 2, 3]), ("source-ner,target-lm", [0, 2], [0, 2, 3]),
-        ("target-ner", [0, 1, 2], [0, 2]), ("target-ner,source-ner", [0, 1, 2], [0, 2, 3]),
+        ("source-ner", [0, 2], [0, 2, 3]),
+        ("source-ner,target-lm", [0, 2], [0, 2, 3]),
+        ("target-ner", [0, 1, 2], [0, 2]),
+        ("target-ner,source-ner", [0, 1, 2], [0, 2, 3]),
     ],
-)  # fmt: skip
+)
 def test_types_of_which_no_label_is_learnt_run_no_cells(tiny_encoder_folder, tasks, news, songs):
     tagger = make(tiny_encoder_folder, f"tasks={tasks}").eval()
     assert (tagger.cells_of(NEWS).tolist(), tagger.cells_of(SONGS).tolist()) == (news, songs)
@@ -132,12 +134,17 @@ def test_both_domains_read_a_sentence_alike_where_types_and_attention_are_the_sa
 def test_domains_share_a_crf_where_they_share_all_types_unless_told_otherwise(tiny_encoder_folder):
     count = {
         (tag_set, crf): len(make(tiny_encoder_folder, f"crf={crf}", tag_set=tags).tag_layers)
-        for tag_set, tags in (("same", SAME), ("other", TAG_SET)) for crf in ("auto", "shared", "domain")
-    }  # fmt: skip
+        for tag_set, tags in (("same", SAME), ("other", TAG_SET))
+        for crf in ("auto", "shared", "domain")
+    }
     assert count == {
-        ("same", "auto"): 1, ("same", "shared"): 1, ("same", "domain"): 2,
-        ("other", "auto"): 2, ("other", "shared"): 1, ("other", "domain"): 2,
-    }  # fmt: skip
+        ("same", "auto"): 1,
+        ("same", "shared"): 1,
+        ("same", "domain"): 2,
+        ("other", "auto"): 2,
+        ("other", "shared"): 1,
+        ("other", "domain"): 2,
+    }
 
 
 def test_a_domain_with_attention_of_its_own_leaves_that_of_the_other_alone(tiny_encoder_folder):
@@ -371,12 +378,19 @@ def test_an_update_reads_a_batch_of_each_task():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["tasks=target-ner,nothing"], "nothing"), (["tasks=target-lm"], "no tags are learnt"),
-        (["tasks="], "''"), ([LM, "words=none"], "no words to predict"), (["entity_weight=-1"], "entity_weight"),
-        (["attention_weight=nan"], "attention_weight"), (["lm_weight=-1"], "lm_weight"), (["negatives=0"], "negatives"),
-        (["attention=both"], "shared or domain"), (["cells=other"], "apart or alike"), (["lstm_size=0"], "lstm_size"),
+        (["tasks=target-ner,nothing"], "nothing"),
+        (["tasks=target-lm"], "no tags are learnt"),
+        (["tasks="], "''"),
+        ([LM, "words=none"], "no words to predict"),
+        (["entity_weight=-1"], "entity_weight"),
+        (["attention_weight=nan"], "attention_weight"),
+        (["lm_weight=-1"], "lm_weight"),
+        (["negatives=0"], "negatives"),
+        (["attention=both"], "shared or domain"),
+        (["cells=other"], "apart or alike"),
+        (["lstm_size=0"], "lstm_size"),
     ],
-)  # fmt: skip
+)
 def test_settings_that_make_no_sense_are_refused(settings, told):
     with pytest.raises(CrossNERError, match=told):
         read_settings(MultiCellTagger, settings)

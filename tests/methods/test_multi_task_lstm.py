@@ -71,15 +71,20 @@ def test_an_update_reads_a_batch_of_each_task():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["tasks=source-ner,target-lm"], "nothing reads raw text"), (["tasks=source"], "'source' is not a task"),
-        (["tasks=target-lm", "adversary=grad"], "no tags are learnt"), (["domain_size=0"], "domain_size=0"),
-        (["adversary_weight=-1"], "adversary_weight"), (["adversary_warmup=1.5", "adversary=dann"], "warmup"),
-        (["focal_alpha=1.5"], "focal_alpha"), (["focal_gamma=-1"], "focal_gamma"),
+        (["tasks=source-ner,target-lm"], "nothing reads raw text"),
+        (["tasks=source"], "'source' is not a task"),
+        (["tasks=target-lm", "adversary=grad"], "no tags are learnt"),
+        (["domain_size=0"], "domain_size=0"),
+        (["adversary_weight=-1"], "adversary_weight"),
+        (["adversary_warmup=1.5", "adversary=dann"], "warmup"),
+        (["focal_alpha=1.5"], "focal_alpha"),
+        (["focal_gamma=-1"], "focal_gamma"),
         (["tasks=target-ner,target-lm", "adversary=dann"], "of one domain alone there is nothing to tell apart"),
         (["tasks=source-ner", "adversary=grad"], "of one domain alone"),
-        (["adversary=gan"], "none or grad or dann"), (["generator=full"], "none or domain"),
+        (["adversary=gan"], "none or grad or dann"),
+        (["generator=full"], "none or domain"),
     ],
-)  # fmt: skip
+)
 def test_a_setting_that_makes_no_sense_is_refused(settings, told):
     with pytest.raises(CrossNERError) as caught:
         read_settings(MultiTaskLSTM, settings)
@@ -303,8 +308,14 @@ def test_a_training_tells_how_far_it_is_however_many_batches_it_reads_and_goes_o
     told = []
     for stop in (3, None):  # the first is cut off behind its third update, one behind the checkpoint
         tagger, shares = made("adversary=dann"), []
-        work = fit(tagger, [ParameterGroup(list(tagger.parameters()), 1e-3, 0.0)], streams, plan, engine,
-                   checkpoints=Checkpoints(tmp_path / "checkpoint"))  # fmt: skip
+        work = fit(
+            tagger,
+            [ParameterGroup(list(tagger.parameters()), 1e-3, 0.0)],
+            streams,
+            plan,
+            engine,
+            checkpoints=Checkpoints(tmp_path / "checkpoint"),
+        )
         for event in work:
             if isinstance(event, Progress) and not event.is_milestone:
                 shares.append(tagger.progress)

@@ -426,10 +426,18 @@ def test_autocast_stops_at_the_encoder(method, settings):
 @pytest.mark.parametrize(
     "setting",
     [
-        "lstm_layers=-1", "lstm_size=0", "entity_classes=4", "entity_classes=1", "entity_weight=-1",
-        "entity_weight=nan", "entity_weight=inf", "expert_size=0", "gate_weight=-0.5", "decoder=viterbi",
+        "lstm_layers=-1",
+        "lstm_size=0",
+        "entity_classes=4",
+        "entity_classes=1",
+        "entity_weight=-1",
+        "entity_weight=nan",
+        "entity_weight=inf",
+        "expert_size=0",
+        "gate_weight=-0.5",
+        "decoder=viterbi",
     ],
-)  # fmt: skip
+)
 def test_a_setting_out_of_range_is_refused_by_name(method, setting):
     kind, name = find_method(method), setting.partition("=")[0]
     if name not in {field.name for field in dataclasses.fields(kind.Hyperparameters)}:

@@ -121,12 +121,26 @@ def engine() -> Engine:
     return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
 
 
-def train(engine: Engine, *, score: Any = None, checkpoints: Checkpoints | None = None, dropout: float = 0.0,
-          stop_after: int | None = None, **plan: Any) -> tuple[Regression, FitResult | None]:  # fmt: skip
+def train(
+    engine: Engine,
+    *,
+    score: Any = None,
+    checkpoints: Checkpoints | None = None,
+    dropout: float = 0.0,
+    stop_after: int | None = None,
+    **plan: Any,
+) -> tuple[Regression, FitResult | None]:
     model = Regression(dropout)
     groups = [ParameterGroup(list(model.parameters()), 0.05, 0.0)]
-    work = fit(model, groups, [NumberStream(10, 4)], Plan(**{"epochs": 4, **plan}), engine, score=score,
-               checkpoints=checkpoints)  # fmt: skip
+    work = fit(
+        model,
+        groups,
+        [NumberStream(10, 4)],
+        Plan(**{"epochs": 4, **plan}),
+        engine,
+        score=score,
+        checkpoints=checkpoints,
+    )
     if stop_after is None:
         return model, exhaust(work)
     for _ in range(stop_after):
@@ -194,16 +208,27 @@ def test_an_interrupted_loop_goes_on_to_the_very_same_weights(engine: Engine, tm
     whole, expected = train(engine, dropout=0.5, score=scores(), checkpoint_every=2)
     torch.manual_seed(5)
     remaining = scores()
-    train(engine, dropout=0.5, score=remaining, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2,
-          stop_after=stop_after)  # fmt: skip
+    train(
+        engine,
+        dropout=0.5,
+        score=remaining,
+        checkpoints=Checkpoints(tmp_path / "c"),
+        checkpoint_every=2,
+        stop_after=stop_after,
+    )
     torch.manual_seed(99)  # whatever the next process draws first
     found = sorted(path.name for path in (tmp_path / "c").glob("step-*")) if (tmp_path / "c").exists() else []
     done_epochs = 0 if not found else _finished_epochs(tmp_path / "c" / found[-1])
     fresh = iter([1.0, 3.0, 2.0, 2.5][done_epochs:])
     if not found:
         torch.manual_seed(5)
-    resumed, result = train(engine, dropout=0.5, score=lambda: {"dev_f1": next(fresh)},
-                            checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=2)  # fmt: skip
+    resumed, result = train(
+        engine,
+        dropout=0.5,
+        score=lambda: {"dev_f1": next(fresh)},
+        checkpoints=Checkpoints(tmp_path / "c"),
+        checkpoint_every=2,
+    )
     assert weights(resumed) == weights(whole)
     assert result is not None and expected is not None
     assert result.history == expected.history
@@ -222,8 +247,14 @@ def test_the_best_epoch_is_kept_and_patience_stops(engine: Engine) -> None:
         seen.append(weights(model))
         return {"dev_f1": next(values)}
 
-    work = fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [NumberStream(10, 4)],
-               Plan(epochs=9, patience=3), engine, score=score)  # fmt: skip
+    work = fit(
+        model,
+        [ParameterGroup(list(model.parameters()), 0.05, 0.0)],
+        [NumberStream(10, 4)],
+        Plan(epochs=9, patience=3),
+        engine,
+        score=score,
+    )
     result = exhaust(work)
     assert len(seen) == 5, "an equal score is no gain, so the third epoch without one is the fifth"
     assert weights(model) == seen[1]
@@ -238,8 +269,14 @@ def test_of_epochs_that_get_nothing_right_the_last_is_kept_and_none_counts_as_a_
         seen.append(weights(model))
         return {"dev_f1": next(values)}
 
-    work = fit(model, [ParameterGroup(list(model.parameters()), 0.05, 0.0)], [NumberStream(10, 4)],
-               Plan(epochs=9, patience=2), engine, score=score)  # fmt: skip
+    work = fit(
+        model,
+        [ParameterGroup(list(model.parameters()), 0.05, 0.0)],
+        [NumberStream(10, 4)],
+        Plan(epochs=9, patience=2),
+        engine,
+        score=score,
+    )
     result = exhaust(work)
     assert len(seen) == 3 and weights(model) == seen[2] != seen[0]
     assert (result.best, result.best_epoch) == (0.0, 3)
@@ -270,8 +307,15 @@ def test_a_loss_that_is_no_number_is_a_known_problem(engine: Engine) -> None:
     with torch.no_grad():
         model.layer.weight.fill_(float("inf"))
     with pytest.raises(CrossNERError, match="update 1") as problem:
-        exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.1, 0.0)], [NumberStream(10, 4)], Plan(epochs=1),
-                    engine))  # fmt: skip
+        exhaust(
+            fit(
+                model,
+                [ParameterGroup(list(model.parameters()), 0.1, 0.0)],
+                [NumberStream(10, 4)],
+                Plan(epochs=1),
+                engine,
+            )
+        )
     assert "--learning-rate" in problem.value.hint
 
 
@@ -280,16 +324,30 @@ def test_weights_that_the_last_update_made_no_numbers_are_never_kept(engine: Eng
     with pytest.raises(
         CrossNERError, match=r"no numbers any more after update 1 \(layer.weight and 1 others\)"
     ) as problem:
-        exhaust(fit(model, [ParameterGroup(list(model.parameters()), math.inf, 0.0)], [NumberStream(4, 4)],
-                    Plan(epochs=1, schedule="constant"), engine))  # fmt: skip
+        exhaust(
+            fit(
+                model,
+                [ParameterGroup(list(model.parameters()), math.inf, 0.0)],
+                [NumberStream(4, 4)],
+                Plan(epochs=1, schedule="constant"),
+                engine,
+            )
+        )
     assert "--learning-rate" in problem.value.hint
 
 
 def test_no_sentences_are_a_known_problem(engine: Engine) -> None:
     with pytest.raises(CrossNERError, match="nothing to train on"):
         model = Regression()
-        exhaust(fit(model, [ParameterGroup(list(model.parameters()), 0.1, 0.0)], [NumberStream(0, 4)], Plan(epochs=1),
-                    engine))  # fmt: skip
+        exhaust(
+            fit(
+                model,
+                [ParameterGroup(list(model.parameters()), 0.1, 0.0)],
+                [NumberStream(0, 4)],
+                Plan(epochs=1),
+                engine,
+            )
+        )
 
 
 @pytest.mark.parametrize("name", ["state.json", "optimiser.safetensors", "model.safetensors"])
@@ -367,8 +425,17 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 @pytest.fixture(scope="module")
 def prepared_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
-    command = crossner("prepare-data", "--source", "sample-source", "--target", "sample-target",
-                       "--corpus", "sample-target", "--run", folder)  # fmt: skip
+    command = crossner(
+        "prepare-data",
+        "--source",
+        "sample-source",
+        "--target",
+        "sample-target",
+        "--corpus",
+        "sample-target",
+        "--run",
+        folder,
+    )
     subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True)
     return folder
 
@@ -381,9 +448,22 @@ def plain_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def finetune(run: Path, name: str, encoder: Path, *more: str, launcher: tuple[str, ...] = ()) -> list[str]:
     return crossner(
-        "finetune", "--run", run, "--name", name, "--encoder", encoder, "--device", "cpu", "--epochs", "2",
-        "--threads", "1", *more, launcher=launcher,
-    )  # fmt: skip
+        "finetune",
+        "--run",
+        run,
+        "--name",
+        name,
+        "--encoder",
+        encoder,
+        "--device",
+        "cpu",
+        "--epochs",
+        "2",
+        "--threads",
+        "1",
+        *more,
+        launcher=launcher,
+    )
 
 
 def tagger_weights(run: Path, name: str, folder: str = "tagger") -> dict[str, Tensor]:
@@ -440,18 +520,35 @@ def test_a_killed_stage_resumes_to_the_bit_identical_result(prepared_run: Path, 
     assert not list((prepared_run / "killed").rglob("checkpoint*"))
 
 
-@pytest.mark.parametrize(("command", "weights"), [
-    (("dapt", "--masking", "span", "--block-size", "32", "--batch-size", "8"), "encoder/model.safetensors"),
-    (("joint-train", "--method", "crf"), "tagger/tagger.safetensors"),
-    (("joint-train", "--method", "cross-domain-lm", "--set", "lstm_size=6", "--raw-batch-size", "4"),
-     "tagger/tagger.safetensors"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("command", "weights"),
+    [
+        (("dapt", "--masking", "span", "--block-size", "32", "--batch-size", "8"), "encoder/model.safetensors"),
+        (("joint-train", "--method", "crf"), "tagger/tagger.safetensors"),
+        (
+            ("joint-train", "--method", "cross-domain-lm", "--set", "lstm_size=6", "--raw-batch-size", "4"),
+            "tagger/tagger.safetensors",
+        ),
+    ],
+)
 def test_adaptation_and_joint_training_resume_to_the_bit_identical_result_too(
     command: tuple[str, ...], weights: str, prepared_run: Path, tiny_encoder_folder: Path
 ) -> None:
     stage = command[2].removeprefix("--")
-    more = ("--run", prepared_run, "--encoder", tiny_encoder_folder, "--device", "cpu", "--threads", "1",
-            "--checkpoint-every", "2", "--max-steps", "12")  # fmt: skip
+    more = (
+        "--run",
+        prepared_run,
+        "--encoder",
+        tiny_encoder_folder,
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+        "--checkpoint-every",
+        "2",
+        "--max-steps",
+        "12",
+    )
     whole, killed = (crossner(*command, *more, "--name", f"{stage}-{name}") for name in ("whole", "killed"))
     subprocess.run(whole, env=ENVIRONMENT, capture_output=True, check=True)
     process = subprocess.Popen(killed, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
