@@ -323,7 +323,7 @@ def test_unknown_start_method_setting_and_level_are_known_problems(
         (("finetune", "--name", "x", "--seeds", "\N{SUPERSCRIPT TWO}"), "distinct numbers"),
         (("finetune", "--name", "x", "--seeds", "99999999999999999999"), "from 0 to 4294967295"),
         (("finetune", "--name", "x", "--gpus", "\N{SUPERSCRIPT TWO}"), "is not a list of GPU numbers"),
-        (("finetune", "--name", "x", "--encoder", "./nothing"), "no encoder folder"),
+        (("finetune", "--name", "x", "--encoder", "./nothing"), "was not found"),
         (("finetune", "--name", "x", "--gpus", "0,1"), "0 GPUs"),
         (("dapt", "--name", "x", "--block-size", "100000"), "reads at most"),
     ):
