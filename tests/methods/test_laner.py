@@ -467,5 +467,5 @@ def test_a_size_that_is_not_positive_is_refused(setting):
     name, value = setting.split("=")
     with pytest.raises(CrossNERError) as caught:
         read_settings(LANER, [setting])
-    assert caught.value.problem == f"A {name} of {value} is not positive."
+    assert caught.value.problem == f"{setting} is not at least 1."
     assert f"--set {name}=" in caught.value.hint
