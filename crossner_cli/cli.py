@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import io
 import json
 import math
@@ -19,14 +20,7 @@ import typer.core
 from crossner_cli import __version__
 from crossner_cli.engine.runtime import limit_spinning
 from crossner_cli.errors import WRONG_USAGE, known_problems
-from crossner_cli.option_fields import (
-    EVERY_COMMAND,
-    NOT_PUBLISHED,
-    Command,
-    fields_in_order,
-    flag_of,
-    to_json,
-)
+from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, fields_in_order, flag_of, to_json
 from crossner_cli.options import (
     Compute,
     Dapt,
@@ -260,6 +254,13 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
         console.show_warnings(manifest)
 
 
+def run_stage(module: str, options: Compute, *, data_for: str = "") -> None:
+    """Do the work of a stage that computes: its module is imported once the device is chosen."""
+    engine = start(options, data_for=data_for)
+    stage = importlib.import_module(f"crossner_cli.stages.{module}")
+    present(stage.run(open_run(options), options, engine), options, engine)
+
+
 def show_known_domains(*, json: bool) -> None:
     """Show the data sets known by name."""
     from crossner_cli import console
@@ -324,37 +325,25 @@ def prepare_data(options: PrepareData) -> None:
 @command(Dapt)
 def dapt(options: Dapt) -> None:
     """Adapt an encoder to raw text."""
-    engine = start(options, data_for="dapt")
-    from crossner_cli.stages import dapt as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
+    run_stage("dapt", options, data_for="dapt")
 
 
 @command(PretrainSource)
 def pretrain_source(options: PretrainSource) -> None:
     """Train a tagger on the source domain."""
-    engine = start(options, data_for="pretrain-source")
-    from crossner_cli.stages import pretrain_source as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
+    run_stage("pretrain_source", options, data_for="pretrain-source")
 
 
 @command(Finetune)
 def finetune(options: Finetune) -> None:
     """Train a tagger on the target domain."""
-    engine = start(options, data_for="finetune")
-    from crossner_cli.stages import finetune as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
+    run_stage("finetune", options, data_for="finetune")
 
 
 @command(JointTrain)
 def joint_train(options: JointTrain) -> None:
     """Train a tagger on both domains at once."""
-    engine = start(options, data_for="joint-train")
-    from crossner_cli.stages import joint_train as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
+    run_stage("joint_train", options, data_for="joint-train")
 
 
 @command(Evaluate)
@@ -372,28 +361,19 @@ def predict(options: Predict) -> None:
     from crossner_cli.prediction.inputs import Inputs
 
     Inputs(options.input, options.read_as).check()
-    engine = start(options)
-    from crossner_cli.stages import predict as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
+    run_stage("predict", options)
 
 
 @command(Inspect)
 def inspect(options: Inspect) -> None:
     """Look inside a tagger."""
-    engine = start(options)
-    from crossner_cli.stages import inspect as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
+    run_stage("inspect", options)
 
 
 @command(Export)
 def export(options: Export) -> None:
     """Write a linear tagger as ONNX."""
-    engine = start(options)
-    from crossner_cli.stages import export as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
+    run_stage("export", options)
 
 
 @command(Report)

@@ -79,7 +79,7 @@ def _plain(name: str, number: float) -> str:
 
 
 def amount(done: float, total: float | None, unit: str) -> str:
-    """How far a task is, as ``1,234/5,000 updates`` or ``1.2/3.4 GB``."""
+    """Format the progress of a task, as ``1,234/5,000 updates`` or ``1.2/3.4 GB``."""
     if unit == "bytes":
         name, size = next(((name, size) for name, size in BYTES if max(done, total or 0) >= size), ("bytes", 1))
         digits = 1 if size > 1 else 0
@@ -89,7 +89,7 @@ def amount(done: float, total: float | None, unit: str) -> str:
 
 
 def tensors(start: Mapping[str, Any], most: int = 3) -> str:
-    """How many tensors a start gave, and which are new and left: the first ``most`` by name, all are in the manifest.
+    """Describe the tensors that a start gave, with the names of the first ``most`` that are new or left.
 
     Args:
         start: Counts ``loaded``, ``new`` and ``left``, and names ``new_tensors`` and ``left_tensors`` where known.

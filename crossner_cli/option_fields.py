@@ -85,12 +85,12 @@ class Command:
 
     @property
     def has_data_on_stdout(self) -> bool:
-        """Whether stdout is for data, so that results go to stderr."""
+        """Return whether stdout is for data, so that results go to stderr."""
         return False
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the same command continues after an interruption."""
+        """Return whether the same command continues after an interruption."""
         return True
 
     @property
@@ -131,7 +131,7 @@ class Command:
         return str(getattr(self, name)) == value if value else self.given(name) is not None
 
     def stage_request(self, command: str, inputs: Mapping[str, str]) -> StageRequest:
-        """What a command with these options asks of a run directory.
+        """Make the request of a command with these options to a run directory.
 
         Args:
             command: The command, as ``finetune``.

@@ -324,7 +324,7 @@ class Predict(Compute):
 
     @property
     def place(self) -> Path | None:
-        """Where the output goes; a link is followed, so that it stays. None is stdout."""
+        """The path of the output, links followed so that they stay; None for stdout."""
         path = self.output
         if path is None or str(path) in STDOUT:
             return None
@@ -332,12 +332,12 @@ class Predict(Compute):
 
     @property
     def has_data_on_stdout(self) -> bool:
-        """Whether tagged text goes to stdout."""
+        """Return whether tagged text goes to stdout."""
         return self.place is None
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the same command continues after an interruption: its output is a file, and so are its inputs."""
+        """Return whether the same command continues after an interruption: output and inputs are files."""
         place = self.place
         return place is not None and not is_stream(place) and bool(self.input) and all(map(Path.is_file, self.input))
 

@@ -137,7 +137,7 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class RdfNames:
-    """What was found in RDF.
+    """The names found in RDF.
 
     Args:
         types: Names written, by type.

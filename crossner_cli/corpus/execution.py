@@ -37,7 +37,7 @@ LINES_SHOWN = 10
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and on how many processes a pass runs; the result does not depend on it.
+    """The place and the number of processes of a pass; the result does not depend on it.
 
     Args:
         executor: ``local``, ``slurm`` or ``ray``.

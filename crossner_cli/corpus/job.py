@@ -31,7 +31,7 @@ FINGERPRINTS = "fingerprints.bin"
 
 @dataclass(frozen=True)
 class Request:
-    """How sentences are selected.
+    """The request of a selection.
 
     Args:
         levels: Levels to select for: of domain, entity and task.
@@ -56,7 +56,7 @@ class Request:
 
 @dataclass(frozen=True)
 class PartResult:
-    """What was counted in a part of the corpus, or in all of it.
+    """Counts of a part of the corpus, or of all of it.
 
     Args:
         counts: Sentences read and dropped.
@@ -97,7 +97,7 @@ class Job:
 
     @cached_property
     def request(self) -> Request:
-        """How sentences are selected."""
+        """The request of this selection."""
         given = self._record["request"].items()
         values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given}
         return Request(**values)

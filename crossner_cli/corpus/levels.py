@@ -40,7 +40,7 @@ WORK, TEXTS = ".selection", "texts"
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """How the levels are selected.
+    """The choices that define the levels.
 
     Args:
         level: The one level to write; None writes all that can be made.

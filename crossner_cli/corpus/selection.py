@@ -69,7 +69,7 @@ class LevelCounts:
 
 @dataclass(frozen=True)
 class LevelPart:
-    """What a block of sentences adds to a level.
+    """A block's share of a level.
 
     Args:
         texts: The sentences of the level.

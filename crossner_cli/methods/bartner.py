@@ -51,7 +51,7 @@ class Windows(NamedTuple):
 
     @property
     def mask(self) -> Tensor:
-        """Where a word is, (R, P)."""
+        """True at places of words, (R, P)."""
         return torch.arange(self.columns.shape[1], device=self.counts.device) < self.counts[:, None]
 
 
@@ -70,7 +70,7 @@ def find_windows(batch: Batch) -> Windows:
 
 
 class Entity(NamedTuple):
-    """What was written of one entity: words ``start`` to ``end`` of its row, number of its type, probability."""
+    """One entity that was written: words ``start`` to ``end`` of its row, number of its type, probability."""
 
     start: int
     end: int
@@ -128,7 +128,7 @@ def join_entities(before: list[Entity], entities: Sequence[Entity], words: int) 
 
 
 class Written(NamedTuple):
-    """What the decoder wrote, row by row.
+    """The output of the decoder, row by row.
 
     Args:
         steps: (R, S); ``NO_STEP`` behind the end.

@@ -26,7 +26,7 @@ from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper, Rows, Ta
 
 
 class BiLSTMCRFTagger(Tagger):
-    """What a word is called depends on all words around it and on the tags beside it."""
+    """A BiLSTM over the vectors of words, and a CRF above it."""
 
     @dataclass(frozen=True)
     class Hyperparameters(WordInputs):

@@ -64,7 +64,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Paper:
-    """What ``--paper`` sets for a method.
+    """The published options and settings of a method, for ``--paper``.
 
     Args:
         settings: Published settings that differ from the defaults, as texts.

@@ -1,4 +1,4 @@
-"""What taggers share that compare entity types by vectors of their descriptions."""
+"""The parts of taggers that compare entity types by vectors of their descriptions."""
 
 from __future__ import annotations
 

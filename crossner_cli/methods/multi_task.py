@@ -1,4 +1,4 @@
-"""What taggers share that learn several tasks of a target and a source: the tasks, and a CRF for each domain."""
+"""The parts of taggers that learn several tasks of a target and a source: the tasks, and a CRF for each domain."""
 
 from __future__ import annotations
 

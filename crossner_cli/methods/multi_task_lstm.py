@@ -49,7 +49,7 @@ GRAD_REVERSAL = 0.7
 
 
 class MultiTaskLSTM(MultiTaskTagger):
-    """What the BiLSTM says of a word is for all domains; the CRF, and with a generator the BiLSTM, for one."""
+    """A BiLSTM shared by all domains, or generated for each, and a CRF for each."""
 
     @dataclass(frozen=True)
     class Hyperparameters(MultiTaskInputs):

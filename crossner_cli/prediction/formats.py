@@ -48,24 +48,24 @@ class OutputFormat:
 
     @property
     def has_parts(self) -> bool:
-        """Whether documents are first written to several files in a folder."""
+        """Return whether documents are first written to several files in a folder."""
         return self.name in ("brat", "spacy", "parquet")
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the output should know."""
+        """Return notes for readers of the output."""
         renamed = brat_names(self.types).items() if self.name == "brat" else ()
         changed = ", ".join(f"{entity_type!r} as {name}" for entity_type, name in renamed if name != entity_type)
         return [f"Type names of brat hold only letters, digits, - and _; written: {changed}."] if changed else []
 
     def begin(self) -> list[Piece]:
-        """What is written before all documents."""
+        """Return the pieces that come before all documents."""
         if self.name == "brat":
             return [(BRAT_CONFIGURATION, _brat_configuration(self.types))]
         return [("", _html_head(self.types))] if self.name == "html" else []
 
     def end(self) -> list[Piece]:
-        """What is written after all documents."""
+        """Return the pieces that come after all documents."""
         return [("", b"</main>\n</body>\n</html>\n")] if self.name == "html" else []
 
     def write(self, numbered: Sequence[tuple[int, TaggedDocument]], totals: Totals) -> list[Piece]:

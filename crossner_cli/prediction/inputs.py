@@ -1,4 +1,4 @@
-"""What is to be tagged: files and stdin, read in chunks of documents."""
+"""The input of ``predict``: files and stdin, read in chunks of documents."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ CHUNKS_PER_PROCESS = 2
 
 @dataclass(frozen=True)
 class Tagging:
-    """What documents are tagged with, and how they are written: plain values, which can be sent to another process.
+    """The tagger and the output format of a prediction, as plain values that can be sent to another process.
 
     Args:
         folder: The tagger's folder.

@@ -58,7 +58,7 @@ def result_tables(result: EvaluateResult) -> list[Block]:
 
 
 def _notes(result: EvaluateResult, names: Mapping[str, str]) -> list[Line]:
-    """How the tags were read, what short names stand for, and warnings."""
+    """Notes on the reading of tags, on short names, and warnings."""
     lines = [f"Read as {result.mode}, {result.tool}: {result.repair}"]
     if result.decoding != "trained":
         lines.append(f"Decoded to {DECODINGS[result.decoding]}, whatever the taggers were trained to give")

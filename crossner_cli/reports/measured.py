@@ -1,4 +1,4 @@
-"""What runs measured, read out of manifests alone: evaluated models and trained taggers, with how they were made."""
+"""Evaluated models and trained taggers of runs, read from manifests alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate s
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a tagger was made.
+    """The origin of a tagger.
 
     Args:
         run: Its run directory.
@@ -104,7 +104,7 @@ class MeasuredModel:
 
 @dataclass
 class Measurements:
-    """What runs hold.
+    """The measurements of runs.
 
     Args:
         models: Evaluated models, in the order of the runs.

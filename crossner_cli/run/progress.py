@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a task is.
+    """The progress of a task.
 
     Args:
         task: What is being done, as ``finetune seed 1``.

@@ -1,4 +1,4 @@
-"""What each stage's manifest holds as its result, and reading it back.
+"""The results of stages, as their manifests hold them, and reading them back.
 
 The field names are the JSON keys. Parts whose keys are data (statistics, corpus counts, losses) stay mappings.
 """

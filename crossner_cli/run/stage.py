@@ -39,7 +39,7 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 @dataclass(frozen=True)
 class StageRequest:
-    """What a command asks of a run directory.
+    """The request of a command to a run directory.
 
     Args:
         command: The command, as ``finetune``.

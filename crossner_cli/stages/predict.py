@@ -42,7 +42,7 @@ def run(
     stdin: BinaryIO | None = None,
     stdout: BinaryIO | None = None,
 ) -> Work[Manifest]:
-    """Tag every document of the input, in its order.
+    """Tag every document of the input, in its order; return a record like the manifest of a stage.
 
     Args:
         run: Where stages can be named; it need not exist if ``--model`` is a path.
@@ -50,9 +50,6 @@ def run(
         engine: Where to work. Of several processes only the main one reads and writes.
         stdin: Stream that is read as stdin; None is the stdin of this process.
         stdout: Stream that is written without ``--output``; None is the stdout of this process.
-
-    Returns:
-        A record like the manifest of a stage; no stage folder is made.
 
     Raises:
         CrossNERError: The input is malformed, the output exists, or there is no such tagger.
@@ -88,18 +85,24 @@ def run(
     for kind, count in repairs.counts.items():
         yield Notice(f"{kind}: {count} (first: {', '.join(repairs.examples[kind])})")
     result = {
-        "model": trained.label,
-        "folder": str(trained.folder),
-        "seed": trained.seed,
-        "domain": domain,
+        **{"model": trained.label, "folder": str(trained.folder), "seed": trained.seed, "domain": domain},
         "calibrated": calibration is not None,
         "output": None if options.place is None else str(options.output),
         "format": format_name,
-        **counts,
-        "seconds": round(seconds, 2),
-        "words_per_second": round((counts["words"] - counts["words_before"]) / max(seconds, 1e-9)),
-        "repairs": dict(repairs.counts),
+        **_count(counts, seconds, repairs),
     }
+    return _make_record(options, trained, result, time.perf_counter() - began)
+
+
+def _count(counts: dict[str, int], seconds: float, repairs: Repairs) -> dict[str, Any]:
+    """Return the counts of a prediction with its time, its speed and the repairs."""
+    tagged_words = counts["words"] - counts["words_before"]
+    speed = round(tagged_words / max(seconds, 1e-9))
+    return {**counts, "seconds": round(seconds, 2), "words_per_second": speed, "repairs": dict(repairs.counts)}
+
+
+def _make_record(options: Predict, trained: TrainedTagger, result: dict[str, Any], seconds: float) -> Manifest:
+    """Make a record like the manifest of a stage."""
     return {
         "stage": COMMAND,
         "name": COMMAND,
@@ -107,7 +110,7 @@ def run(
         "inputs": {trained.label: trained.digest},
         "result": result,
         "versions": installed_versions(),
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(seconds, 1),
     }
 
 

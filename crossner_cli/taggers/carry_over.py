@@ -95,7 +95,7 @@ class KnownWords:
 
 @dataclass
 class CarryOver:
-    """What a start gave to a new tagger.
+    """The tensors and types that a start gave to a new tagger.
 
     Args:
         start: The start's name.

@@ -1,4 +1,4 @@
-"""Where weights come from: a stage of a run, a stage's folder, a tagger's folder, an encoder; never "the latest"."""
+"""Sources of weights: a stage of a run, a stage's folder, a tagger's folder, an encoder; never "the latest"."""
 
 from __future__ import annotations
 

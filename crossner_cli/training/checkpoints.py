@@ -24,7 +24,7 @@ TRAINED = "training.json"  # the result of a training that is over
 
 @dataclass
 class TrainingState:
-    """Where a training loop is, besides its tensors.
+    """The position of a training loop, besides its tensors.
 
     Args:
         step: Updates done.

@@ -42,7 +42,7 @@ class KnowsUpdates(Protocol):
 
 @dataclass
 class FitResult:
-    """What a loop leaves besides the weights.
+    """The result of a training loop, besides the weights.
 
     Args:
         history: One record an epoch: losses, scores, words a second.

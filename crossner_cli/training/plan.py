@@ -1,4 +1,4 @@
-"""How long and how fast a model is trained, and the rates that stand in where none are given."""
+"""Length and learning rates of a training, with the defaults of the rates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crossner_cli.methods.contract import Tagger
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long and how fast to train.
+    """Length and course of a training.
 
     Args:
         epochs: Passes over the first stream.
@@ -68,7 +68,7 @@ class ParameterGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """How fast a tagger is trained.
+    """Learning rates of a tagger.
 
     Args:
         learning_rate: Peak of the transformer; None for one by its width.

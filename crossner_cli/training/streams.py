@@ -40,7 +40,7 @@ class KnowsLengths(Protocol):
     """A stream whose batches are of unequal length on purpose."""
 
     def relative_length(self, items: Sequence[int]) -> float:
-        """How long the items of an update are, on average, beside all items of the stream."""
+        """Return the mean length of the items of an update, relative to all items of the stream."""
         ...
 
 
@@ -98,7 +98,7 @@ class SentenceStream:
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:
-    """How many sentences an update reads.
+    """Batch sizes of an update.
 
     Args:
         batch_size: Most labelled sentences of an update.
@@ -127,7 +127,7 @@ class Batching:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast the labelled sentences of a domain are read.
+    """The pace at which the labelled sentences of a domain are read.
 
     Args:
         batch_size: Sentences of an update.
