@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,15 @@ def begin(
 
 
 def save_stage(
-    run: RunDirectory, name: str, taggers: dict[int, Tagger], scores: list[float | None], lineage: Any = ()
+    run: RunDirectory,
+    name: str,
+    taggers: dict[int, Tagger],
+    scores: list[float | None],
+    lineage: Any = (),
+    inputs: Mapping[str, str] | None = None,
 ) -> Path:
     """A finished training stage with one tagger a seed."""
-    with open_stage(run, Finetune(name=name).stage_request("pretrain-source", {})) as stage:
+    with open_stage(run, Finetune(name=name).stage_request("pretrain-source", dict(inputs or {}))) as stage:
         records = {}
         for (seed, tagger), dev_f1 in zip(taggers.items(), scores, strict=True):
             folder = "tagger" if len(taggers) == 1 else f"tagger-seed-{seed}"

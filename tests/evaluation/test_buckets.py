@@ -11,7 +11,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.data.tags import to_spans
 from crossner_cli.evaluation import buckets
-from crossner_cli.evaluation.buckets import REASONS, KnownText, Mentions, find_in_raw_text, percent_ranges, word_ranges
+from crossner_cli.evaluation.buckets import REASONS, KnownText, Mentions, find_in_raw_text, word_ranges
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.run.progress import Progress, exhaust
 
@@ -136,8 +136,3 @@ def test_raw_text_is_cut_as_mentions_are(tmp_path, monkeypatch):
             assert stop.value == expected
             break
     assert len(events) > 2 and isinstance(events[-1], Progress) and events[-1].done == raw.stat().st_size
-
-
-def test_names_of_ranges_read_well():
-    assert word_ranges((1, 2, 4)) == ("1 word", "2 words", "3-4 words", "5+ words")
-    assert percent_ranges((0.0, 0.1, 0.3)) == ("0 %", "0-10 %", "10-30 %", "over 30 %")

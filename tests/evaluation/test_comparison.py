@@ -36,21 +36,22 @@ def models_of(path: Path, mode: Any = "conll") -> dict[str, CountedModel]:
 
 
 @pytest.mark.parametrize("mode", ["conll", "strict"])
-def test_tags_in_bilou_count_as_the_same_in_bioes(tmp_path: Path, mode: Any) -> None:
-    bioes = [to_tags(to_spans(tags), len(tags), "bioes") for tags in GOLD]
-    wrong = [to_tags(to_spans(tags), len(tags), "bioes") for tags in damage(GOLD, 0.3, 1)]
-    bilou = [[tag.replace("E-", "L-", 1).replace("S-", "U-", 1) for tag in tags] for tags in wrong]
-    models = {"one": {"1": wrong}, "other": {"1": bilou}}
-    write_evaluation(tmp_path / "run", WORDS, bioes, models, scheme="bioes")
-    counted = models_of(tmp_path / "run", mode)
-    assert compare_models(counted["one"], counted["other"])["sentences"]["tied"] == len(GOLD)
-    assert counted["other"].predicted == counted["one"].predicted
-
-
-def test_a_tagger_of_bioes_that_never_ends_an_entity_is_compared_as_one_of_bioes(tmp_path: Path) -> None:
-    gold = [["B-a", "E-a", "O"]]
-    models = {"one": {"1": [["B-a", "I-a", "O"]]}}
-    write_evaluation(tmp_path / "run", [["w"] * 3], gold, models, scheme="bioes")
+def test_entities_count_the_same_in_whatever_scheme_a_tagger_gives_them(tmp_path: Path, mode: Any) -> None:
+    spans = [(to_spans(row), len(row)) for row in damage(GOLD, 0.3, 1)]
+    bio, bioes = ([to_tags(found, length, scheme) for found, length in spans] for scheme in ("bio", "bioes"))
+    bilou = [[tag.replace("E-", "L-", 1).replace("S-", "U-", 1) for tag in tags] for tags in bioes]
+    counted = []
+    for name, scheme, tags in (("bio", "bio", bio), ("bioes", "bioes", bioes), ("bilou", "bioes", bilou)):
+        write_evaluation(tmp_path / name, WORDS, GOLD, {"laner": {"1": tags}}, scheme=scheme)  # type: ignore[arg-type]
+        counted.append(models_of(tmp_path / name, mode)["laner"])
+    first, *others = counted
+    types = sorted(first.types())
+    assert first.count(types).f1()[0, 0] > 10
+    for other in others:
+        assert other.predicted == first.predicted
+        assert compare_models(first, other)["sentences"]["tied"] == len(GOLD)
+    never_ended = {"one": {"1": [["B-a", "I-a", "O"]]}}
+    write_evaluation(tmp_path / "run", [["w"] * 3], [["B-a", "E-a", "O"]], never_ended, scheme="bioes")
     assert models_of(tmp_path / "run", "strict")["one"].predicted == [[[]]]
 
 
@@ -96,19 +97,6 @@ def test_counts_add_up_to_the_scores_in_both_modes(run: Path, mode: Any) -> None
         assert f1 == pytest.approx([score(GOLD, tags, mode=mode).f1 for tags in MODELS[label].values()])
 
 
-@pytest.mark.parametrize("mode", ["conll", "strict"])
-def test_a_tagger_of_another_scheme_than_the_gold_tags_is_counted_as_in_theirs(tmp_path: Path, mode: Any) -> None:
-    spans = [(to_spans(row), len(row)) for row in damage(GOLD, 0.3, 1)]
-    folders = []
-    for scheme in ("bio", "bioes"):
-        tags = {"1": [to_tags(found, length, scheme) for found, length in spans]}  # type: ignore[arg-type]
-        folders.append(write_evaluation(tmp_path / scheme, WORDS, GOLD, {"laner": tags}, scheme=scheme))
-    one, other = (models_of(folder, mode)["laner"] for folder in folders)
-    types = sorted(one.types())
-    assert one.count(types).f1()[:, 0] == pytest.approx(other.count(types).f1()[:, 0])
-    assert one.count(types).f1()[0, 0] > 10
-
-
 def test_the_same_taggers_read_in_two_ways_are_compared_seed_by_seed(tmp_path: Path) -> None:
     folders = []
     for number, name in enumerate(("legal", "any")):
@@ -120,32 +108,23 @@ def test_the_same_taggers_read_in_two_ways_are_compared_seed_by_seed(tmp_path: P
     assert "seed by seed" in "".join(block.text for block in comparison_tables([found], "") if isinstance(block, Line))
 
 
-def test_other_words_gold_tags_or_numbers_of_sentences_are_refused_with_the_first_that_differs() -> None:
+def test_other_words_gold_tags_or_numbers_of_sentences_are_refused_with_the_first_that_differs(tmp_path: Path) -> None:
     mine = list(zip(WORDS, GOLD, strict=True))
     check_same_sentences(mine, list(mine), "A", "B")
-    other_words = [*mine[:2], ([*mine[2][0][:-1], "other"], mine[2][1]), *mine[3:]]
-    with pytest.raises(
-        CrossNERError, match="Sentence 3 has other words in B than in A: word .*'other' and not 'word2-"
+    words, gold = mine[2]
+    for other, problem in (
+        (([*words[:-1], "other"], gold), "Sentence 3 has other words in B than in A: word .*'other' and not 'word2-"),
+        ((words, ["B-else", *gold[1:]]), "Sentence 3 has other gold tags in B than in A: word 1 of 'word2-0': 'B-el"),
+        ((words[:-1], gold[:-1]), "Sentence 3 has other words .* not"),
     ):
-        check_same_sentences(mine, other_words, "A", "B")
-    other_gold = [*mine[:4], (mine[4][0], ["B-else", *mine[4][1][1:]]), *mine[5:]]
-    with pytest.raises(
-        CrossNERError, match="Sentence 5 has other gold tags in B than in A: word 1 of 'word4-0': 'B-el"
-    ):
-        check_same_sentences(mine, other_gold, "A", "B")
-    with pytest.raises(CrossNERError, match="A has 40 sentences and B 39; the first 39 are the same"):
-        check_same_sentences(mine, mine[:-1], "A", "B")
-    with pytest.raises(CrossNERError, match="Sentence 1 has other words .* not"):
-        check_same_sentences(mine, [(mine[0][0][:-1], mine[0][1][:-1]), *mine[1:]], "A", "B")
-
-
-def test_seeds_scored_on_other_sentences_are_refused(tmp_path: Path) -> None:
+        with pytest.raises(CrossNERError, match=problem):
+            check_same_sentences(mine, [*mine[:2], other, *mine[3:]], "A", "B")
     folder = write_evaluation(tmp_path / "evaluate", WORDS, GOLD, {"laner": MODELS["laner"]})
     path = folder / "predictions-laner-seed-2.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, "outputs": {}}))
-    with pytest.raises(CrossNERError, match="has 40 sentences and .*seed-2.jsonl 39"):
+    with pytest.raises(CrossNERError, match="has 40 sentences and .*seed-2.jsonl 39; the first 39 are the same"):
         models_of(folder)
 
 

@@ -15,8 +15,6 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.error_analysis import (
-    DEFAULT_PARENTS,
-    ancestors_of,
     count_confusions,
     count_kinds,
     count_relations,
@@ -159,12 +157,11 @@ def test_every_entity_is_in_exactly_one_kind_and_every_table_adds_up(found):
 @given(pairs)
 def test_swapping_gold_and_predicted_mirrors_the_counts(found):
     gold, predicted = [list(one) for one, _ in found], [list(other) for _, other in found]
-    one, other = score_detection(tabulate(gold, predicted)), score_detection(tabulate(predicted, gold))
+    tables = tabulate(gold, predicted), tabulate(predicted, gold)
+    one, other = map(score_detection, tables)
     assert (one["f1"], one["precision"]) == pytest.approx((other["f1"], other["recall"]))
-    here, there = (
-        Counter(count_kinds(tabulate(*sides), TYPES)["all"]) for sides in ((gold, predicted), (predicted, gold))
-    )
-    assert {kind: here[kind] for kind in ("correct", "type")} == {kind: there[kind] for kind in ("correct", "type")}
+    here, there = (Counter(count_kinds(table, TYPES)["all"]) for table in tables)
+    assert (here["correct"], here["type"]) == (there["correct"], there["type"])
     assert here["missed"] - here["spurious"] == there["spurious"] - there["missed"]
 
 
@@ -175,14 +172,10 @@ def test_typing_is_counted_on_right_spans_only():
     assert found["per_type"]["place"]["accuracy"] == 0 and "tool" not in found["per_type"]
     assert score_detection(entities)["correct"] == 2
     assert score_types(entities)["weighted"]["recall"] == pytest.approx(100 / 3)
-
-
-@pytest.mark.parametrize("sentences", [[], [[]], [["O"]]])
-def test_nothing_at_all_scores_zero(sentences):
-    entities = tabulate(sentences, sentences)
-    assert score_types(entities)["micro"]["f1"] == 0 and score_types(entities)["per_type"] == {}
-    assert score_typing(entities)["accuracy"] is None, "a share of nothing is no number"
-    assert find_frequent_errors(entities, []) == [] and len(entities) == 0
+    nothing = tabulate([["O"]], [["O"]])
+    assert score_types(nothing)["micro"]["f1"] == 0 and score_types(nothing)["per_type"] == {}
+    assert score_typing(nothing)["accuracy"] is None, "a share of nothing is no number"
+    assert find_frequent_errors(nothing, []) == [] and len(nothing) == 0
 
 
 def test_a_type_that_is_called_o_is_not_taken_for_no_entity():
@@ -199,19 +192,15 @@ def test_parents_are_the_table_changed_by_the_option():
     assert read_parents(None, types) == {"politician": "person", "band": "organisation"}
     given = read_parents("song=misc,band=none, politician=official", types)
     assert given == {"politician": "official", "song": "misc"}
-    assert all(parent in ("person", "organisation", "location") for parent in DEFAULT_PARENTS.values())
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("song", "not of the form child=parent"),
-        ("", "not of the form"),
-        ("song=a=b", "not of the form"),
+        ("song=a=b", "not of the form child=parent"),
         ("song=misc,song=person", "twice"),
         ("sing=misc", "'sing' is none of the entity types"),
         ("song=misc,misc=song", "goes in a circle"),
-        ("song=song", "goes in a circle"),
     ],
 )
 def test_parents_that_cannot_be_read_are_refused(text, message):
@@ -221,11 +210,8 @@ def test_parents_that_cannot_be_read_are_refused(text, message):
 
 def test_confusions_within_the_hierarchy_are_told_from_others():
     parents = {"politician": "person", "writer": "person", "mp": "politician"}
-    assert ancestors_of("mp", parents) == ["politician", "person"]
     assert type_relation("mp", "person", parents) == "too_general"
     assert type_relation("person", "mp", parents) == "too_specific"
-    assert type_relation("writer", "politician", parents) == "sibling"
-    assert type_relation("writer", "song", parents) is None
     confusion = {
         "politician": {"politician": 9, "person": 3, "writer": 2, "song": 5, "O": 7},
         "person": {"politician": 1, "person": 4},

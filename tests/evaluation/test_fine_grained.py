@@ -45,15 +45,12 @@ def test_scores_by_type_are_those_of_the_evaluation(prefixes, scheme, mode):
     assert sorted(record["scores"]["per_type"]) == sorted(TYPES)
 
 
-def test_averages_take_a_missing_number_as_zero():
+def test_averages_take_a_missing_number_as_zero_and_a_share_of_nothing_as_none():
     assert average_records([{"a": 1, "kind": "x"}, {"a": 3, "b": {"c": 4}, "kind": "x"}]) == {
         "a": {"mean": 2.0, "deviation": pytest.approx(2**0.5)},
         "kind": "x",
         "b": {"c": {"mean": 2.0, "deviation": pytest.approx(8**0.5)}},
     }
-
-
-def test_a_share_of_nothing_counts_for_no_seed():
     records = [{"accuracy": 100.0, "right_spans": 1}, {"accuracy": None, "right_spans": 0}, {"right_spans": 1}]
     assert average_records(records)["accuracy"] == {"mean": 100.0, "deviation": None}
     assert average_records(records[1:])["accuracy"] == {"mean": None, "deviation": None}
@@ -103,11 +100,3 @@ def test_illegal_tags_are_counted_by_what_stands_before_them():
     found = exhaust(analyse_taggings(gold_sentences(), [tagging], KnownText(), parents={}))
     sequences = found.models["model"].record["seeds"]["-"]["illegal_tags"]["sequences"]
     assert sequences == {"B-person O": 1, "B-place (end)": 1, "O E-song": 1}
-
-
-def test_a_run_without_known_text_makes_no_bucket_of_it():
-    tagging = Tagging("m", "-", [["O"]])
-    found = exhaust(analyse_taggings([Sentence(("a",), ("B-x",))], [tagging], KnownText(), parents={}))
-    made = {"mention length", "sentence length", "entity density"}
-    assert set(found.models["m"].record["mean"]["buckets"]) == made
-    assert found.about["left_out"]["type and source"] == "there is no source"

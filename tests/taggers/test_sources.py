@@ -18,7 +18,7 @@ from crossner_cli.options import Dapt, Finetune, PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import digest_file, digest_folder
-from crossner_cli.taggers.sources import Start, find_start, notes_on_start
+from crossner_cli.taggers.sources import Start, best_on_dev, find_start, find_taggers, notes_on_start
 
 TYPES = TagSet({"conll": ("person", "misc", "place")})
 
@@ -84,10 +84,9 @@ def test_a_seed_starts_from_its_own_seed_and_else_from_the_best(tiny_encoder_fol
             assert tagger.classifier.bias.tolist() == [float(source)] * len(TYPES)
 
 
-@pytest.mark.parametrize(("seeds", "scores", "expected"), [((4,), [None], "tagger"), ((4, 5), [0, 0], "tagger-seed-4")])
-def test_without_scores_the_first_seed_stands_for_the_others(run, tiny_encoder_folder, tagger, seeds, scores, expected):
-    save_stage(run, "source", dict.fromkeys(seeds, tagger), scores)
-    assert find(run, "source", design_tagger(tiny_encoder_folder)).folder_for(1) == run.folder("source") / expected
+def test_without_scores_the_first_seed_stands_for_the_others(run, tiny_encoder_folder, tagger):
+    save_stage(run, "source", {4: tagger, 5: tagger}, [0, 0])
+    assert find(run, "source", design_tagger(tiny_encoder_folder)).folder_for(1) == run.folder("source/tagger-seed-4")
 
 
 def test_a_stage_is_preferred_to_a_folder_of_its_name(tiny_encoder_folder, run, tagger, tmp_path, monkeypatch):
@@ -99,7 +98,7 @@ def test_a_stage_is_preferred_to_a_folder_of_its_name(tiny_encoder_folder, run, 
     assert find(run, "mine", design).folder_for(1) == run.folder("mine") / "tagger"
 
 
-@pytest.mark.parametrize("name", ["pretrain-source", "nowhere/tagger", "/nowhere", "BASE", "../run"])
+@pytest.mark.parametrize("name", ["pretrain-source", "/nowhere", "BASE", "../run"])
 def test_an_unknown_start_is_answered_with_what_there_is(run, tiny_encoder_folder, tagger, name):
     save_stage(run, "mine", {1: tagger}, [1.0])
     with pytest.raises(CrossNERError) as caught:
@@ -108,31 +107,23 @@ def test_an_unknown_start_is_answered_with_what_there_is(run, tiny_encoder_folde
     assert expected in str(caught.value) and "stage of this run" in caught.value.hint
 
 
-def test_a_folder_that_is_no_model_is_refused(run, tmp_path):
-    with pytest.raises(CrossNERError, match="holds neither a finished stage"):
-        find_start(run, str(tmp_path), "minilm", wanted_by="finetune")
-
-
-def test_a_stage_without_weights_is_refused(run):
+def test_what_holds_nothing_to_start_from_is_refused(run, tagger, tmp_path, tiny_encoder_folder, engine):
     with open_stage(run, PrepareData(source="a").stage_request("prepare-data", {})) as stage:
         stage.finish({"domains": {}})
-    with pytest.raises(CrossNERError, match=r"'prepare-data' \(prepare-data\) in .* holds no weights to start from"):
-        find_start(run, "prepare-data", "minilm", wanted_by="finetune")
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"stage": "dapt"}'])
-def test_a_broken_manifest_is_a_known_problem(run, tagger, content):
     folder = save_stage(run, "mine", {1: tagger}, [1.0])
-    (folder / "manifest.json").write_text(content)
-    with pytest.raises(CrossNERError, match="manifest.json"):
-        find_start(run, "mine", "minilm", wanted_by="finetune")
-
-
-def test_a_tagger_that_was_deleted_is_a_known_problem(run, tiny_encoder_folder, tagger, engine):
-    folder = save_stage(run, "mine", {1: tagger}, [1.0])
+    for name, problem in (
+        (str(tmp_path), "holds neither a finished stage"),
+        ("prepare-data", r"'prepare-data' \(prepare-data\) in .* holds no weights to start from"),
+    ):
+        with pytest.raises(CrossNERError, match=problem):
+            find_start(run, name, "minilm", wanted_by="finetune")
     (folder / "tagger").rename(folder / "elsewhere")
     with pytest.raises(CrossNERError, match="The encoder folder .* was not found"):
         begin(run, engine, design_tagger(tiny_encoder_folder), TYPES, start="mine")
+    for broken in ("", "[]", '{"stage": "dapt"}'):
+        (folder / "manifest.json").write_text(broken)
+        with pytest.raises(CrossNERError, match="manifest.json"):
+            find_start(run, "mine", "minilm", wanted_by="finetune")
 
 
 def test_the_digest_of_a_start_follows_its_files(run, tmp_path):
@@ -162,3 +153,91 @@ def test_an_encoder_beside_a_start_that_has_its_own_is_ignored_with_a_note(run, 
     assert note == "--encoder bert-base-cased is ignored: the encoder is that of 'encoder' (electra)."
     for start, given in ((words, "bert-base-cased"), (encoder, None), (encoder, "electra"), (encoder, "minilm")):
         assert notes_on_start(start, run, given) == []
+
+
+@pytest.fixture
+def add_stage(run):
+    """Leave a training stage in a run with prepared data; its taggers are folders by name only."""
+    with open_stage(run, PrepareData(source="a").stage_request("prepare-data", {})) as stage:
+        stage.finish({"domains": {}})
+
+    def add(name="finetune", seeds=(1,), scores=None, start_from="base", **inputs):
+        inputs = {"prepare-data": run.digest("prepare-data"), "start": "", **inputs}
+        request = Finetune(run=run.path, name=name, start_from=start_from).stage_request("finetune", inputs)
+        with open_stage(run, request) as stage:
+            records = {}
+            for seed, dev_f1 in zip(seeds, scores or [None] * len(seeds), strict=True):
+                folder = "tagger" if len(seeds) == 1 else f"tagger-seed-{seed}"
+                (stage.draft / folder).mkdir()
+                (stage.draft / folder / "tagger.json").write_text("{}")
+                records[str(seed)] = {"folder": folder, "dev_f1": dev_f1}
+            stage.finish({"seeds": records, "dev_f1": scores[0] if scores else None})
+        return run.folder(name)
+
+    return add
+
+
+def labels(run: RunDirectory, *names: str) -> list[str]:
+    return [tagger.label for tagger in find_taggers(run, list(names), wanted_by="evaluate")]
+
+
+def test_without_a_name_the_end_of_the_only_chain_is_taken(run, add_stage):
+    add_stage("pretrain-source")
+    add_stage("finetune", start_from="pretrain-source", scores=[60.5])
+    assert labels(run) == ["finetune"]
+    add_stage("other", scores=[7.25], start_from="other/")  # a stage that was continued from itself ends its chain
+    with pytest.raises(
+        CrossNERError, match=r"to choose from: finetune \(dev F1 60.50\), other \(dev F1 7.25\)"
+    ) as found:
+        labels(run)
+    assert "crossner evaluate --model finetune --run" in found.value.hint
+
+
+@pytest.mark.parametrize("way", ["source/", "{}/source", "{}/source/tagger", "./run/source", "./elsewhere"])
+def test_the_end_of_a_chain_is_found_however_and_wherever_its_start_was_given(run, add_stage, monkeypatch, way):
+    monkeypatch.chdir(run.path.parent)
+    add_stage("source")
+    start = run.digest("source") if way == "./elsewhere" else ""
+    add_stage("finetune", start_from=way.format(run.path), start=start)
+    assert labels(run) == ["finetune"]
+
+
+def test_a_tagger_that_is_named_in_several_ways_is_one(run, add_stage):
+    folder = add_stage()
+    tagger = str(folder / "tagger")
+    for names in (["finetune", "finetune/", str(folder), tagger], [tagger, "finetune"]):
+        assert labels(run, *names) == names[:1]
+    one = str(add_stage("seeds", seeds=(1, 2)) / "tagger-seed-1")
+    assert labels(run, one, "seeds", one + "/") == [one, "seeds", "seeds"], "the mean is of all seeds"
+
+
+def test_what_is_no_tagger_is_refused_with_the_way_out(run, add_stage, tmp_path):
+    for names, problem in (
+        ([], r"holds none \(finished stages: prepare-data\)"),
+        (["prepare-data"], "'prepare-data' .* holds no tagger"),
+        (["nothing"], "neither a finished stage of .* nor a folder"),
+        ([str(tmp_path)], "holds neither a finished stage"),
+    ):
+        with pytest.raises(CrossNERError, match=problem) as found:
+            labels(run, *names)
+        assert found.value.hint
+    folder = add_stage()
+    (folder / "tagger" / "tagger.json").unlink()
+    with pytest.raises(CrossNERError, match="names the tagger .*, which does not exist"):
+        labels(run, "finetune")
+
+
+def test_a_stage_of_other_data_is_refused_in_its_own_run_only(run, add_stage, tmp_path):
+    folder = str(add_stage(**{"prepare-data": "0" * 64}))
+    for name in ("finetune", folder):
+        with pytest.raises(CrossNERError, match="was trained before the data .* were prepared again") as caught:
+            labels(run, name)
+        assert "--force" in caught.value.hint
+    assert labels(RunDirectory(tmp_path / "elsewhere"), folder) == [folder]
+
+
+def test_prediction_takes_the_seed_that_is_best_on_dev(run, add_stage):
+    add_stage(seeds=(4, 5, 6), scores=[10.0, 30.0, 20.0])
+    assert best_on_dev(find_taggers(run, ["finetune"], wanted_by="predict")).seed == 5
+    add_stage("unscored", seeds=(4, 5))
+    assert best_on_dev(find_taggers(run, ["unscored"], wanted_by="predict")).seed == 4
