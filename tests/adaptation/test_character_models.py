@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -19,7 +18,6 @@ from crossner_cli.adaptation.character_stream import (
     TRAIN,
     CharacterStream,
     LinesOfWords,
-    Words,
     join_words,
     write_character_stream,
 )
@@ -42,31 +40,18 @@ from crossner_cli.stages.dapt_strings import find_texts
 from crossner_cli.taggers.folder import load_tagger
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
-SMALL: dict[str, Any] = {
-    "encoder": "strings",
-    "hidden_size": 8,
-    "batch_size": 4,
-    "block_size": 12,
-    "device": "cpu",
-    "threads": 1,
-    "precision": "fp32",
-}
+TAGGER = (*QUICK, "--set", "lstm_size=4", "--set", "strings=frozen")
+TWO_DOMAINS = ("multi-task-lstm", "cross-domain-lm", "multi-cell-lstm")
+SMALL: dict[str, Any] = {"encoder": "strings", "hidden_size": 8, "batch_size": 4, "block_size": 12}
+SMALL |= {"device": "cpu", "threads": 1, "precision": "fp32"}
 SOME = [["ab", "ba."], ["ba"], ["ab", "ab", "b"], ["a" * 60]] * 3
-
-
-def write(folder: Path, texts: dict[str, list[Words]], held_out: float = 0.0, window: int = 8) -> dict[str, Any]:
-    return exhaust(write_character_stream(texts, folder, held_out=held_out, window=window))
-
-
-def decoded(folder: Path, side: str, held: str, characters: list[str]) -> str:
-    return "".join(characters[number] for number in np.fromfile(folder / f"{held}-{side}.bin", "<u2"))
 
 
 # Models
 
 
 def make_models(folder: Path, rows: int, window: int) -> tuple[StringLanguageModels, CharacterStream]:
-    record = write(folder, {"target": SOME})
+    record = exhaust(write_character_stream({"target": SOME}, folder, held_out=0.0, window=window))
     torch.manual_seed(2)
     stream = CharacterStream(folder, TRAIN, rows, window, seed=1)
     return StringLanguageModels(record["characters"], 6, stream.rows), stream
@@ -89,22 +74,22 @@ def test_states_go_on_from_window_to_window_as_if_rows_were_read_whole(tmp_path:
     assert models.units(batches[0]) == {"forward": 24, "backward": 24}
 
 
-def test_gradients_reach_both_models_and_stop_at_the_window(tmp_path: Path) -> None:
+def test_gradients_reach_both_models_and_stop_at_the_window_and_held_out_losses_leave_the_states(
+    tmp_path: Path,
+) -> None:
     models, stream = make_models(tmp_path, rows=2, window=8)
-    for items in stream.epoch(0)[:2]:
-        losses = models(stream.batch(items, 0))
-        torch.stack([*losses.values()]).sum().backward()
-        assert not models.states.requires_grad and models.states.any()
-    assert all(value.grad is not None and value.grad.any() for value in models.parameters())
-
-
-def test_held_out_losses_drop_nothing_and_leave_the_states_of_training(tmp_path: Path) -> None:
-    models, stream = make_models(tmp_path, rows=2, window=8)
-    models(stream.batch([0], 0))
     before = models.states.clone()
     first, second = (held_out_losses(models, stream, torch.device("cpu")) for _ in range(2))
     assert first == second and torch.equal(models.states, before) and models.training
     assert first == pytest.approx([math.log(len(models.characters))] * 2, rel=0.2)
+    for items in stream.epoch(0)[:2]:
+        losses = models(stream.batch(items, 0))
+        torch.stack([*losses.values()]).sum().backward()
+        assert not models.states.requires_grad and models.states.any()
+    before = models.states.clone()
+    held_out_losses(models, stream, torch.device("cpu"))
+    assert torch.equal(models.states, before)
+    assert all(value.grad is not None and value.grad.any() for value in models.parameters())
 
 
 # The stage
@@ -134,36 +119,34 @@ def train(run: RunDirectory, stop_after: int | None = None, **changes: Any) -> N
     options = Dapt(**{**SMALL, **changes})
     work = dapt.run(run, options, start_engine(options))
     for event in work:
-        if (
-            stop_after is not None
-            and isinstance(event, Progress)
-            and (event.unit, event.done) == ("updates", stop_after)
-        ):
+        if isinstance(event, Progress) and event.unit == "updates" and event.done == stop_after:
             work.close()
 
 
-def test_language_models_read_no_sentence_of_dev_or_test(run: RunDirectory, tmp_path: Path) -> None:
+def test_language_models_read_no_sentence_of_dev_or_test(run: RunDirectory) -> None:
     prepared = PreparedData.load(run, wanted_by="test")
     texts, notes = find_texts(prepared, "both")
     assert "the source has no raw text: its" in notes[1] and isinstance(texts["target"], LinesOfWords)
-    record = write(tmp_path / "text", {name: list(text) for name, text in texts.items()})
-    read = {*decoded(tmp_path / "text", "forward", TRAIN, record["characters"]).split("\n")}
+    read = {join_words(words) for words in texts["target"]}
     target = prepared.domains["target"]
-    by_split = {split: {join_words(sentence.words) + " " for sentence in target.sentences(split)} for split in SPLITS}
+    by_split = {split: {join_words(sentence.words) for sentence in target.sentences(split)} for split in SPLITS}
     assert len(by_split["train"] & read) > 50
     assert not (by_split["dev"] | by_split["test"]) - by_split["train"] & read
+    source = prepared.domains["source"]
+    assert list(texts["source"]) == [sentence.words for sentence in source.sentences("train")]
 
 
-@pytest.mark.parametrize("role", ["target", "source"])
-def test_what_stands_in_for_raw_text_is_the_training_sentences_and_nothing_else(role: str, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    crossner("prepare-data", "--run", str(folder), "--source", "sample-source", "--target", "sample-target")
-    prepared = PreparedData.load(RunDirectory(folder), wanted_by="test")
-    domain = prepared.domains[role]
+def test_what_stands_in_for_raw_text_is_the_training_sentences_and_nothing_else(tmp_path: Path) -> None:
+    data = ("prepare-data", "--run", str(tmp_path), "--target", "sample-target")
+    crossner(*data)
+    prepared = PreparedData.load(RunDirectory(tmp_path), wanted_by="test")
+    domain = prepared.domains["target"]
     assert domain.has("dev") and domain.has("train")
-    texts, _ = find_texts(prepared, role)
-    assert list(texts) == [role]
-    assert list(texts[role]) == [sentence.words for sentence in domain.sentences("train")]
+    texts, _ = find_texts(prepared, "target")
+    assert list(texts) == ["target"]
+    assert list(texts["target"]) == [sentence.words for sentence in domain.sentences("train")]
+    both = ("dapt", "--run", str(tmp_path), "--encoder", "strings", "--text", "both")
+    assert "--source-corpus FILE" in crossner(*both, code=1), "there is no source"
 
 
 def test_perplexity_is_that_of_held_out_text(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,66 +179,34 @@ def test_a_killed_stage_resumes_to_the_bit_identical_language_models(run: RunDir
 
 
 def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> None:
-    told = crossner(
-        "dapt",
-        "--run",
-        str(run.path),
-        *QUICK,
-        "--encoder",
-        "strings",
-        "--text",
-        "both",
-        "--name",
-        "strings",
-        "--hidden-size",
-        "24",
-        "--batch-size",
-        "16",
-        "--block-size",
-        "32",
-        "--max-steps",
-        "30",
-        "--learning-rate",
-        "0.02",
-    )
+    sizes = {"hidden-size": 24, "batch-size": 16, "block-size": 32, "max-steps": 30, "learning-rate": 0.02}
+    given = [part for name, value in sizes.items() for part in (f"--{name}", str(value))]
+    use = ("--run", str(run.path))
+    told = crossner("dapt", *use, *QUICK, "--encoder", "strings", "--text", "both", "--name", "strings", *given)
     result = run.manifest("strings", wanted_by="test")["result"]
     assert result["perplexity_after"] < result["perplexity_before"] / 2 and result["strings"]["text"] == "both"
     assert "strings: held-out perplexity a character" in told and "training sentences are read instead" in told
     encoder = load_string_encoder(run.folder("strings"))
     assert encoder.output_dim == 48 and len(encoder.characters) == result["strings"]["characters"]
-    tagger = (
-        "--run",
-        str(run.path),
-        *QUICK,
-        "--method",
-        "bilstm-crf",
-        "--set",
-        "lstm_size=4",
-        "--max-steps",
-        "1",
-        "--set",
-        "strings=frozen",
-    )
-    crossner("finetune", *tagger, "--string-embeddings", "strings")
+
+    def tag(stage: str, method: str, name: str, strings: str, *more: str, code: int = 0) -> str:
+        named = ("--method", method, "--name", name, "--string-embeddings", strings)
+        return crossner(stage, *use, *TAGGER, "--max-steps", "1", *named, *more, code=code)
+
+    tag("finetune", "bilstm-crf", "finetune", "strings")
     manifest = run.manifest("finetune", wanted_by="test")
     assert manifest["inputs"]["string_embeddings"] == digest_file(run.folder("strings") / "manifest.json")
     assert manifest["options"]["string_embeddings"] == "strings"
-    # As inputs of the other methods of words, by path too.
-    for method in ("multi-task-lstm", "cross-domain-lm", "multi-cell-lstm"):
-        more = ("--method", method, "--name", method, "--string-embeddings", str(run.folder("strings")))
-        crossner("joint-train", *tagger, *more)
-    assert "which no tagger starts from" in crossner(
-        "finetune", *tagger, "--name", "x", "--string-embeddings", "strings", "--start-from", "strings", code=1
-    )
-    assert "finished stages here: cross-domain-lm, finetune" in crossner(
-        "finetune", *tagger, "--name", "x", "--string-embeddings", "prepare-data", code=1
-    )
+    for method in TWO_DOMAINS:  # as inputs of the other methods of words, by path too
+        tag("joint-train", method, method, str(run.folder("strings")))
+    refused = tag("finetune", "bilstm-crf", "x", "strings", "--start-from", "strings", code=1)
+    assert "which no tagger starts from" in refused
+    refused = tag("finetune", "bilstm-crf", "x", "prepare-data", code=1)
+    assert "finished stages here: cross-domain-lm, finetune" in refused
     # Data prepared anew make both other inputs, and that is told.
     path = run.folder("prepare-data") / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": -1.0}))
-    assert "were trained on other data" in crossner(
-        "finetune", *tagger, "--name", "y", "--string-embeddings", "strings"
-    )
+    assert "were trained on other data" in tag("finetune", "bilstm-crf", "y", "strings")
 
 
 @pytest.mark.parametrize(
@@ -276,12 +227,6 @@ def test_the_learning_rate_is_that_of_what_is_trained() -> None:
     assert [dapt.learning_rate_of(options) for options in rates] == [1e-4, 5e-3, 0.5]
 
 
-def test_a_run_without_text_of_the_role_is_refused(tmp_path: Path) -> None:
-    crossner("prepare-data", "--run", str(tmp_path), "--target", "sample-target")
-    both = ("dapt", "--run", str(tmp_path), "--encoder", "strings", "--text", "both")
-    assert "--source-corpus FILE" in crossner(*both, code=1)
-
-
 @pytest.fixture
 def two_domains(tmp_path: Path) -> RunDirectory:
     """A run of two domains of a few words."""
@@ -289,17 +234,17 @@ def two_domains(tmp_path: Path) -> RunDirectory:
         (tmp_path / name).mkdir()
         for split in SPLITS:
             (tmp_path / name / f"{split}.conll").write_text(f"Anna\tB-{label}\nsang\tO\n\nIt\tO\nended\tO\n\n" * 3)
-    source, target = str(tmp_path / "news"), str(tmp_path / "songs")
-    crossner("prepare-data", "--run", str(tmp_path / "run"), "--source", source, "--target", target)
+    sides = ("--source", str(tmp_path / "news"), "--target", str(tmp_path / "songs"))
+    crossner("prepare-data", "--run", str(tmp_path / "run"), *sides)
     return RunDirectory(tmp_path / "run")
 
 
-@pytest.mark.parametrize("method", ["multi-task-lstm", "cross-domain-lm", "multi-cell-lstm"])
+@pytest.mark.parametrize("method", TWO_DOMAINS)
 def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_models_say(
     method: str, two_domains: RunDirectory, tmp_path: Path
 ) -> None:
     """The same training above other language models has other losses, and above the same ones the same."""
-    run, use = two_domains, ("--run", str(two_domains.path), *QUICK, "--model", "one")
+    run, use = two_domains, ("--run", str(two_domains.path))
     torch.manual_seed(1)
     given: dict[str, StringEncoder] = {}
     for name in ("one", "other"):
@@ -308,27 +253,14 @@ def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_model
         save_string_encoder(given[name], tmp_path / name)
     losses = {}
     for name, strings in (("one", "one"), ("other", "other"), ("again", "one")):
-        crossner(
-            "joint-train",
-            *use[:-2],
-            "--method",
-            method,
-            "--name",
-            name,
-            "--max-steps",
-            "2",
-            "--set",
-            "lstm_size=4",
-            "--set",
-            "strings=frozen",
-            "--string-embeddings",
-            str(tmp_path / strings),
-        )
+        named = ("--method", method, "--name", name, "--string-embeddings", str(tmp_path / strings))
+        crossner("joint-train", *use, *TAGGER, "--max-steps", "2", *named)
         history = run.manifest(name, wanted_by="test")["result"]["seeds"]["1"]["history"]
         losses[name] = [epoch["losses"] for epoch in history]
     assert losses["again"] == losses["one"] and {"tags target", "tags source"} <= losses["one"][0].keys()
     assert all(losses["other"][0][term] != value for term, value in losses["one"][0].items())
 
+    use = (*use, *QUICK, "--model", "one")
     crossner("evaluate", *use)
     assert "one" in json.loads((run.folder("evaluate") / "scores.json").read_text())["models"]
     (tmp_path / "new.txt").write_text("Anna ended it\n")

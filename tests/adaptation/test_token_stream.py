@@ -69,58 +69,44 @@ def blocks_of(folder: Path, tokenizer, name: str = "train.bin", block_size: int 
 
 
 def test_the_stream_is_the_subwords_of_all_lines_in_order_without_special_ones(tmp_path, tokenizer):
-    lines = some_lines(200)
+    before = tokenizer.backend_tokenizer.to_str()
+    lines = [*some_lines(200), "w1 [SEP] w2"]
     counts = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream")
-    expected = " ".join(lines).split()
+    expected = [*" ".join(lines[:-1]).split(), "w1", "[", "SEP", "]", "w2"]
     assert words_in(tmp_path / "stream" / "train.bin", tokenizer) == expected
-    assert (counts["lines"], counts["subwords"], counts["held_out_subwords"]) == (200, len(expected), 0)
+    assert (counts["lines"], counts["subwords"], counts["held_out_subwords"]) == (201, len(expected), 0)
     assert (counts["split"], counts["dtype"]) == ("none", "<u2")
+    assert tokenizer.backend_tokenizer.to_str() == before, "the tokenizer is left unaltered"
 
 
-def test_batches_of_any_size_make_the_same_stream(tmp_path, tokenizer, monkeypatch):
+def test_batches_of_any_size_make_the_same_stream_and_progress_counts_bytes_to_the_end(
+    tmp_path, tokenizer, monkeypatch
+):
     corpus = write_corpus(tmp_path, some_lines(300))
     one = stream_of(corpus, tokenizer, tmp_path / "one", 0.1)
     monkeypatch.setattr(token_stream, "BATCH_CHARACTERS", 100)
-    many = stream_of(corpus, tokenizer, tmp_path / "many", 0.1)
-    assert one == many
+    events = list(write_token_stream(corpus, tokenizer, tmp_path / "many", StreamSettings(0.1, BLOCK)))
+    assert one == stream_of(corpus, tokenizer, tmp_path / "many", 0.1)
     for name in ("train.bin", "held-out.bin"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
-
-
-def test_progress_counts_bytes_to_the_end(tmp_path, tokenizer, monkeypatch):
-    monkeypatch.setattr(token_stream, "BATCH_CHARACTERS", 500)
-    corpus = write_corpus(tmp_path, some_lines(100))
-    work = write_token_stream(corpus, tokenizer, tmp_path / "stream", StreamSettings(0.0, BLOCK))
-    events = [event for event in work if isinstance(event, Progress)]
-    assert len(events) > 3
-    done = [event.done for event in events]
-    assert done == sorted(done)
+    done = [event.done for event in events if isinstance(event, Progress)]
+    assert len(done) > 3 and done == sorted(done)
     assert done[-1] == events[-1].total == corpus.stat().st_size
 
 
-def test_equal_lines_fall_on_the_same_side(tmp_path, tokenizer):
-    lines = some_lines(300)
-    single = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "single", 0.2)
-    double = stream_of(write_corpus(tmp_path, lines + lines), tokenizer, tmp_path / "double", 0.2)
-    assert double["held_out_lines"] == 2 * single["held_out_lines"] > 0
-    once = words_in(tmp_path / "single" / "held-out.bin", tokenizer)
-    assert words_in(tmp_path / "double" / "held-out.bin", tokenizer) == once + once
-
-
-def test_no_line_is_lost_between_the_two_sides(tmp_path, tokenizer):
-    lines = some_lines(300)
-    counts = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream", 0.3)
-    both = [words_in(tmp_path / "stream" / name, tokenizer) for name in ("train.bin", "held-out.bin")]
-    assert sorted(both[0] + both[1]) == sorted(" ".join(lines).split())
-    assert (counts["subwords"] - counts["held_out_subwords"], counts["held_out_subwords"]) == tuple(map(len, both))
-
-
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
-def test_the_share_held_out_is_close_to_the_share_asked_for(tmp_path, tokenizer, share):
+def test_the_share_asked_for_is_held_out_equal_lines_on_one_side_and_no_line_lost(tmp_path, tokenizer, share):
     lines = [f"{line} x{number}" for number, line in enumerate(some_lines(4000))]
-    counts = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream", share)
+    counts = stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "once", share)
     assert counts["held_out_lines"] / counts["lines"] == pytest.approx(share, abs=0.02)
     assert (counts["split"], counts["held_out_share"]) == ("line", share)
+    train, held = (words_in(tmp_path / "once" / name, tokenizer) for name in ("train.bin", "held-out.bin"))
+    expected = [word if word in WORDS else "[UNK]" for word in " ".join(lines).split()]
+    assert sorted(train + held) == sorted(expected)
+    assert (counts["subwords"] - counts["held_out_subwords"], counts["held_out_subwords"]) == (len(train), len(held))
+    twice = stream_of(write_corpus(tmp_path, lines + lines), tokenizer, tmp_path / "twice", share)
+    assert twice["held_out_lines"] == 2 * counts["held_out_lines"] > 0
+    assert words_in(tmp_path / "twice" / "held-out.bin", tokenizer) == held + held
 
 
 def test_the_share_is_doubled_until_a_whole_block_is_held_out(tmp_path, tokenizer):
@@ -137,13 +123,13 @@ def test_of_very_few_lines_each_side_gets_a_block(tmp_path, tokenizer, lines, se
     words = random.Random(seed).choices(WORDS, k=2 * (BLOCK - 2) + 3)
     corpus = write_corpus(tmp_path, [" ".join(words)] if lines == 1 else [" ".join(words[:15]), " ".join(words[15:])])
     counts = stream_of(corpus, tokenizer, tmp_path / "stream", 0.02)
-    sides = [blocks_of(tmp_path / "stream", tokenizer, name) for name in ("train.bin", "held-out.bin")]
-    assert [len(side) for side in sides] == [1, 1]
+    names = ("train.bin", "held-out.bin")
+    assert [len(blocks_of(tmp_path / "stream", tokenizer, name)) for name in names] == [1, 1]
     assert counts["subwords"] == len(words)
     if lines == 1:
         assert counts["split"] == "place"
-        assert words_in(tmp_path / "stream" / "held-out.bin", tokenizer) == words[-(BLOCK - 2) :]
-        assert words_in(tmp_path / "stream" / "train.bin", tokenizer) == words[: -(BLOCK - 2)]
+        train, held = (words_in(tmp_path / "stream" / name, tokenizer) for name in names)
+        assert (train, held) == (words[: -(BLOCK - 2)], words[-(BLOCK - 2) :])
 
 
 def test_a_corpus_of_less_than_two_blocks_is_all_for_training(tmp_path, tokenizer):
@@ -156,17 +142,6 @@ def test_blank_lines_and_unknown_subwords_are_counted(tmp_path, tokenizer):
     corpus = write_corpus(tmp_path, ["w1 zebra", "", "   ", "w2 w3 zebra zebra"])
     counts = stream_of(corpus, tokenizer, tmp_path / "stream")
     assert (counts["blank_lines"], counts["unknown_subwords"], counts["lines"], counts["subwords"]) == (2, 3, 2, 6)
-
-
-def test_special_subwords_written_in_the_text_are_text(tmp_path, tokenizer):
-    stream_of(write_corpus(tmp_path, ["w1 [SEP] w2"]), tokenizer, tmp_path / "stream")
-    assert words_in(tmp_path / "stream" / "train.bin", tokenizer) == ["w1", "[", "SEP", "]", "w2"]
-
-
-def test_the_tokenizer_is_left_unaltered(tmp_path, tokenizer):
-    before = tokenizer.backend_tokenizer.to_str()
-    stream_of(write_corpus(tmp_path, some_lines(20)), tokenizer, tmp_path / "stream")
-    assert tokenizer.backend_tokenizer.to_str() == before
 
 
 def test_a_file_of_one_long_line_is_cut_at_spaces_and_loses_nothing(tmp_path, tokenizer, monkeypatch):
@@ -191,60 +166,45 @@ def test_the_parts_of_a_line_make_up_the_line(line):
     assert all(len(part) <= 7 for part in parts)
 
 
-def test_a_finished_stream_is_used_again_without_reading_the_corpus(tmp_path, tokenizer):
-    corpus = write_corpus(tmp_path, some_lines(50))
-    first = stream_of(corpus, tokenizer, tmp_path / "stream", 0.2)
-    work = write_token_stream(corpus, tokenizer, tmp_path / "stream", StreamSettings(0.2, BLOCK))
-    assert list(work) == []
-    assert stream_of(corpus, tokenizer, tmp_path / "stream", 0.2) == first
-
-
-def test_another_share_corpus_or_tokenizer_makes_the_stream_anew(tmp_path, tokenizer):
+def test_a_finished_stream_is_used_again_until_share_corpus_or_tokenizer_is_another(tmp_path, tokenizer):
     folder, corpus = tmp_path / "stream", write_corpus(tmp_path, some_lines(50))
-    stream_of(corpus, tokenizer, folder, 0.2)
+    first = stream_of(corpus, tokenizer, folder, 0.2)
+    assert list(write_token_stream(corpus, tokenizer, folder, StreamSettings(0.2, BLOCK))) == []
+    assert stream_of(corpus, tokenizer, folder, 0.2) == first
     assert stream_of(corpus, tokenizer, folder, 0.4)["held_out_share"] == 0.4
     assert stream_of(corpus, make_tokenizer(70_000), folder, 0.4)["dtype"] == "<u4"
     assert stream_of(write_corpus(tmp_path, some_lines(60)), tokenizer, folder, 0.4)["lines"] == 60
 
 
-@pytest.mark.parametrize("damage", ["record lost", "file cut"])
-def test_an_unfinished_stream_is_redone(tmp_path, tokenizer, damage):
-    folder, corpus = tmp_path / "stream", write_corpus(tmp_path, some_lines(50))
-    stream_of(corpus, tokenizer, folder, 0.2)
-    whole = (folder / "train.bin").read_bytes()
-    if damage == "record lost":
-        (folder / "token-stream.json").unlink()
-    (folder / "train.bin").write_bytes(whole[:100])
-    stream_of(corpus, tokenizer, folder, 0.2)
-    assert (folder / "train.bin").read_bytes() == whole
-
-
-def test_an_interrupted_tokenisation_leaves_no_finished_stream(tmp_path, tokenizer, monkeypatch):
+def test_an_interrupted_or_damaged_stream_is_redone(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(token_stream, "BATCH_CHARACTERS", 100)
     folder, corpus = tmp_path / "stream", write_corpus(tmp_path, some_lines(50))
     work = write_token_stream(corpus, tokenizer, folder, StreamSettings(0.2, BLOCK))
     next(work)
     work.close()
-    assert not (folder / "token-stream.json").exists()
-    assert not (folder / "train.bin").exists()
+    record, stream = folder / "token-stream.json", folder / "train.bin"
+    assert not record.exists() and not stream.exists()
     assert stream_of(corpus, tokenizer, folder, 0.2)["lines"] == 50
+    whole = stream.read_bytes()
+    for is_recorded in (True, False):
+        stream.write_bytes(whole[:100])
+        if not is_recorded:
+            record.unlink()
+        stream_of(corpus, tokenizer, folder, 0.2)
+        assert stream.read_bytes() == whole
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "cannot be read"),
-        ("folder", "cannot be read"),
-        (b"", "no text in it"),
         (b"\n  \n", "no text in it"),
         (b"w1 w2\nw3 caf\xe9 w4\n", r"domain\.txt:2: .*not UTF-8"),
     ],
 )
 def test_an_unreadable_corpus_is_told_with_its_place(tmp_path, tokenizer, content, message):
     corpus = tmp_path / "domain.txt"
-    if content == "folder":
-        corpus.mkdir()
-    elif content is not None:
+    if content is not None:
         corpus.write_bytes(content)
     with pytest.raises(CrossNERError, match=message) as caught:
         stream_of(corpus, tokenizer, tmp_path / "stream")
@@ -252,7 +212,15 @@ def test_an_unreadable_corpus_is_told_with_its_place(tmp_path, tokenizer, conten
     assert caught.value.hint
 
 
-def test_blocks_are_the_stream_in_order_between_cls_and_sep(tmp_path, tokenizer):
+def test_a_missing_or_cut_stream_file_is_refused(tmp_path):
+    with pytest.raises(CrossNERError, match="cannot be read"):
+        TokenBlocks(tmp_path / "train.bin", BLOCK, 1, 2, "<u2")
+    (tmp_path / "train.bin").write_bytes(b"abc")
+    with pytest.raises(CrossNERError, match="3 bytes"):
+        TokenBlocks(tmp_path / "train.bin", BLOCK, 1, 2, "<u2")
+
+
+def test_blocks_are_the_stream_in_order_between_cls_and_sep_and_every_epoch_has_its_own_order(tmp_path, tokenizer):
     lines = some_lines(100)
     stream_of(write_corpus(tmp_path, lines), tokenizer, tmp_path / "stream")
     blocks = blocks_of(tmp_path / "stream", tokenizer)
@@ -265,14 +233,19 @@ def test_blocks_are_the_stream_in_order_between_cls_and_sep(tmp_path, tokenizer)
     assert (ids[:, -1] == tokenizer.sep_token_id).all()
     assert tokenizer.convert_ids_to_tokens(ids[:, 1:-1].flatten().tolist()) == words[: len(blocks) * (BLOCK - 2)]
     assert not (ids == tokenizer.pad_token_id).any()
+    assert blocks.batch([5, 0, 5]).tolist() == ids[[5, 0, 5]].tolist()
+    assert blocks.batch(np.array([3])).tolist() == ids[[3]].tolist()
+    orders = [blocks.epoch_order(epoch, seed).tolist() for epoch, seed in [(0, 1), (1, 1), (0, 2)]]
+    assert all(sorted(order) == list(range(len(blocks))) for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+    assert blocks.epoch_order(1, 1).tolist() == orders[1]
 
 
-def test_a_batch_is_the_blocks_asked_for_in_that_order(tmp_path, tokenizer):
-    stream_of(write_corpus(tmp_path, some_lines(100)), tokenizer, tmp_path / "stream")
+def test_a_stream_shorter_than_a_block_has_no_blocks(tmp_path, tokenizer):
+    stream_of(write_corpus(tmp_path, ["w1 w2"]), tokenizer, tmp_path / "stream")
     blocks = blocks_of(tmp_path / "stream", tokenizer)
-    everything = blocks.batch(range(len(blocks)))
-    assert blocks.batch([5, 0, 5]).tolist() == everything[[5, 0, 5]].tolist()
-    assert blocks.batch(np.array([3])).tolist() == everything[[3]].tolist()
+    assert (len(blocks), blocks.dropped_subwords) == (0, 2)
+    assert blocks.epoch_order(0, 0).tolist() == []
     assert blocks.batch([]).shape == (0, BLOCK)
 
 
@@ -293,31 +266,6 @@ def test_blocks_open_and_close_with_what_the_tokenizer_has(tmp_path, special, bo
     assert len(blocks) == 50 // inside
     expected = [borders[0], *["w3"] * inside, borders[1]]
     assert other.convert_ids_to_tokens(blocks.batch([0])[0].tolist()) == [word for word in expected if word]
-
-
-def test_each_epoch_reads_every_block_once_in_its_own_order(tmp_path, tokenizer):
-    stream_of(write_corpus(tmp_path, some_lines(200)), tokenizer, tmp_path / "stream")
-    blocks = blocks_of(tmp_path / "stream", tokenizer)
-    orders = [blocks.epoch_order(epoch, seed).tolist() for epoch, seed in [(0, 1), (1, 1), (0, 2)]]
-    assert all(sorted(order) == list(range(len(blocks))) for order in orders)
-    assert len({tuple(order) for order in orders}) == 3
-    assert blocks.epoch_order(1, 1).tolist() == orders[1]
-
-
-def test_a_stream_shorter_than_a_block_has_no_blocks(tmp_path, tokenizer):
-    stream_of(write_corpus(tmp_path, ["w1 w2"]), tokenizer, tmp_path / "stream")
-    blocks = blocks_of(tmp_path / "stream", tokenizer)
-    assert (len(blocks), blocks.dropped_subwords) == (0, 2)
-    assert blocks.epoch_order(0, 0).tolist() == []
-    assert blocks.batch([]).shape == (0, BLOCK)
-
-
-def test_a_missing_or_cut_stream_file_is_refused(tmp_path):
-    with pytest.raises(CrossNERError, match="cannot be read"):
-        TokenBlocks(tmp_path / "train.bin", BLOCK, 1, 2, "<u2")
-    (tmp_path / "train.bin").write_bytes(b"abc")
-    with pytest.raises(CrossNERError, match="3 bytes"):
-        TokenBlocks(tmp_path / "train.bin", BLOCK, 1, 2, "<u2")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident set from /proc")
