@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from builders.dumps import ONTOLOGY, OWL, RESOURCE, labels, ontology, types
+from builders.events import drain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,17 +33,11 @@ pytest.importorskip("pyoxigraph")
 
 def write(folder: Path, files: dict[str, str | bytes], language: str = "en") -> tuple[list[str], RdfNames, list[str]]:
     """Lines of the list, what was found, and notices."""
-    paths = []
     for name, content in files.items():
-        paths.append(folder / name)
-        paths[-1].write_bytes(content.encode() if isinstance(content, str) else content)
-    notices, work = [], write_names(paths, folder / "list.tsv", language=language)
-    while True:
-        try:
-            event = next(work)
-        except StopIteration as end:
-            return (folder / "list.tsv").read_text(encoding="utf-8").splitlines(), end.value, notices
-        notices += [event.text] if isinstance(event, Notice) else []
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    found, events = drain(write_names([folder / name for name in files], folder / "list.tsv", language=language))
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    return (folder / "list.tsv").read_text(encoding="utf-8").splitlines(), found, notices
 
 
 def refusal(folder: Path, files: dict[str, str | bytes], language: str = "en") -> CrossNERError:
@@ -77,18 +72,19 @@ def test_labels_of_typed_entities_become_names(tmp_path: Path) -> None:
     assert notices[-1].startswith("RDF lists: 3 typed entities, 4 labels in 'en', 3 names written; 1 labels are of no")
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_files_may_be_compressed_and_come_in_any_order(tmp_path: Path, pack: Any, reverse: bool) -> None:
-    ending = {bytes: "", gzip.compress: ".gz", bz2.compress: ".bz2"}[pack]
+@pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+def test_files_may_be_compressed_come_in_any_order_and_begin_with_a_byte_order_mark(
+    tmp_path: Path, ending: str, pack: Any
+) -> None:
+    given = types("Ada_Roe:Poet", "Ada_Roe:Person", "Ada_Roe:Writer", "Bob:Person")
     files = {
         f"labels.ttl{ending}": pack(labels("Ada Roe", "Bob").encode()),
-        f"types.nt{ending}": pack(types("Ada_Roe:Poet", "Ada_Roe:Person", "Ada_Roe:Writer", "Bob:Person").encode()),
+        f"types.nt{ending}": pack(b"\xef\xbb\xbf" + given.encode()),
         f"ontology.nt{ending}": pack(ontology("Poet:Writer", "Writer:Person").encode()),
     }
     assert all(is_triples(Path(name)) for name in files)
-    lines, _, _ = write(tmp_path, dict(reversed(files.items())) if reverse else files)
-    assert lines == ["Ada Roe\tPoet", "Bob\tPerson"]
+    for each in (files, dict(reversed(files.items()))):
+        assert write(tmp_path, each)[0] == ["Ada Roe\tPoet", "Bob\tPerson"]
 
 
 def test_types_behind_many_labels_are_told_and_not_passed_over(tmp_path: Path) -> None:
@@ -118,25 +114,15 @@ def test_turtle_and_rdf_xml_are_read(tmp_path: Path) -> None:
     assert lines == ["Die Ada\tPoet"]
 
 
-def test_an_entity_counts_for_its_most_specific_classes_only(tmp_path: Path) -> None:
+def test_an_entity_counts_for_its_most_specific_classes_only_where_an_ontology_tells_them(tmp_path: Path) -> None:
     classes = ontology("Poet:Writer", "Writer:Person", "Singer:Person", "Circle:Round", "Round:Circle")
     given = types("A:Person", "A:Poet", "A:Writer", "B:Singer", "B:Poet", "B:Person", "C:Circle", "C:Round", "D:Other")
-    lines, found, _ = write(
-        tmp_path,
-        {
-            "t.nt": given + given,
-            "o.nt": classes,
-            "l.nt": labels("Aa", "Bb").replace("resource/Aa", "resource/A").replace("resource/Bb", "resource/B"),
-        },
-    )
+    named = labels("Aa", "Bb").replace("resource/Aa", "resource/A").replace("resource/Bb", "resource/B")
+    lines, found, _ = write(tmp_path, {"t.nt": given + given, "o.nt": classes, "l.nt": named})
     assert lines == ["Aa\tPoet", "Bb\tPoet", "Bb\tSinger"]
     assert found.counts["entities_of_several_types"] == 2 and found.counts["entities"] == 4
-
-
-def test_without_an_ontology_all_classes_count_and_it_is_told(tmp_path: Path) -> None:
-    lines, _, notices = write(tmp_path, {"t.nt": types("Ada:Person", "Ada:Poet"), "l.nt": labels("Ada")})
-    assert lines == ["Ada\tPerson", "Ada\tPoet"]
-    assert "no ontology tells" in notices[0]
+    lines, _, notices = write(tmp_path, {"t.nt": types("A:Person", "A:Poet"), "l.nt": named})
+    assert lines == ["Aa\tPerson", "Aa\tPoet"] and "no ontology tells" in notices[0]
 
 
 CLASSES = st.sampled_from("abcdef")
@@ -164,11 +150,9 @@ def test_classes_above_are_those_a_walk_reaches(pairs: list[tuple[str, str]], ch
         ("Rock music", "MusicGenre", ["Rock music", "rock music"]),
         ("Guitar", "Instrument", ["Guitar", "guitar"]),
         ("Queen", "Band", ["Queen"]),
-        ("Blue Train", "Album", ["Blue Train"]),
         ("Yes (band)", "Band", ["Yes"]),
         ("It (novel)", "Book", []),
         ("The The", "Band", []),
-        ("X", "Band", []),
         ("1984 (novel)", "Book", []),
         ("A  b\tC", "Book", ["A b C"]),
         ("Paris (France) (city)", "City", ["Paris (France)"]),
@@ -195,6 +179,9 @@ def test_only_labels_of_the_language_count(tmp_path: Path) -> None:
     assert "--language" in found.hint
 
 
+BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20}">' for n in range(1, 20))
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [
@@ -205,9 +192,7 @@ def test_only_labels_of_the_language_count(tmp_path: Path) -> None:
         ({"t.ttl": types("Ada:Poet") + "\n<a:b> <a:c> <a:d>\n"}, "t.ttl:"),
         ({"t.nt": types("Ada:Poet").encode() + b'<a:b> <a:c> "\xff" .\n'}, "t.nt:2: this is no triple: Invalid UTF-8"),
         ({"t.rdf": "<rdf:RDF>"}, "this is no XML"),
-        ({"t.rdf": "text"}, "this is no XML"),
-        ({"t.nt": "text"}, "t.nt:1:"),
-        ({"t.nt": ""}, "no rdf:type"),
+        ({"bomb.owl": f'<!DOCTYPE r [<!ENTITY e0 "harp">{BOMB}]><rdf:RDF>&e19;</rdf:RDF>'}, "declares entities"),
     ],
 )
 def test_what_cannot_be_read_is_told(tmp_path: Path, files: dict[str, str | bytes], said: str) -> None:
@@ -222,12 +207,6 @@ def test_a_truncated_file_is_told(tmp_path: Path, ending: str, pack: Any) -> Non
     assert "cut off" in problem and int(problem.partition(", after ")[2].split()[0]) > 1000
 
 
-def test_entities_of_xml_are_never_expanded(tmp_path: Path) -> None:
-    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20}">' for n in range(1, 20))
-    text = f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e0 "harp">{entities}]><rdf:RDF>&e19;</rdf:RDF>'
-    assert "declares entities" in refusal(tmp_path, {"bomb.owl": text}).problem
-
-
 def test_a_type_stands_for_the_classes_below_it() -> None:
     hierarchy = Hierarchy({f"{ONTOLOGY}{a}": {f"{ONTOLOGY}{b}"} for a, b in (("Poet", "Writer"), ("Writer", "Person"))})
     found = RdfNames(Counter(Poet=2, Person=1), hierarchy, {})
@@ -236,16 +215,11 @@ def test_a_type_stands_for_the_classes_below_it() -> None:
 
 
 def test_the_types_with_classes_belong_to_one_domain() -> None:
-    domains = known_domains()
-    names = ["politics", "science", "music", "literature", "ai", "conll2003"]
-    for entity_type in SPECIALISED_CLASSES:
-        assert sum(entity_type in domains[name].types for name in names) == 1
+    domains = [
+        known_domains()[name].types for name in ("politics", "science", "music", "literature", "ai", "conll2003")
+    ]
+    assert all(sum(entity_type in types for types in domains) == 1 for entity_type in SPECIALISED_CLASSES)
     assert find_specialised_classes(["book", "country", "poem"]) == {"Book", "Poem"}
-
-
-def test_a_byte_order_mark_before_triples_is_no_part_of_them(tmp_path: Path) -> None:
-    files: dict[str, str | bytes] = {"t.nt": b"\xef\xbb\xbf" + types("Ada:Poet").encode(), "l.nt": labels("Ada")}
-    assert write(tmp_path, files)[0] == write(tmp_path, {"t.nt": types("Ada:Poet"), "l.nt": labels("Ada")})[0]
 
 
 def test_triples_that_do_not_count_are_passed_over(tmp_path: Path) -> None:

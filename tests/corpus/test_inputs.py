@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from builders.dumps import dump, labels, ontology, page, types
+from builders.events import drain
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
@@ -37,34 +38,33 @@ NEWS = "Rome\tB-location\nfell\tO\n"
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
     """A folder with a source, a target, a dump and RDF."""
-    for name, files in {"news": {"train.txt": NEWS}, "songs": {"train.txt": MUSIC, "test.txt": NEWS}}.items():
-        (tmp_path / name).mkdir()
-        for file, text in files.items():
-            (tmp_path / name / file).write_text(text)
+    for name, text in {"news/train.txt": NEWS, "songs/train.txt": MUSIC, "songs/test.txt": NEWS}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     (tmp_path / "wiki.xml.bz2").write_bytes(bz2.compress(dump(PAGES)))
     (tmp_path / "labels.ttl.bz2").write_bytes(bz2.compress(labels("The Owls", "Ada Roe", "Bob Fox", "Rome").encode()))
-    given = types("The_Owls:Band", "Ada_Roe:Singer", "Bob_Fox:Person", "Rome:City")
-    (tmp_path / "types.ttl").write_text(given)
+    (tmp_path / "types.ttl").write_text(types("The_Owls:Band", "Ada_Roe:Singer", "Bob_Fox:Person", "Rome:City"))
     (tmp_path / "ontology.nt").write_text(ontology("Singer:MusicalArtist", "MusicalArtist:Person", "Band:Group"))
     return tmp_path
+
+
+def with_dump(folder: Path, **options: Any) -> dict[str, Any]:
+    """Options that take the music of the dump, and names of DBpedia."""
+    rdf = [folder / name for name in ("labels.ttl.bz2", "types.ttl", "ontology.nt")]
+    return {"corpus": [folder / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": rdf, **options}
 
 
 def prepare(folder: Path, **options: Any) -> tuple[dict[str, Any], dict[str, list[str]], list[str]]:
     """Result, lines of each corpus level, and notices."""
     run = RunDirectory(folder / "run")
     given = {"source": str(folder / "news"), "target": str(folder / "songs"), "force": True} | options
-    work, notices = prepare_data.run(run, PrepareData(run=run.path, **given)), []
-    while True:
-        try:
-            event = next(work)
-        except StopIteration as end:
-            corpus = run.folder("prepare-data") / "corpus"
-            texts = sorted(corpus.glob("*.txt"))
-            mentions = [path.with_suffix(".mentions") for path in texts if options.get("entities")]
-            assert sorted(corpus.iterdir()) == sorted([*texts, *mentions])
-            levels = {path.stem: path.read_text().splitlines() for path in texts}
-            return end.value["result"], levels, notices
-        notices += [event.text] if isinstance(event, Notice) else []
+    manifest, events = drain(prepare_data.run(run, PrepareData(run=run.path, **given)))
+    corpus = run.folder("prepare-data") / "corpus"
+    texts = sorted(corpus.glob("*.txt"))
+    mentions = [path.with_suffix(".mentions") for path in texts if options.get("entities")]
+    assert sorted(corpus.iterdir()) == sorted([*texts, *mentions])
+    levels = {path.stem: path.read_text().splitlines() for path in texts}
+    return manifest["result"], levels, [event.text for event in events if isinstance(event, Notice)]
 
 
 def refusal(folder: Path, **options: Any) -> CrossNERError:
@@ -74,14 +74,8 @@ def refusal(folder: Path, **options: Any) -> CrossNERError:
     return found.value
 
 
-def rdf(folder: Path) -> list[Path]:
-    return [folder / "labels.ttl.bz2", folder / "types.ttl", folder / "ontology.nt"]
-
-
 def test_a_dump_and_dbpedia_make_the_levels_of_the_paper(inputs: Path) -> None:
-    result, levels, notices = prepare(
-        inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Music"], entities=rdf(inputs)
-    )
+    result, levels, notices = prepare(inputs, **with_dump(inputs))
     assert levels["domain"] == [
         "The Owls are a band.",
         "Their singer Ada Roe met Bob Fox.",
@@ -97,13 +91,19 @@ def test_a_dump_and_dbpedia_make_the_levels_of_the_paper(inputs: Path) -> None:
     assert "The type MusicalArtist stands for Singer." in notices
 
 
+def test_a_dump_that_is_named_twice_is_read_once_and_one_of_the_source_is_taken_whole(inputs: Path) -> None:
+    path = inputs / "wiki.xml.bz2"
+    once = prepare(inputs, corpus=[path], wikipedia_category=["Music"])
+    twice = prepare(inputs, corpus=[path, path], wikipedia_category=["Music"], source_corpus=[path])
+    assert twice[1]["domain"] == once[1]["domain"]
+    assert twice[0]["corpus"]["wikipedia"]["kept"] == 1 and twice[0]["source_corpus"]["wikipedia"]["kept"] == 2
+
+
 def test_types_that_are_asked_for_stand_for_those_below(inputs: Path) -> None:
-    options = {"corpus": [inputs / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": rdf(inputs)}
-    _, levels, _ = prepare(inputs, **options, specialised_types="group,Nobody")
+    _, levels, _ = prepare(inputs, **with_dump(inputs, specialised_types="group,Nobody"))
     assert levels["task"] == ["The Owls are a band."]
-    found = refusal(
-        inputs / "other", **{**options, "specialised_types": "Nobody"}, source=None, target=str(inputs / "songs")
-    )
+    options = with_dump(inputs, specialised_types="Nobody", source=None, target=str(inputs / "songs"))
+    found = refusal(inputs / "other", **options)
     assert "no name of the specialised types Nobody" in found.problem and "Singer (1 names)" in found.hint
 
 
@@ -136,23 +136,16 @@ def test_names_of_training_sentences_are_on_one_line_each(inputs: Path) -> None:
     assert levels["entity"] == ["I saw Big Ben Tower today."]
 
 
-def test_a_dump_that_is_named_twice_is_read_once(inputs: Path) -> None:
-    path = inputs / "wiki.xml.bz2"
-    _, once, _ = prepare(inputs, corpus=[path])
-    _, twice, _ = prepare(inputs, corpus=[path, path])
-    assert twice == once
-
-
 def test_lists_of_several_kinds_are_taken_together(inputs: Path) -> None:
     (inputs / "more.tsv").write_text("Night Song\tsong\n")
-    entities = [*rdf(inputs), Path("train"), inputs / "more.tsv"]
-    options = {"corpus": [inputs / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": entities}
+    options = with_dump(inputs)
+    options["entities"] += [Path("train"), inputs / "more.tsv"]
     result, levels, _ = prepare(inputs, **options)
     assert levels["entity"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
     assert result["corpus"]["names"]["types"]["song"] == 1
     assert result["corpus"]["names"]["names_with_several_types"] == 2  # Ada Roe and Rome
     _, levels, _ = prepare(inputs, **options, specialised_types="song,musicalartist")
-    assert levels["task"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
+    assert levels["task"] == levels["entity"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
 
 
 def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs: Path) -> None:
@@ -163,44 +156,33 @@ def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs: Path) -> Non
     assert "no category" in refusal(inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Musik"]).problem
     assert "no training sentences" in refusal(inputs, corpus=[text], entities=[Path("train")], target=None).problem
     (inputs / "types.ttl").write_text("broken")
-    assert "types.ttl:1: this is no triple" in refusal(inputs, corpus=[text], entities=rdf(inputs)).problem
-    assert list((inputs / "run").glob("*")) == [] or not (inputs / "run" / "prepare-data").exists()
+    assert "types.ttl:1: this is no triple" in refusal(inputs, **with_dump(inputs)).problem
 
 
-def test_a_dump_of_the_source_is_taken_whole(inputs: Path) -> None:
-    result, _, _ = prepare(
-        inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Music"], source_corpus=[inputs / "wiki.xml.bz2"]
-    )
-    assert result["source_corpus"]["wikipedia"]["kept"] == 2 and result["corpus"]["wikipedia"]["kept"] == 1
+def interrupted(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+    yield
 
 
 def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"corpus": [inputs / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": rdf(inputs)}
+    options = with_dump(inputs)
     expected = prepare(inputs, **options)
-
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-        yield
-
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("crossner_cli.corpus.inputs.write_levels", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(inputs, **options)
-    with monkeypatch.context() as patch:
-        patch.setattr("crossner_cli.corpus.inputs.write_articles", interrupted)
-        found = prepare(inputs, **options)
+        prepare(inputs, **options)
+    monkeypatch.setattr("crossner_cli.corpus.inputs.write_articles", interrupted)
+    found = prepare(inputs, **options)
     assert found[:2] == expected[:2]
     assert any("was read before the interruption" in notice for notice in found[2])
     assert not list((inputs / "run").glob("**/.*draft*")) and not list((inputs / "run").glob("**/.selection"))
 
 
 def test_a_dump_that_was_read_in_part_is_not_kept(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: Any, path: Path, **__: Any) -> Any:
+    def write_half(_: Any, path: Path, **__: Any) -> Any:
         path.write_text("half")
-        raise KeyboardInterrupt
-        yield
+        return interrupted()
 
-    monkeypatch.setattr("crossner_cli.corpus.inputs.write_articles", interrupted)
+    monkeypatch.setattr("crossner_cli.corpus.inputs.write_articles", write_half)
     with pytest.raises(KeyboardInterrupt):
         prepare(inputs, corpus=[inputs / "wiki.xml.bz2"])
     assert not [path for path in (inputs / "run").rglob("*") if "lock" not in path.name]

@@ -55,12 +55,15 @@ def write(corpus: Path | list[Path], entities: Path | None, folder: Path, **opti
 
 def work(corpus: Path | list[Path], entities: Path | None, folder: Path, **options: Any) -> Work[dict[str, Any]]:
     """The work of writing levels, with the options of the command as defaults."""
-    execution = Execution(workers=options.pop("workers", 1))
-    given = {"specialised_types": {"paper"}, **options}
-    for name in ("specialised_types", "excluded"):
-        given[name] = None if given.get(name, ()) is None else frozenset(given.get(name, ()))
+    given = {"specialised_types": {"paper"}, "excluded": (), **options}
+    types, excluded, workers = given.pop("specialised_types"), given.pop("excluded"), given.pop("workers", 1)
+    selection = Selection(
+        specialised_types=None if types is None else frozenset(types),
+        excluded=frozenset(excluded),
+        execution=Execution(workers=workers),
+        **given,
+    )
     paths = corpus if isinstance(corpus, list) else [corpus]
-    selection = Selection(**given, execution=execution)
     return write_levels(paths, [entities] if entities else [], folder, selection)
 
 
@@ -114,35 +117,38 @@ def test_each_level_holds_its_sentences(corpus: Path, entities: Path, tmp_path: 
     }
 
 
-def test_without_names_only_the_domain_level_is_made(corpus: Path, tmp_path: Path) -> None:
-    statistics = write(corpus, None, tmp_path / "out", specialised_types=None)
+def test_without_names_only_the_domain_level_is_made_and_a_line_may_be_one_sentence(
+    corpus: Path, tmp_path: Path
+) -> None:
+    statistics = write(corpus, None, tmp_path / "out", specialised_types=None, one_a_line=True)
     assert files_of(tmp_path / "out") == ["domain.txt"]
+    assert read(tmp_path / "out", "domain") == [" ".join(line.split()) for line in TEXT.splitlines() if line]
     assert statistics["names"] is None
     assert "sentences_without_names" not in statistics
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_one_level_leaves_no_other_file(corpus: Path, entities: Path, tmp_path: Path, level: str) -> None:
-    write(corpus, entities, tmp_path / "all")
-    write(corpus, entities, tmp_path / "one", level=level)
-    assert files_of(tmp_path / "one") == [f"{level}.mentions", f"{level}.txt"]
-    assert read(tmp_path / "one", level) == read(tmp_path / "all", level)
-
-
-def test_levels_without_specialised_types_are_left_out_with_a_notice(
+def test_one_level_leaves_no_other_file_and_survives_a_later_failure(
     corpus: Path, entities: Path, tmp_path: Path
 ) -> None:
+    write(corpus, entities, tmp_path / "all")
+    (tmp_path / "blank.txt").write_text("\n\n", encoding="utf-8")
+    for level in LEVELS:
+        write(corpus, entities, tmp_path / level, level=level)
+        with pytest.raises(CrossNERError):
+            write(tmp_path / "blank.txt", entities, tmp_path / level, level=level)
+        assert files_of(tmp_path / level) == [f"{level}.mentions", f"{level}.txt"]
+        assert read(tmp_path / level, level) == read(tmp_path / "all", level)
+
+
+def test_levels_and_types_that_are_left_out_have_a_notice(corpus: Path, entities: Path, tmp_path: Path) -> None:
     events = list(work([corpus, corpus], entities, tmp_path / "out", specialised_types=None))
     assert ["left out" in event.text for event in events if isinstance(event, Notice)] == [True]
-    read = [event for event in events if isinstance(event, Progress) and event.unit == "bytes"]
-    assert read[-1].done == read[-1].total == len(TEXT)
+    told = [event for event in events if isinstance(event, Progress) and event.unit == "bytes"]
+    assert told[-1].done == told[-1].total == len(TEXT)
     assert files_of(tmp_path / "out") == ["domain.mentions", "domain.txt", "entity.mentions", "entity.txt"]
-
-
-def test_a_specialised_type_without_names_among_others_is_told(corpus: Path, entities: Path, tmp_path: Path) -> None:
-    events = list(work(corpus, entities, tmp_path / "out", level="task", specialised_types={"paper", "song"}))
+    events = list(work(corpus, entities, tmp_path / "task", level="task", specialised_types={"paper", "song"}))
     assert Notice("The entity lists have no name of the specialised types song.") in events
-    assert len(read(tmp_path / "out", "task")) == 1
+    assert len(read(tmp_path / "task", "task")) == 1
 
 
 def test_sentences_the_target_is_scored_on_are_in_no_level(corpus: Path, entities: Path, tmp_path: Path) -> None:
@@ -155,6 +161,9 @@ def test_sentences_the_target_is_scored_on_are_in_no_level(corpus: Path, entitie
     statistics = write(corpus, entities, tmp_path / "out", excluded=excluded, level="domain")
     assert read(tmp_path / "out", "domain") == ["She read, and London slept.", "In London, London is London."]
     assert statistics["dropped_leaks"] == 3
+    corpus.write_text("Ada saw Paris\nADA saw Paris!\nAda saw Paris once.\n?\n")
+    statistics = write(corpus, None, tmp_path / "out", excluded={("Ada", "saw", "Paris", ".")})
+    assert statistics["dropped_leaks"] == 2 and read(tmp_path / "out", "domain") == ["Ada saw Paris once.", "?"]
 
 
 def test_the_number_of_processes_changes_nothing(entities: Path, tmp_path: Path) -> None:
@@ -219,58 +228,38 @@ def test_levels_have_the_sizes_and_the_nesting_of_the_paper(lines: list[str], th
         ({"level": "integrated", "specialised_types": set()}, "'integrated' needs", "--specialised-types"),
         ({"specialised_types": {"poem", "song"}}, "no name of the specialised types poem, song", "person (2 names)"),
         ({"min_entities": 3}, "'entity' is empty: 5 sentences in 1 files", "Lower --min-entities (now 3)"),
+        (
+            {"level": "integrated", "specialised_types": {"town"}},
+            "1 without any of the 6 listed names",
+            "other --specialised-types (now town). Types in the list: city (3 names)",
+        ),
+        ({"entities": None, "level": "entity"}, "'entity' needs an entity list", "--entities LIST"),
+        ({"entities": None, "weak_labels": Path("weak")}, "--weak-labels needs an entity list", "--entities"),
+        ({"text": "\n\n"}, "'domain' is empty: 0 sentences in 1 files", ""),
+        ({"text": "Menu\n", "drop_boilerplate": True}, "1 as duplicates or boilerplate", ""),
     ],
 )
 def test_levels_that_cannot_be_made_are_refused(
     corpus: Path, entities: Path, tmp_path: Path, options: dict[str, Any], problem: str, hint: str
 ) -> None:
+    names = f"{NAMES}Rome\ttown\n" if options.get("specialised_types") == {"town"} else NAMES
+    entities.write_text(names, encoding="utf-8")
+    corpus.write_text(options.pop("text", TEXT), encoding="utf-8")
     with pytest.raises(CrossNERError) as refusal:
-        write(corpus, entities, tmp_path / "out", **options)
+        write(corpus, options.pop("entities", entities), tmp_path / "out", **options)
     assert problem in refusal.value.problem
     assert hint in refusal.value.hint
     assert files_of(tmp_path / "out") == []
 
 
-def test_an_empty_task_level_tells_the_types(corpus: Path, tmp_path: Path) -> None:
-    entities = tmp_path / "more.tsv"
-    entities.write_text(f"{NAMES}Rome\ttown\n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match="'task' is empty: .* 1 without any of the 6 listed names") as refusal:
-        write(corpus, entities, tmp_path / "out", level="integrated", specialised_types={"town"})
-    assert "other --specialised-types (now town). Types in the list: city (3 names)" in refusal.value.hint
-
-
-def test_a_level_that_needs_names_asks_for_them(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(CrossNERError, match="'entity' needs an entity list") as refusal:
-        write(corpus, None, tmp_path / "out", level="entity")
-    assert "--entities LIST" in refusal.value.hint
-
-
-def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "corpus.txt").write_text("\n\n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match="'domain' is empty: 0 sentences in 1 files"):
-        write(tmp_path / "corpus.txt", None, tmp_path / "out")
+def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match="Is a directory"):
+        read_names([tmp_path])
     (tmp_path / "empty").mkdir()
     with pytest.raises(CrossNERError, match="empty holds no file of raw text"):
         write(tmp_path / "empty", None, tmp_path / "out")
-    assert files_of(tmp_path / "out") == []
-
-
-def test_an_earlier_level_survives_a_failure(corpus: Path, entities: Path, tmp_path: Path) -> None:
-    write(corpus, entities, tmp_path / "out", level="entity")
-    before = read(tmp_path / "out", "entity")
-    with pytest.raises(CrossNERError):
-        write(corpus, entities, tmp_path / "out", level="entity", min_entities=9)
-    assert read(tmp_path / "out", "entity") == before
-    assert files_of(tmp_path / "out") == ["entity.mentions", "entity.txt"]
-
-
-def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
-    with pytest.raises(CrossNERError, match="missing.txt cannot be read"):
-        write(tmp_path / "missing.txt", None, tmp_path / "out")
-    with pytest.raises(CrossNERError, match="Is a directory"):
-        read_names([tmp_path])
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for path in (tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):
+    for path in (tmp_path / "missing.txt", tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):
         with pytest.raises(CrossNERError, match="cannot be read"):
             write(path, None, tmp_path / "out")
 
@@ -291,23 +280,18 @@ def test_wikipedia_sentences_are_selected(tmp_path: Path) -> None:
     assert all(Counter(read(tmp_path / "out", level)) <= domain for level in ("entity", "task"))
 
 
-@pytest.mark.parametrize("name", ["data.txt", "data", "data.TXT", "data.text", "data.en"])
+@pytest.mark.parametrize("name", ["data.txt", "data", "data.en"])
 def test_the_content_tells_the_compression_of_corpus_and_lists_not_the_name(
     corpus: Path, entities: Path, tmp_path: Path, name: str
 ) -> None:
-    for path in (corpus, entities):
-        (tmp_path / "packed" / path.name).mkdir(parents=True)
-        (tmp_path / "packed" / path.name / name).write_bytes(gzip.compress(path.read_bytes()))
     write(corpus, entities, tmp_path / "plain")
-    write(tmp_path / "packed" / corpus.name / name, tmp_path / "packed" / entities.name / name, tmp_path / "out")
+    packed = []
+    for path in (corpus, entities):
+        packed.append(tmp_path / "packed" / path.name / name)
+        packed[-1].parent.mkdir(parents=True)
+        packed[-1].write_bytes(gzip.compress(path.read_bytes()))
+    write(packed[0], packed[1], tmp_path / "out")
     assert all(read(tmp_path / "out", level) == read(tmp_path / "plain", level) for level in LEVELS)
-
-
-def test_a_sentence_to_be_left_out_is_found_without_its_final_stop(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.txt"
-    path.write_text("Ada saw Paris\nADA saw Paris!\nAda saw Paris once.\n?\n")
-    statistics = write(path, None, tmp_path / "out", excluded={("Ada", "saw", "Paris", ".")})
-    assert statistics["dropped_leaks"] == 2 and read(tmp_path / "out", "domain") == ["Ada saw Paris once.", "?"]
 
 
 def test_repeated_sentences_and_boilerplate_are_left_out_of_every_level_and_counted(
@@ -323,14 +307,6 @@ def test_repeated_sentences_and_boilerplate_are_left_out_of_every_level_and_coun
     assert read(tmp_path / "out", "integrated") == [*kept, kept[1], kept[1]]
     dropped = {key: count for key, count in statistics.items() if key.startswith("dropped_") and count}
     assert dropped == {"dropped_duplicates": 1, "dropped_few_words": 1, "dropped_web_phrases": 1}
-    with pytest.raises(CrossNERError, match=r"'domain' is empty: 1 sentences in 1 files, .* 1 as duplicates or boiler"):
-        (tmp_path / "menu.txt").write_text("Menu\n", "utf-8")
-        write(tmp_path / "menu.txt", None, tmp_path / "none", drop_boilerplate=True)
-
-
-def test_a_line_is_one_sentence_where_that_is_said(corpus: Path, entities: Path, tmp_path: Path) -> None:
-    write(corpus, entities, tmp_path / "out", one_a_line=True)
-    assert read(tmp_path / "out", "domain") == [" ".join(line.split()) for line in TEXT.splitlines() if line]
 
 
 def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
@@ -356,26 +332,20 @@ def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
         [("New York Times", "paper"), ("Paris", "city")],
         [("Ada Lovelace", "person"), ("London", "city"), ("New York Times Inc.", "paper")],
     ]
-    with pytest.raises(CrossNERError, match="--weak-labels needs an entity list"):
-        write(corpus, None, tmp_path / "none", weak_labels=tmp_path / "none" / "weak")
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_integrated_level(
-    level: str, tmp_path: Path
-) -> None:
+def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_integrated_level(tmp_path: Path) -> None:
     (tmp_path / "names.tsv").write_text("Ada\tperson\nThe Times\tpaper\nLondon\tcity\n", encoding="utf-8")
-    folder = tmp_path / "corpus"
-    folder.mkdir()
     for number in range(3):
         text = f"We read The Times {number} in London.\nAda saw London {number}.\nNobody came {number}.\n"
-        (folder / f"{number}.txt").write_text(text, encoding="utf-8")
-    write(folder, tmp_path / "names.tsv", tmp_path / "out")
-    lines = read(tmp_path / "out", level)
-    rows = np.fromfile(tmp_path / "out" / f"{level}.mentions", MENTION).reshape(-1, COLUMNS).tolist()
-    found = [(line, lines[line][start:end]) for line, start, end in rows]
-    names = ("The Times", "Ada", "London")
-    assert found == [(number, name) for number, line in enumerate(lines) for name in names if name in line]
+        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
+    write(sorted(tmp_path.glob("*.txt")), tmp_path / "names.tsv", tmp_path / "out")
+    for level in LEVELS:
+        lines = read(tmp_path / "out", level)
+        rows = np.fromfile(tmp_path / "out" / f"{level}.mentions", MENTION).reshape(-1, COLUMNS).tolist()
+        found = [(line, lines[line][start:end]) for line, start, end in rows]
+        names = ("The Times", "Ada", "London")
+        assert found == [(number, name) for number, line in enumerate(lines) for name in names if name in line]
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])

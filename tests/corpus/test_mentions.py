@@ -30,21 +30,14 @@ SENTENCES = ["Ada Lovelace saw New York.", "In York she read the New York Times.
 @functools.cache
 def tokenizer(large: bool = False) -> PreTrainedTokenizerFast:
     """Word pieces of one to three characters, which tell their text."""
-    pieces = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]"]
-    text = "".join(SENTENCES)
-    pieces += sorted({f"{start}{char}" for char in set(text) for start in ("", "##")})
+    special = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    special |= {"mask_token": "[MASK]", "pad_token": "[PAD]"}
+    pieces = [*special.values(), *sorted({f"{start}{char}" for char in "".join(SENTENCES) for start in ("", "##")})]
     pieces += ["Ada", "Love", "##lace", "New", "York", "##es", "Tim"]
     pieces += [f"unused{number}" for number in range(40_000)] if large else []
     backend = Tokenizer(WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
     backend.pre_tokenizer = BertPreTokenizer()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        pad_token="[PAD]",
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
 
 
 @pytest.fixture
@@ -70,15 +63,11 @@ def blocks_of(folder: Path, counts: dict[str, Any], name: str = TRAIN) -> TokenB
 def test_the_mentions_of_a_level_are_its_names(level: Path) -> None:
     rows = np.fromfile(level.with_suffix(".mentions"), MENTION).reshape(-1, 3).tolist()
     found = [(line, SENTENCES[line % 3][start:end]) for line, start, end in rows]
-    of_three = [
-        (0, "Ada Lovelace"),
-        (0, "New York"),
-        (1, "York"),
-        (1, "New York Times"),
-        (2, "Ada"),
-        (2, "Ada Lovelace"),
-    ]
-    assert found == [(line + 3 * turn, name) for turn in range(20) for line, name in of_three]
+    names = [["Ada Lovelace", "New York"], ["York", "New York Times"], ["Ada", "Ada Lovelace"]]
+    assert found == [(line, name) for line in range(60) for name in names[line % 3]]
+    level.with_suffix(".mentions").write_bytes(b"x" * 13)
+    with pytest.raises(CrossNERError, match="13 bytes are no whole number of mentions"):
+        MentionedLines(level.with_suffix(".mentions"))
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -128,12 +117,6 @@ def test_mentions_of_overlong_lines_are_found_in_their_pieces(tmp_path: Path, mo
     assert counts["joined_subwords"] == 2 + 1 + 2  # Ada Love ##lace, New York, Ada Love ##lace
 
 
-def test_a_cut_file_of_mentions_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "cut.mentions").write_bytes(b"x" * 13)
-    with pytest.raises(CrossNERError, match="13 bytes are no whole number of mentions"):
-        MentionedLines(tmp_path / "cut.mentions")
-
-
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.lists(st.booleans(), min_size=3, max_size=40), st.floats(0.05, 0.9), st.integers(0, 1000))
 def test_units_are_chosen_whole(joined: list[bool], rate: float, seed: int) -> None:
@@ -147,20 +130,25 @@ def test_units_are_chosen_whole(joined: list[bool], rate: float, seed: int) -> N
             assert chosen[place] == chosen[place - 1]
 
 
-def test_the_rate_is_kept_however_long_the_mentions_are() -> None:
-    joins = torch.rand((400, 128), generator=torch.Generator().manual_seed(0)) < 0.5
-    ids = torch.full((400, 128), 7)
+def mask(ids: torch.Tensor, joins: torch.Tensor, special_ids: list[int]) -> torch.Tensor:
+    """Whether each subword is masked."""
+    generator = torch.Generator().manual_seed(2)
     _, labels = mask_block(
         ids,
         level="entity",
         rate=0.15,
-        special_ids=[],
+        special_ids=special_ids,
         mask_id=3,
         vocabulary_size=50,
-        generator=torch.Generator().manual_seed(1),
+        generator=generator,
         joins=joins,
     )
-    assert abs((labels != NOT_CHOSEN).float().mean().item() - 0.15) < 0.01
+    return labels != NOT_CHOSEN
+
+
+def test_the_rate_is_kept_however_long_the_mentions_are() -> None:
+    joins = torch.rand((400, 128), generator=torch.Generator().manual_seed(0)) < 0.5
+    assert abs(mask(torch.full((400, 128), 7), joins, []).float().mean().item() - 0.15) < 0.01
 
 
 def test_masks_of_mentions_are_the_chosen_units_and_are_moved_nowhere() -> None:
@@ -168,14 +156,4 @@ def test_masks_of_mentions_are_the_chosen_units_and_are_moved_nowhere() -> None:
     ids[:, 0], ids[:, -1] = 1, 2
     joins = torch.rand((8, 64), generator=torch.Generator().manual_seed(1)) < 0.3
     expected = choose_units((ids == 1) | (ids == 2), joins, 0.15, torch.Generator().manual_seed(2))
-    _, labels = mask_block(
-        ids,
-        level="entity",
-        rate=0.15,
-        special_ids=[1, 2],
-        mask_id=3,
-        vocabulary_size=50,
-        generator=torch.Generator().manual_seed(2),
-        joins=joins,
-    )
-    assert torch.equal(labels != NOT_CHOSEN, expected)
+    assert torch.equal(mask(ids, joins, [1, 2]), expected)
