@@ -103,39 +103,35 @@ def test_gradients_pass_the_check_by_differences() -> None:
     assert torch.autograd.gradcheck(states, values, fast_mode=True)
 
 
-def test_words_that_are_not_trained_get_no_gradient_and_the_weights_the_same() -> None:
-    layer, (words, mask) = make_layer(), some_words()
-    found = []
-    for trained in (True, False):
-        layer.zero_grad()
-        run(layer, words.requires_grad_(trained), mask).hidden.sum().backward()
-        found.append([value.grad.clone() for value in layer.parameters()])
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-
-
-def test_padding_changes_nothing() -> None:
+def test_padding_changes_nothing_and_permuting_cells_permutes_their_contents_alone() -> None:
     layer, (words, mask) = make_layer(), some_words()
     alone = run(layer, words[1:2, :3], mask[1:2, :3], [0, 1])
     padded = run(layer, words, mask, [0, 1])
     for one, other in zip(alone, padded, strict=True):
         torch.testing.assert_close(one[0], other[1, :3])
     assert not padded.hidden[1, 3:].any()
+    swapped = run(layer, words, mask, [1, 0])
+    torch.testing.assert_close(padded.hidden, swapped.hidden)
+    torch.testing.assert_close(padded.cells[:, :, :, [1, 0]], swapped.cells)
+    torch.testing.assert_close(padded.attention[..., [1, 0]], swapped.attention)
 
 
-def test_cells_of_other_domains_get_no_gradient() -> None:
+def test_what_is_not_read_or_not_trained_gets_no_gradient() -> None:
     layer, (words, mask) = make_layer(), some_words()
-    sum(value.sum() for value in run(layer, words, mask, [0, 2])).backward()
+    found = []
+    for trained in (True, False):
+        layer.zero_grad()
+        sum(value.sum() for value in run(layer, words.requires_grad_(trained), mask, [0, 2])).backward()
+        found.append([value.grad.clone() for value in layer.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
     for weight in (layer.type_gate, layer.type_candidate):
         assert weight.grad[[0, 2]].any() and not weight.grad[[1, 3]].any()
     assert not layer.query.grad[1].any() and layer.query.grad[0].any()
-
-
-def test_with_one_cell_attention_says_nothing_and_learns_nothing() -> None:
-    layer, (words, mask) = make_layer(), some_words()
+    layer.zero_grad()
     run(layer, words, mask, [2]).hidden.square().sum().backward()
-    for name in ("query", "key", "score"):
+    for name in ("query", "key", "score", "shared_candidate"):  # with one cell attention says nothing
         assert getattr(layer, name).grad.abs().max() < 1e-15
-    assert layer.shared_candidate.grad.abs().max() < 1e-15 and layer.shared_gates.grad.any()
+    assert layer.shared_gates.grad.any()
 
 
 def test_weights_are_drawn_by_the_width_that_each_reads() -> None:
@@ -150,14 +146,6 @@ def test_weights_are_drawn_by_the_width_that_each_reads() -> None:
         }
     for name, (weight, bound) in drawn.items():
         assert weight.abs().max() <= bound and weight.abs().mean() > 0.4 * bound, name
-
-
-def test_permuting_cells_permutes_their_contents_and_nothing_else() -> None:
-    layer, (words, mask) = make_layer(), some_words()
-    one, other = run(layer, words, mask, [0, 1, 2]), run(layer, words, mask, [2, 0, 1])
-    torch.testing.assert_close(one.hidden, other.hidden)
-    torch.testing.assert_close(one.cells[:, :, :, [2, 0, 1]], other.cells)
-    torch.testing.assert_close(one.attention[..., [2, 0, 1]], other.attention)
 
 
 def memories_of(layer: MultiCellLSTM) -> tuple[Tensor, Tensor, Tensor]:
@@ -214,27 +202,24 @@ def test_in_bf16_only_products_are_rounded() -> None:
         assert torch.cosine_similarity(one, other, dim=0) > 0.999
 
 
-def test_the_loop_it_is_timed_against_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_it_is_timed_against_gives_the_same_and_every_side_is_timed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    from recurrence_speed import CellByCell
+    import recurrence_speed
 
     torch.manual_seed(3)
     layer = MultiCellLSTM(WIDTH, HIDDEN, 4)
     words, mask = torch.randn(2, 5, WIDTH), torch.ones(2, 5, dtype=torch.bool)
-    one, other = run(layer, words, mask), CellByCell(layer)(words)
+    one, other = run(layer, words, mask), recurrence_speed.CellByCell(layer)(words)
     for value, of_loop in zip(one, other, strict=True):
         torch.testing.assert_close(value, of_loop)
 
-
-def test_every_side_of_the_comparison_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    import recurrence_speed
-
-    threads = torch.get_num_threads()
-    sizes = ["--sentences", "2", "--words", "3", "--width", "4", "--hidden", "4"]
-    recurrence_speed.main([*sizes, "--rounds", "1", "--repeats", "1", "--threads", str(threads)])
+    sizes = ["--sentences", "2", "--words", "3", "--width", "4", "--hidden", "4", "--repeats", "1"]
+    sizes += ["--threads", str(torch.get_num_threads())]
+    recurrence_speed.main([*sizes, "--rounds", "1"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == list(recurrence_speed.SIDES)
-    recurrence_speed.main([*sizes, "--repeats", "1", "--threads", str(threads), "--products"])
+    recurrence_speed.main([*sizes, "--products"])
     told = re.findall(r"(\S+) ms a pass, (\S+) of them matrix products", capsys.readouterr().out)
     assert len(told) == 2 and all(0 < float(products) < float(whole) for whole, products in told)
