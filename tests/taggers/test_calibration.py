@@ -46,16 +46,13 @@ def loss(entities: list[ScoredEntity], slope: float, intercept: float) -> float:
     return total
 
 
-def test_the_rule_behind_many_entities_is_found() -> None:
+def test_the_rule_behind_many_entities_is_found_and_holds_for_others() -> None:
     found = fit_calibration(too_sure(20_000, 1))
     assert found.slope == pytest.approx(0.5, abs=0.03)
     assert found.intercept == pytest.approx(-0.7, abs=0.06)
     assert found.entities == 20_000 and 0 < found.correct < 20_000
-
-
-def test_what_is_fitted_on_some_entities_is_nearer_the_truth_on_others() -> None:
-    found, others = fit_calibration(too_sure(1500, 2)), too_sure(2000, 3)
-    before, after = measure_reliability(others)["ece"], measure_reliability(calibrate(others, found))["ece"]
+    few, others = fit_calibration(too_sure(1500, 2)), too_sure(2000, 3)
+    before, after = measure_reliability(others)["ece"], measure_reliability(calibrate(others, few))["ece"]
     assert before > 0.15 and after < 0.05
 
 
@@ -75,23 +72,17 @@ def test_probabilities_are_in_the_order_of_the_scores(entities: list[ScoredEntit
     assert 0 <= found(low) <= found(high) <= 1
 
 
-def test_without_entities_scores_stay_as_they_are() -> None:
-    found = fit_calibration([])
-    assert found == Calibration(1.0, 0.0, 0, 0)
-    assert [found(score) for score in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.0, 0.25, 0.5, 1.0], abs=1e-5)
-
-
-@pytest.mark.parametrize("is_correct", [True, False])
-def test_certain_scores_that_are_all_right_or_all_wrong_are_fitted(is_correct: bool) -> None:
-    found = fit_calibration([ScoredEntity(1.0, is_correct)] * 500 + [ScoredEntity(0.0, is_correct)] * 2)
-    assert math.isfinite(found.slope) and math.isfinite(found.intercept)
-    assert (found(0.9) > 0.9) is is_correct
-
-
-def test_scores_that_mislead_give_every_entity_the_share_that_is_right() -> None:
-    entities = [ScoredEntity(0.95, False)] * 300 + [ScoredEntity(0.05, True)] * 100
-    found = fit_calibration(entities)
-    assert found.slope == 0 and found(0.1) == found(0.9) == pytest.approx(0.25, abs=0.01)
+def test_entities_that_are_none_certain_or_misleading_are_fitted() -> None:
+    none = fit_calibration([])
+    assert none == Calibration(1.0, 0.0, 0, 0)
+    assert [none(score) for score in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.0, 0.25, 0.5, 1.0], abs=1e-5)
+    for is_correct in (True, False):
+        certain = fit_calibration([ScoredEntity(1.0, is_correct)] * 500 + [ScoredEntity(0.0, is_correct)] * 2)
+        assert math.isfinite(certain.slope) and math.isfinite(certain.intercept)
+        assert (certain(0.9) > 0.9) is is_correct
+    misleading = fit_calibration([ScoredEntity(0.95, False)] * 300 + [ScoredEntity(0.05, True)] * 100)
+    assert misleading.slope == 0, "every entity gets the share that is right"
+    assert misleading(0.1) == misleading(0.9) == pytest.approx(0.25, abs=0.01)
 
 
 def test_an_entity_is_right_where_words_and_type_are_those_of_a_gold_one() -> None:
@@ -123,22 +114,14 @@ def test_the_bins_hold_every_entity_once(entities: list[ScoredEntity]) -> None:
     assert found["ece"] == pytest.approx(expected)
 
 
-def test_numbers_in_the_folder_are_read_back(tmp_path: Path) -> None:
+def test_numbers_in_the_folder_are_read_back_and_what_are_none_is_told(tmp_path: Path) -> None:
     description = {"method": "linear", "hyperparameters": {}, "tag_set": {}}
     found = fit_calibration(too_sure(50, 4))
     (tmp_path / "tagger.json").write_text(json.dumps(description))
     assert read_calibration(tmp_path) is None
     (tmp_path / "tagger.json").write_text(json.dumps({**description, ENTRY: found.to_json()}))
     assert read_calibration(tmp_path) == found
-
-
-@pytest.mark.parametrize(
-    "record", [5, [], {}, {"slope": "1"}, {"slope": math.nan}, {"intercept": True}, {"entities": None}]
-)
-def test_what_are_no_numbers_is_told(tmp_path: Path, record: object) -> None:
-    if isinstance(record, dict) and record:
-        record = {**fit_calibration([]).to_json(), **record}
-    description = {"method": "linear", "hyperparameters": {}, "tag_set": {}, ENTRY: record}
-    (tmp_path / "tagger.json").write_text(json.dumps(description))
-    with pytest.raises(CrossNERError, match="calibration must hold the numbers slope"):
-        read_calibration(tmp_path)
+    for wrong in (5, {}, {**found.to_json(), "slope": math.nan}, {**found.to_json(), "intercept": True}):
+        (tmp_path / "tagger.json").write_text(json.dumps({**description, ENTRY: wrong}))
+        with pytest.raises(CrossNERError, match="calibration must hold the numbers slope"):
+            read_calibration(tmp_path)

@@ -122,37 +122,37 @@ def test_of_a_path_only_the_last_name_is_told() -> None:
 
 def test_limits_are_told_by_what_was_read(linear: Any) -> None:
     folder, tagger = linear
-    few = shown(tagger_card(folder, tagger, provenance(HOSTILE), training(HOSTILE)))
+
+    def told(facts: TrainingFacts, *names: str, **options: Any) -> str:
+        return tagger_card(folder, tagger, provenance(*names, **options), facts)
+
+    few = shown(told(training(HOSTILE), HOSTILE))
     assert f"It learnt from 12 labelled sentences of {HOSTILE}: another sample" in few
     assert "Types without an example in this stage's training sentences: --- license: mit - x: {y." in few
     assert "looks better than on new text" in few and "licence of the data is not recorded" in few
-    assert "language of its training sentences is not recorded" in few
     zero = training("conll2003", labelled={"source": training("conll2003").labelled["target"]}, raw=["raw | text"])
-    text = tagger_card(folder, tagger, provenance(HOSTILE, "conll2003"), zero)
+    text = told(zero, HOSTILE, "conll2003")
     assert ModelCard(text).data.language == "en"
     assert f"This stage read no labelled sentence of {HOSTILE}." in shown(text)
     assert "Read besides, unlabelled: raw | text." in shown(text)
     assert "conll2003: labels as released with CrossNER: MIT; text: Reuters, research use." in shown(text)
-    assert "The epoch was chosen by F1 on dev sentences of" in few
-    last = shown(tagger_card(folder, tagger, provenance(HOSTILE, keep="last"), training(HOSTILE)))
+    last = shown(told(training(HOSTILE), HOSTILE, keep="last"))
     assert f"The last epoch was kept; F1 on dev sentences of {HOSTILE} did not choose it." in last
-    assert "was chosen" not in last and "looks better" not in last
-    untrained = training(HOSTILE, result=dataclasses.replace(RESULT, epoch=0, epochs=0))
-    assert "there were no epochs to choose from" in shown(tagger_card(folder, tagger, provenance("x"), untrained))
-    unscored = tagger_card(
-        folder, tagger, provenance("x"), training("x", result=dataclasses.replace(RESULT, dev_f1=None))
-    )
+    assert "The epoch was chosen by F1 on dev" in few and "was chosen" not in last and "looks better" not in last
+    unscored = told(training("x", result=dataclasses.replace(RESULT, dev_f1=None)), "x")
     assert ModelCard(unscored).data.eval_results is None and "It was scored on nothing." in unscored
 
 
-def test_how_scores_of_entities_were_calibrated_is_told(tiny_encoder_folder: Path, tmp_path: Path) -> None:
-    tagger = make_tagger(tiny_encoder_folder, "linear", TagSet({"x": ["person"]}))
+def test_calibration_and_decoding_are_told_as_the_tagger_has_them(tiny_encoder_folder: Path, tmp_path: Path) -> None:
     told = {}
-    for name, found in (("with", {ENTRY: Calibration(0.5, -0.1, 1200, 300).to_json()}), ("without", {})):
-        save_tagger(tagger, tmp_path / name, **found)
-        told[name] = shown(tagger_card(tmp_path / name, tagger, provenance("x"), training("x")))
-    assert "fitted on dev, on 1,200 entities predicted there, 25.0 % of them right" in told["with"]
-    assert "not calibrated: no entity was predicted on dev" in told["without"]
+    for legal, found in (("true", {ENTRY: Calibration(0.5, -0.1, 1200, 300).to_json()}), ("false", {})):
+        tagger = make_tagger(tiny_encoder_folder, "linear", TagSet({"x": ["person"]}), f"legal={legal}")
+        save_tagger(tagger, tmp_path / legal, **found)
+        told[legal] = shown(tagger_card(tmp_path / legal, tagger, provenance("x"), training("x")))
+    assert "fitted on dev, on 1,200 entities predicted there, 25.0 % of them right" in told["true"]
+    assert "not calibrated: no entity was predicted on dev" in told["false"]
+    assert "crossner predict gives the likeliest sequence that the tag scheme allows" in told["true"]
+    assert "and so does crossner predict, of the types above; with --decoding legal" in told["false"]
 
 
 def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder: Path, tmp_path: Path) -> None:
@@ -164,42 +164,26 @@ def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder
         assert (card.data.base_model is None) == (method == "bilstm-crf")
 
 
-def test_the_decoding_that_is_told_is_the_one_the_tagger_was_trained_for(
-    tiny_encoder_folder: Path, tmp_path: Path
-) -> None:
-    told = {}
-    for legal in ("true", "false"):
-        tagger = make_tagger(tiny_encoder_folder, "linear", TagSet({"x": ["person"]}), f"legal={legal}")
-        save_tagger(tagger, tmp_path / legal)
-        told[legal] = shown(tagger_card(tmp_path / legal, tagger, provenance("x"), training("x")))
-    assert "crossner predict gives the likeliest sequence that the tag scheme allows" in told["true"]
-    assert "and so does crossner predict, of the types above; with --decoding legal" in told["false"]
-
-
-def test_language_models_of_characters_have_a_card_too(tmp_path: Path) -> None:
-    strings = {"text": "both", "characters": 1234}
-    result = {"perplexity_before": 9.5, "perplexity_after": None, "epochs": 3, "updates": 4321, "strings": strings}
+def test_an_adapted_encoder_and_language_models_of_characters_have_cards_too(tmp_path: Path) -> None:
+    result = {"perplexity_before": 31.5, "perplexity_after": None, "epochs": 3, "updates": 4321}
+    corpus = {"level": "entity", "blocks": 1234, "block_size": 64, "unknown_subwords": 5}
     run = prepared("ai")
     run["result"]["domains"]["source"] = {"name": HOSTILE, "origins": {}}
-    request = Dapt(epochs=3, encoder="strings").stage_request("dapt", {})
-    write_strings_card(tmp_path, Provenance(request, HOSTILE, [], run), result)
-    card = ModelCard.load(tmp_path / CARD)
-    assert card.data.library_name == "crossner" and card.data.base_model is None
-    text = shown(card.text)
-    assert "9.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 characters" in text
-    assert f"language models of characters of ai, {HOSTILE}" in text
-
-
-def test_an_adapted_encoder_has_a_card_too(tmp_path: Path) -> None:
-    corpus = {"level": "entity", "blocks": 1234, "block_size": 64, "unknown_subwords": 5}
-    result = {"perplexity_before": 31.5, "perplexity_after": None, "epochs": 3, "updates": 4321, "corpus": corpus}
-    request = Dapt(epochs=3).stage_request("dapt", {})
-    write_encoder_card(tmp_path, Provenance(request, HOSTILE, provenance("x").lineage, prepared("ai")), result)
+    encoder, strings = (Dapt(epochs=3, encoder=name).stage_request("dapt", {}) for name in ("minilm", "strings"))
+    adapted = Provenance(encoder, HOSTILE, provenance("x").lineage, prepared("ai"))
+    write_encoder_card(tmp_path, adapted, {**result, "corpus": corpus})
     card = ModelCard.load(tmp_path / CARD)
     assert card.data.pipeline_tag == "fill-mask" and card.data.library_name == "transformers"
     text = shown(card.text)
     assert "31.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 blocks of 64" in text
     assert f"{HOSTILE}: an encoder adapted to raw text of ai" in text and "epochs = 3" in text
+    of_strings = {**result, "strings": {"text": "both", "characters": 1234}}
+    write_strings_card(tmp_path, Provenance(strings, HOSTILE, [], run), of_strings)
+    card = ModelCard.load(tmp_path / CARD)
+    assert card.data.library_name == "crossner" and card.data.base_model is None
+    text = shown(card.text)
+    assert "31.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 characters" in text
+    assert f"language models of characters of ai, {HOSTILE}" in text
 
 
 def test_the_card_of_a_graph_has_no_use_with_transformers(tmp_path: Path) -> None:

@@ -21,32 +21,21 @@ def design(folder: Path, method: str, *settings: str, **files: str) -> TaggerDes
     return dataclasses.replace(design_tagger(folder, method, settings), **files)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("method", "settings", "flag", "file", "problem"),
-    [
+def test_files_that_are_not_read_or_do_not_exist_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("vectors.txt").write_text("paris 1 2 3\n")
+    for method, settings, flag, file, problem in (
         ("linear", [], "embeddings", "vectors.txt", "does not read it with these settings"),
         ("bilstm-crf", ["words=none"], "embeddings", "corpus", "does not read it with these settings"),
-        ("bilstm-crf", [], "embeddings", "none.txt", "not found"),
         ("bilstm-crf", [], "embeddings", ".", "a folder"),
         ("bilstm-crf", [], "ngram_embeddings", "vectors.txt", "does not read it with these settings"),
         ("bilstm-crf", ["characters=ngrams"], "ngram_embeddings", "none.txt", "not found"),
         ("bilstm-crf", [], "strings", "vectors.txt", "does not read it with these settings"),
-    ],
-)
-def test_files_that_are_not_read_or_do_not_exist_are_refused(
-    tmp_path, monkeypatch, method, settings, flag, file, problem
-):
-    monkeypatch.chdir(tmp_path)
-    Path("vectors.txt").write_text("paris 1 2 3\n")
-    with pytest.raises(CrossNERError, match=problem):
-        check_word_files(design(tmp_path, method, *settings, **{flag: file}), BASE)
-
-
-def test_files_that_are_read_are_taken(tmp_path):
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("paris 1 2 3\n")
-    check_word_files(design(tmp_path, "bilstm-crf", embeddings=str(vectors)), BASE)
-    check_word_files(design(tmp_path, "bilstm-crf", "characters=ngrams", ngram_embeddings=str(vectors)), BASE)
+    ):
+        with pytest.raises(CrossNERError, match=problem):
+            check_word_files(design(tmp_path, method, *settings, **{flag: file}), BASE)
+    check_word_files(design(tmp_path, "bilstm-crf", embeddings="vectors.txt"), BASE)
+    check_word_files(design(tmp_path, "bilstm-crf", "characters=ngrams", ngram_embeddings="vectors.txt"), BASE)
 
 
 def test_raw_text_that_vectors_are_trained_on_is_read_as_words_are_spelled(tmp_path):

@@ -58,9 +58,7 @@ def engine() -> Engine:
     return start_engine(Export(device="cpu", precision="fp32", threads=1))
 
 
-def pair(
-    place: Path, engine: Engine, decoding: Decoding, file: str = "model.onnx"
-) -> tuple[LinearTagger, LinearTagger]:
+def pair(place: Path, engine: Engine, decoding: Decoding) -> tuple[LinearTagger, LinearTagger]:
     """The tagger and its graph."""
     tagger = load_tagger(place / "linear", engine, decoding=decoding)
     assert isinstance(tagger, LinearTagger)
@@ -70,6 +68,8 @@ def pair(
 @pytest.mark.parametrize("decoding", ["legal", "any"])
 def test_the_graph_tags_every_word_as_the_tagger_does(place: Path, engine: Engine, decoding: Decoding) -> None:
     tagger, graph = pair(place, engine, decoding)
+    assert isinstance(tagger.classifier, torch.nn.Linear), "it stays as it is"
+    assert graph.hyper == tagger.hyper and graph.tag_set == tagger.tag_set and not graph.training
     unknown = [
         Sentence(("x-ray", "acme", "\x01", "zzz" * 40), None, "elsewhere"),
         Sentence(("the",) * 200, None, "news"),
@@ -108,27 +108,23 @@ def test_the_folder_holds_what_other_runtimes_read(place: Path, engine: Engine) 
     assert onnx.TensorProto.INT8 in kinds, "weights are in int8"
 
 
-def test_the_calibration_goes_with_the_graph(place: Path) -> None:
-    record = json.loads((place / "run" / "export" / "export.json").read_text())
-    assert record["result"]["calibration"] == CALIBRATION.to_json()
-    assert "sigmoid(slope * log(p / (1 - p)) + intercept)" in (place / "run" / "export" / "README.md").read_text()
-
-
-def test_f1_speed_and_size_are_measured_side_by_side(place: Path) -> None:
-    record = json.loads((place / "record.json").read_text())
-    assert json.loads((place / "run" / "export" / "export.json").read_text()) == record
+def test_f1_speed_and_size_are_measured_side_by_side_and_the_calibration_goes_along(place: Path) -> None:
+    folder, record = place / "run" / "export", json.loads((place / "record.json").read_text())
+    assert json.loads((folder / "export.json").read_text()) == record
     result = record["result"]
+    assert result["calibration"] == CALIBRATION.to_json()
     assert (result["sentences"], result["words"], result["split"]) == (3, 303, "dev")
     torch32, onnx32, onnx8 = result["models"]
     assert [each["name"] for each in result["models"]] == ["PyTorch fp32", "ONNX fp32", "ONNX int8"]
     assert onnx32["other_tags"] == 0 and onnx32["f1"] == torch32["f1"]
     assert all(each["words_per_second"] > 0 and len(each["seconds"]) == 2 for each in result["models"])
-    assert onnx8["bytes"] == (place / "run" / "export" / "model_quantized.onnx").stat().st_size
+    assert onnx8["bytes"] == (folder / "model_quantized.onnx").stat().st_size
     scored = crossner("evaluate", "--run", place / "run", "--model", place / "linear", "--split", "dev", *QUICK)
     (model,) = scored["result"]["models"].values()
     assert model["f1"]["mean"] == torch32["f1"]
-    card = ModelCard.load(place / "run" / "export" / "README.md")
-    assert f"| ONNX fp32 | {onnx32['f1']:.2f} | 0 |" in card.text and "onnxruntime.InferenceSession" in card.text
+    card = ModelCard.load(folder / "README.md").text
+    assert f"| ONNX fp32 | {onnx32['f1']:.2f} | 0 |" in card and "onnxruntime.InferenceSession" in card
+    assert "sigmoid(slope * log(p / (1 - p)) + intercept)" in card
 
 
 def test_without_sentences_and_int8_only_the_graph_is_written(
@@ -179,9 +175,3 @@ def test_what_cannot_be_exported_is_a_known_problem_and_leaves_nothing(
         lacking.exit_code == 1 and "onnxscript" in lacking.stderr and 'pip install "crossner[onnx]"' in lacking.stderr
     )
     assert not any(tmp_path.iterdir())
-
-
-def test_a_tagger_that_is_exported_stays_as_it_is(place: Path, engine: Engine) -> None:
-    tagger, graph = pair(place, engine, "trained")
-    assert isinstance(tagger.classifier, torch.nn.Linear) and isinstance(graph.classifier, torch.nn.Identity)
-    assert graph.hyper == tagger.hyper and graph.tag_set == tagger.tag_set and not graph.training
