@@ -40,20 +40,14 @@ def test_several_gpus_start_one_process_each(launched: Any, monkeypatch: pytest.
     ((command, count, gpus),) = launched
     assert (command[1:], count, gpus) == (["-P", "-m", "crossner_cli", *arguments], 3, "0,2,3")
     assert launch_processes("2", arguments) is launch_processes(None, arguments) is None
-    monkeypatch.setenv("RANK", "0")
-    assert launch_processes("0,2,3", arguments) is None, "a launcher's processes are used"
-
-
-def test_gpus_are_numbered_among_those_that_may_be_seen(launched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
     launch_processes("0,2", [])
-    assert launched[0][2] == "4,7"
-
-
-def test_a_process_that_was_killed_is_a_known_problem(launched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert launched[-1][2] == "4,7", "numbers are among those that may be seen"
     monkeypatch.setattr(launching, "run_processes", lambda command, count: -signal.SIGKILL)
     with pytest.raises(CrossNERError, match=r"One of 2 processes was killed \(SIGKILL\)"):
         launch_processes("0,1", [])
+    monkeypatch.setenv("RANK", "0")
+    assert launch_processes("0,1", arguments) is None, "a launcher's processes are used"
 
 
 PROGRAM = """
@@ -79,7 +73,8 @@ def test_processes_have_ranks_and_one_address_and_end_together(tmp_path: Path, e
 
 
 def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+    ranks = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    for name in (*ranks, "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setenv("SLURM_NTASKS", "8")
@@ -87,34 +82,32 @@ def test_a_slurm_step_gives_ranks_and_a_batch_script_does_not(monkeypatch: pytes
     monkeypatch.delenv("SLURM_STEP_ID", raising=False)
     read_slurm_variables()
     assert "RANK" not in os.environ
-    for name, value in (
-        ("SLURM_STEP_ID", "0"),
-        ("SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"),
-        ("SLURM_LOCALID", "1"),
-        ("SLURM_STEP_TASKS_PER_NODE", "4(x2)"),
-        ("SLURM_JOB_ID", "123"),
-        ("SLURM_STEP_NODELIST", "gpu[03-04]"),
-    ):
+    step = {
+        "SLURM_STEP_ID": "0",
+        "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1",
+        "SLURM_LOCALID": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+        "SLURM_JOB_ID": "123",
+        "SLURM_STEP_NODELIST": "gpu[03-04]",
+    }
+    for name, value in step.items():
         monkeypatch.setenv(name, value)
     read_slurm_variables()
-    found = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
-    assert found == {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+    assert [os.environ.get(name) for name in ranks] == ["5", "8", "1", "4"]
     assert os.environ["MASTER_ADDR"] == "gpu03", "where the first process is, not where srun was typed"
-    ports = {os.environ["MASTER_PORT"]}
+    port = os.environ["MASTER_PORT"]
     for name in ("RANK", "MASTER_PORT"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("SLURM_STEP_ID", "1")
     read_slurm_variables()
-    assert len(ports | {os.environ["MASTER_PORT"]}) == 2, "two steps of a job at once"
+    assert os.environ["MASTER_PORT"] != port, "two steps of a job at once"
 
 
 @pytest.mark.parametrize(
     ("nodes", "first"),
     [
-        ("gpu7", "gpu7"),
         ("gpu7,gpu9", "gpu7"),
         ("gpu[003-005,7],cpu1", "gpu003"),
-        ("gpu[7,9]", "gpu7"),
         ("rack[1-2]-node[04-05]", "rack1-node04"),
         ("a.b-c,d", "a.b-c"),
     ],

@@ -68,6 +68,9 @@ def random_sentences(count: int, domain: str = "news", seed: int = 1) -> list[Se
 
 
 def test_every_word_gets_one_tag_and_a_probability_in_the_order_given(tagger):
+    long = Sentence(tuple(random.Random(2).choices(WORDS, k=5000)), None, "news")
+    tagged = tag(tagger, [long, *random_sentences(2)], OneOfSeveral(), batch_subwords=64)
+    assert len(tagged[0].tags) == len(tagged[0].probabilities) == 5000
     sentences = random_sentences(40)
     tagged = tag(tagger, sentences, OneOfSeveral(), batch_subwords=300)
     assert [len(each.tags) for each in tagged] == [len(sentence.words) for sentence in sentences]
@@ -76,12 +79,9 @@ def test_every_word_gets_one_tag_and_a_probability_in_the_order_given(tagger):
         assert alone.tags == each.tags
         assert alone.probabilities == pytest.approx(each.probabilities, abs=1e-5)
         assert all(0 < probability <= 1 for probability in each.probabilities)
-
-
-def test_five_thousand_words_get_five_thousand_tags(tagger):
-    long = Sentence(tuple(random.Random(2).choices(WORDS, k=5000)), None, "news")
-    tagged = tag(tagger, [long, *random_sentences(2)], OneOfSeveral(), batch_subwords=64)
-    assert len(tagged[0].tags) == len(tagged[0].probabilities) == 5000
+    labelled = [dataclasses.replace(each, tags=("B-unheard-of",) * len(each.words)) for each in sentences]
+    assert tag(tagger, labelled, OneOfSeveral(), batch_subwords=300) == tagged, "gold tags are not read"
+    assert tag(tagger, [], OneOfSeveral(), batch_subwords=500) == []
 
 
 def test_only_types_of_the_domain_are_given(tagger):
@@ -89,14 +89,6 @@ def test_only_types_of_the_domain_are_given(tagger):
         tagged = tag(tagger, random_sentences(30, domain), OneOfSeveral(), batch_subwords=500)
         found = {name.partition("-")[2] for each in tagged for name in each.tags} - {""}
         assert found and found <= set(types)
-
-
-def test_gold_tags_are_not_read(tagger):
-    sentences = random_sentences(5)
-    labelled = [dataclasses.replace(each, tags=("B-unheard-of",) * len(each.words)) for each in sentences]
-    assert tag(tagger, labelled, OneOfSeveral(), batch_subwords=500) == tag(
-        tagger, sentences, OneOfSeveral(), batch_subwords=500
-    )
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -108,10 +100,6 @@ def test_the_mode_is_restored_and_dropout_is_off(tagger, training):
         assert tag(tagger, random_sentences(5), OneOfSeveral(), batch_subwords=500) == first
     finally:
         tagger.eval()
-
-
-def test_nothing_to_tag_gives_nothing(tagger):
-    assert tag(tagger, [], OneOfSeveral(), batch_subwords=500) == []
 
 
 def test_several_processes_share_the_work_and_all_know_the_result(tagger):
@@ -129,15 +117,14 @@ def test_several_processes_share_the_work_and_all_know_the_result(tagger):
 
 
 def test_progress_counts_up_to_all_sentences(tagger):
-    work = tag_with_progress(tagger, random_sentences(20), OneOfSeveral(), batch_subwords=200, task="look")
-    events = list(work)
+    events = list(tag_with_progress(tagger, random_sentences(20), OneOfSeveral(), batch_subwords=200, task="look"))
     assert all(isinstance(event, Progress) and event.task == "look" and event.total == 20 for event in events)
     assert [event.done for event in events] == sorted(event.done for event in events)
     assert events[-1].done == 20
-    assert len(exhaust(tag_with_progress(tagger, random_sentences(20), OneOfSeveral(), batch_subwords=200))) == 20
 
 
 SENTENCES = [*some_sentences(12), *some_sentences(3)]  # three of them twice
+BYTES_OF_STATES = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
 BOTH = {"transformer": "frozen", "strings": "frozen"}
 
 
@@ -163,6 +150,13 @@ def make(tiny_encoder_folder: Path) -> Any:
     return make_tagger
 
 
+def count_reads(tagger: Any) -> list[int]:
+    """The sentences of each batch that the transformer reads from now on."""
+    read: list[int] = []
+    tagger.encoder.transformer.register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
+    return read
+
+
 @pytest.mark.parametrize(
     "inputs",
     [{"transformer": "frozen"}, {"strings": "frozen"}, BOTH, {**BOTH, "transformer": "trained"}],
@@ -173,31 +167,23 @@ def test_words_have_the_same_vectors_and_tags_whether_states_are_kept_or_read_an
     reader = tagger.encoder.reader
     anew = reader.collate(reader.encode(SENTENCES))
     tagged = tag(tagger, SENTENCES, engine)
+    exhaust(keep_frozen_states(tagger, SENTENCES[:4], engine, "test"))
+    mixed = reader.collate(reader.encode(SENTENCES))  # a sentence that is not kept is read, as those beside it
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
     kept = reader.collate(reader.encode(SENTENCES))
-    assert anew.frozen_states is None and kept.frozen_states is not None
+    assert anew.frozen_states is mixed.frozen_states is None and kept.frozen_states is not None
     assert kept.frozen_states.shape[2] == tagger.encoder.frozen_size
     mask = kept.word_mask
     assert torch.equal(mask, anew.word_mask) and torch.equal(kept.word_ids, anew.word_ids)
     with torch.no_grad():
-        torch.testing.assert_close(tagger.encoder(kept)[mask], tagger.encoder(anew)[mask], atol=1e-5, rtol=1e-5)
+        for batch in (kept, mixed):
+            torch.testing.assert_close(tagger.encoder(batch)[mask], tagger.encoder(anew)[mask], atol=1e-5, rtol=1e-5)
     assert [each.tags for each in tag(tagger, SENTENCES, engine)] == [each.tags for each in tagged]
-
-
-def test_a_sentence_that_is_not_kept_is_read_and_so_are_those_beside_it(make, engine):
-    tagger = make(**BOTH)
-    reader = tagger.encoder.reader
-    exhaust(keep_frozen_states(tagger, SENTENCES[:4], engine, "test"))
-    mixed = reader.collate(reader.encode(SENTENCES))
-    assert mixed.frozen_states is None and mixed.strings is not None
-    with torch.no_grad():
-        assert tagger.encoder(mixed).shape[:2] == mixed.word_mask.shape
 
 
 def test_a_frozen_transformer_reads_each_distinct_sentence_once_in_any_number_of_epochs(make, engine):
     tagger = make(transformer="frozen")
-    read: list[int] = []
-    tagger.encoder.transformer.register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
+    read = count_reads(tagger)
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
     assert sum(read) == len({sentence.words for sentence in SENTENCES}) == 12
     options = Finetune(epochs=3, batch_size=4, warmup=0.0)
@@ -218,20 +204,14 @@ def test_a_command_that_begins_again_keeps_the_same_numbers(make, engine):
     assert kept.keys() == again.keys() and all(torch.equal(kept[words], again[words]) for words in kept)
 
 
-@pytest.fixture
-def raw_text(tmp_path: Path) -> RawFile:
-    """Twenty lines, the first of them also a labelled sentence."""
+def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_labelled_sentences(
+    make, engine, tmp_path, monkeypatch
+):
     lines = [" ".join(SENTENCES[0].words), *(f"line {number} of the text" for number in range(19))]
     (tmp_path / "raw.txt").write_text("\n".join(lines) + "\n")
-    return RawFile.read(tmp_path / "raw.txt")
-
-
-def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_labelled_sentences(
-    make, engine, raw_text, monkeypatch
-):
+    raw_text = RawFile.read(tmp_path / "raw.txt")
     tagger = make(transformer="frozen")
-    read: list[int] = []
-    tagger.encoder.transformer.register_forward_pre_hook(lambda _, inputs: read.append(len(inputs[0])))
+    read = count_reads(tagger)
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
     assert sum(read) == 12 + 19
     stream = RawStream(raw_text, "news", tagger.encoder.reader, 8, 1, TAG_SET)
@@ -240,26 +220,23 @@ def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_lab
             assert batch.frozen_states is not None and tagger.encoder(batch).shape[:2] == batch.word_mask.shape
     assert sum(read) == 12 + 19
     other = make(transformer="frozen")
-    labelled = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
-    monkeypatch.setattr(tagging, "MOST_BYTES", labelled + 8)
-    notices = [
-        each for each in keep_frozen_states(other, SENTENCES, engine, "test", [raw_text]) if isinstance(each, Notice)
-    ]
-    assert ["20 sentences again in each epoch" in each.text for each in notices] == [True]
+    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES + 8)
+    events = list(keep_frozen_states(other, SENTENCES, engine, "test", [raw_text]))
+    (notice,) = (event for event in events if isinstance(event, Notice))
+    assert "20 sentences again in each epoch" in notice.text
     assert len(other.encoder.reader.frozen_states) == 12, "what does fit is kept"
 
 
 def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, monkeypatch):
     tagger = make(transformer="frozen")
-    size = 4 * 32 * sum(len(words) for words in {sentence.words for sentence in SENTENCES})
-    monkeypatch.setattr(tagging, "MOST_BYTES", size - 1)
+    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES - 1)
     (told,) = keep_frozen_states(tagger, SENTENCES, engine, "test")
     assert isinstance(told, Notice) and "12 sentences again in each epoch" in told.text
     assert not tagger.encoder.reader.frozen_states
-    monkeypatch.setattr(tagging, "MOST_BYTES", size)
+    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES)
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
     held = tagger.encoder.reader.frozen_states.values()
-    assert sum(states.untyped_storage().nbytes() for states in held) == size  # no padding is held
+    assert sum(states.untyped_storage().nbytes() for states in held) == BYTES_OF_STATES  # no padding is held
 
 
 def test_a_tagger_without_frozen_models_keeps_nothing(make, engine):
