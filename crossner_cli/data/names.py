@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from crossner_cli.data.files import open_lines
-from crossner_cli.data.text import find_words
+from crossner_cli.data.text import cut_words
 from crossner_cli.errors import CrossNERError
 
 Name = tuple[str, ...]
 Entry = tuple[str, str]
 FORM = "name<TAB>type"
+
+
+class NameFinder:
+    """A finder of names in sentences of words.
+
+    Args:
+        names: Words of each name; a name without words is nowhere.
+    """
+
+    def __init__(self, names: Iterable[Name]) -> None:
+        self.names = frozenset(names) - {()}
+        lengths: dict[str, set[int]] = defaultdict(set)
+        for name in self.names:
+            lengths[name[0]].add(len(name))
+        self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
+
+    def find_all(self, words: Name) -> Iterator[tuple[int, int]]:
+        """Yield start and end of every name in a sentence, overlapping ones too; at a word the longest first."""
+        for start, word in enumerate(words):
+            for length in self._lengths.get(word, ()):
+                name = words[start : start + length]
+                if len(name) == length and name in self.names:
+                    yield start, start + length
+
+    def find(self, words: Name) -> list[tuple[int, int]]:
+        """Return start and end of names in a sentence that do not overlap: from the left, the longest first."""
+        found, free = [], 0
+        for start, end in self.find_all(words):
+            if start >= free:
+                found.append((start, end))
+                free = end
+        return found
 
 
 @dataclass(frozen=True)
@@ -22,27 +55,16 @@ class Names:
 
     Args:
         types: The entity types of each name, in the order listed.
-        lengths: By first word, the numbers of words of its names, longest first.
         counts: Lines, blank lines, distinct names, repeated lines, names listed with several types.
     """
 
     types: dict[Name, tuple[str, ...]]
-    lengths: dict[str, tuple[int, ...]]
     counts: dict[str, int]
 
-    def find(self, words: Name) -> list[tuple[int, int]]:
-        """Return the spans of names in a sentence, in words, end exclusive: from the left, the longest first."""
-        found, free = [], 0
-        for start in [position for position, word in enumerate(words) if word in self.lengths]:
-            if start < free:
-                continue
-            for length in self.lengths[words[start]]:
-                name = words[start : start + length]
-                if name in self.types:
-                    free = start + len(name)
-                    found.append((start, free))
-                    break
-        return found
+    @cached_property
+    def finder(self) -> NameFinder:
+        """A finder of these names."""
+        return NameFinder(self.types)
 
 
 def read_names(paths: Sequence[Path]) -> Names:
@@ -52,17 +74,15 @@ def read_names(paths: Sequence[Path]) -> Names:
         CrossNERError: A line is malformed, or there is no name at all.
     """
     types: dict[Name, tuple[str, ...]] = {}
-    lengths: dict[str, set[int]] = {}
     counts = Counter[str]()
     for text, entity_type in read_entries(paths, counts):
-        name = tuple(word.text for word in find_words(text))
+        name = cut_words(text)
         known = types.setdefault(name, ())
-        lengths.setdefault(name[0], set()).add(len(name))
         counts["repeated"] += entity_type in known
         if entity_type not in known:
             types[name] = (*known, entity_type)
     counts.update(names=len(types), names_with_several_types=sum(len(of_name) > 1 for of_name in types.values()))
-    return Names(types, {word: tuple(sorted(found, reverse=True)) for word, found in lengths.items()}, dict(counts))
+    return Names(types, dict(counts))
 
 
 def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[Entry]:

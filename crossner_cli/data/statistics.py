@@ -116,10 +116,14 @@ def count_raw_words(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
+def is_content_word(word: str) -> bool:
+    """True if a word has a letter or digit and is no function word."""
+    return any(map(str.isalnum, word)) and word.lower() not in STOP_WORDS
+
+
 def vocabulary(counts: Counter[str], size: int = VOCABULARY_SIZE) -> list[str]:
     """The most frequent words without stop words and words without a letter or digit; ties go by the alphabet."""
-    content = (word for word in counts if word not in STOP_WORDS and any(map(str.isalnum, word)))
-    return sorted(content, key=lambda word: (-counts[word], word))[:size]
+    return sorted(filter(is_content_word, counts), key=lambda word: (-counts[word], word))[:size]
 
 
 def vocabulary_overlap(source: Counter[str], target: Counter[str], size: int = VOCABULARY_SIZE) -> dict[str, Any]:

@@ -123,6 +123,11 @@ def find_words(text: str) -> list[Word]:
     return words
 
 
+def cut_words(text: str) -> tuple[str, ...]:
+    """Return the words of ``find_words`` without their places."""
+    return tuple(word.text for word in find_words(text))
+
+
 def segment(text: str, *, at_line_breaks: bool = False) -> list[list[Word]]:
     """Cut a text into sentences of words; the words are those of ``find_words``.
 

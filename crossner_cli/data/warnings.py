@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from crossner_cli.data.domains import Domain, LabelledDomain
-from crossner_cli.data.text import find_words
+from crossner_cli.data.text import cut_words
 
 # Share of words; data sets of the field have up to 0.6 % that plain text cuts otherwise.
 CUT_OTHERWISE = 0.02
@@ -123,12 +123,12 @@ def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
     counts = Counter(
         word for sentences in labelled.splits.values() for sentence in sentences for word in sentence.words
     )
-    cut = {word: count for word, count in counts.items() if len(find_words(word)) != 1}
+    cut = {word: count for word, count in counts.items() if len(cut_words(word)) != 1}
     share = sum(cut.values()) / max(1, counts.total())
     if share < CUT_OTHERWISE:
         return []
     word = max(cut, key=lambda each: cut[each])
-    pieces = " ".join(piece.text for piece in find_words(word))
+    pieces = " ".join(cut_words(word))
     return [
         f"{who}: {100 * share:.1f} % of its words are cut otherwise in plain text, as {word!r} -> {pieces!r}, by raw"
         " text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with words."

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, TagSet, to_tags
-from crossner_cli.data.text import find_words
+from crossner_cli.data.text import cut_words
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.errors import CrossNERError
 
@@ -49,7 +49,7 @@ class RawFile:
         starts, counts, start, shortened = array("q"), Counter[str](), 0, 0
         with path.open("rb") as stream:
             for line in stream:
-                words = _words(line.decode("utf-8"))
+                words = cut_words(line.decode("utf-8"))
                 if words:
                     starts.append(start)
                     counts.update(words[:LONGEST])
@@ -70,11 +70,7 @@ class RawFile:
 
 def _read_sentence(stream: BinaryIO, start: int) -> tuple[str, ...]:
     stream.seek(start)
-    return _words(stream.readline().decode("utf-8"))[:LONGEST]
-
-
-def _words(line: str) -> tuple[str, ...]:
-    return tuple(word.text for word in find_words(line))
+    return cut_words(stream.readline().decode("utf-8"))[:LONGEST]
 
 
 @dataclass(frozen=True)
@@ -157,7 +153,7 @@ def label(words: tuple[str, ...], names: Names, tag_set: TagSet, domain: str, *,
     """
     known = tag_set.domains.get(domain, tag_set.types)
     if phrases:
-        spans = names.find(words)
+        spans = names.finder.find(words)
     else:
         spans = [(place, place + 1) for place, word in enumerate(words) if (word,) in names.types]
     found: dict[int, int] = {}

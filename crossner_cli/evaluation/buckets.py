@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 
+from crossner_cli.data.names import Name, NameFinder
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.statistics import STOP_WORDS
+from crossner_cli.data.statistics import is_content_word
 from crossner_cli.data.tags import Span, to_spans
-from crossner_cli.data.text import find_words
+from crossner_cli.data.text import cut_words
 from crossner_cli.run.progress import Progress, Work
 
-Words = tuple[str, ...]
 MENTION_LENGTHS = (1, 2, 3, 4)
 SENTENCE_LENGTHS = (10, 20, 30, 50)
 DENSITIES = (0.0, 0.1, 0.2, 0.3)  # words of gold entities in all words of the sentence
@@ -64,28 +64,6 @@ class KnownText:
         return {origin: sentences for origin, sentences in sides.items() if sentences is not None}
 
 
-class Mentions:
-    """Distinct mentions that can be found in sentences.
-
-    Args:
-        mentions: Words of each; a mention without words is nowhere.
-    """
-
-    def __init__(self, mentions: Iterable[Words]) -> None:
-        self.mentions = set(mentions) - {()}
-        lengths: dict[str, set[int]] = defaultdict(set)
-        for words in self.mentions:
-            lengths[words[0]].add(len(words))
-        self._lengths = dict(lengths)
-
-    def find(self, words: Words) -> Iterator[tuple[int, int]]:
-        """Yield start and end of every mention in a sentence, overlapping ones too."""
-        for start, word in enumerate(words):
-            for length in self._lengths.get(word, ()):
-                if words[start : start + length] in self.mentions:
-                    yield start, start + length
-
-
 class Buckets:
     """The bucketings that a run allows.
 
@@ -101,7 +79,7 @@ class Buckets:
         sentences: Sequence[Sentence],
         gold: Sequence[Sequence[Span]],
         known: KnownText,
-        seen_in_text: dict[Words, str] | None,
+        seen_in_text: dict[Name, str] | None,
     ) -> None:
         self._lengths = pd.Series([len(sentence.words) for sentence in sentences], dtype=int)
         inside = [sum(span.end - span.start for span in spans) for spans in gold]
@@ -147,19 +125,19 @@ def _cut(values: pd.Series, borders: Sequence[float], names: Sequence[str]) -> p
     return pd.cut(values, [-math.inf, *borders, math.inf], labels=list(names))
 
 
-def _seen_in(sentences: Sequence[Sentence], mentions: Sequence[tuple[Words, str]]) -> list[str]:
+def _seen_in(sentences: Sequence[Sentence], mentions: Sequence[tuple[Name, str]]) -> list[str]:
     """The bucket of ``SEEN`` of each mention with its type.
 
     A mention is partly seen if one of its content words is in an entity of any type (Taillé et al. 2020 count partial
     matches of the same type).
     """
-    types: dict[Words, set[str]] = defaultdict(set)
+    types: dict[Name, set[str]] = defaultdict(set)
     for sentence in sentences:
         for start, end, entity_type in to_spans(sentence.tags or ()):
             types[sentence.words[start:end]].add(entity_type)
     content = {word for words in types for word in words if is_content_word(word)}
 
-    def bucket(words: Words, entity_type: str) -> str:
+    def bucket(words: Name, entity_type: str) -> str:
         if words in types:
             return SEEN[0] if entity_type in types[words] else SEEN[1]
         return SEEN[3] if content.isdisjoint(words) else SEEN[2]
@@ -167,10 +145,10 @@ def _seen_in(sentences: Sequence[Sentence], mentions: Sequence[tuple[Words, str]
     return [bucket(words, entity_type) for words, entity_type in mentions]
 
 
-def count_readings(mentions: Iterable[Words], sentences: Sequence[Sentence]) -> dict[Words, int]:
+def count_readings(mentions: Iterable[Name], sentences: Sequence[Sentence]) -> dict[Name, int]:
     """Count the readings of mentions in labelled sentences: entity types, and ``O`` if they stand outside of all."""
-    wanted = Mentions(mentions)
-    readings: dict[Words, set[str]] = {words: set() for words in wanted.mentions}
+    wanted = NameFinder(mentions)
+    readings: dict[Name, set[str]] = {words: set() for words in wanted.names}
     for sentence in sentences:
         spans = to_spans(sentence.tags or ())
         is_inside = [False] * len(sentence.words)
@@ -178,18 +156,13 @@ def count_readings(mentions: Iterable[Words], sentences: Sequence[Sentence]) -> 
             is_inside[start:end] = [True] * (end - start)
             if (words := sentence.words[start:end]) in readings:
                 readings[words].add(entity_type)
-        for start, end in wanted.find(sentence.words):
+        for start, end in wanted.find_all(sentence.words):
             if not any(is_inside[start:end]):
                 readings[sentence.words[start:end]].add("")  # a type is never empty
     return {words: len(found) for words, found in readings.items()}
 
 
-def is_content_word(word: str) -> bool:
-    """True if a word has a letter or digit and is no function word."""
-    return any(map(str.isalnum, word)) and word.lower() not in STOP_WORDS
-
-
-def find_in_raw_text(path: Path, mentions: Iterable[Words]) -> Work[dict[Words, str]]:
+def find_in_raw_text(path: Path, mentions: Iterable[Name]) -> Work[dict[Name, str]]:
     """Look mentions up in a text file, a sentence a line; the file is read once.
 
     The words of the file are found as ``predict`` finds them, and words of mentions are cut by the same rule.
@@ -201,23 +174,23 @@ def find_in_raw_text(path: Path, mentions: Iterable[Words]) -> Work[dict[Words, 
     Returns:
         By mention its bucket of ``SEEN_IN_TEXT``.
     """
-    cut = {words: tuple(part.text for word in words for part in find_words(word)) for words in mentions}
-    wanted = Mentions(cut.values())
-    content = {word for words in wanted.mentions for word in words if is_content_word(word)}
-    seen: set[Words] = set()
+    cut = {words: tuple(part for word in words for part in cut_words(word)) for words in mentions}
+    wanted = NameFinder(cut.values())
+    content = {word for words in wanted.names for word in words if is_content_word(word)}
+    seen: set[Name] = set()
     known: set[str] = set()
     size, done = path.stat().st_size, 0
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
-            words = tuple(word.text for word in find_words(line.decode("utf-8")))
+            words = cut_words(line.decode("utf-8"))
             known.update(content.intersection(words))
-            seen.update(words[start:end] for start, end in wanted.find(words))
+            seen.update(words[start:end] for start, end in wanted.find_all(words))
             done += len(line)
             if number % LINES_A_REPORT == 0:
                 yield Progress(TASK, done, size, "bytes")
     yield Progress(TASK, done, size, "bytes")
 
-    def bucket(words: Words) -> str:
+    def bucket(words: Name) -> str:
         if words in seen:
             return SEEN_IN_TEXT[0]
         return SEEN_IN_TEXT[2] if known.isdisjoint(words) else SEEN_IN_TEXT[1]

@@ -11,7 +11,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.data.tags import to_spans
 from crossner_cli.evaluation import buckets
-from crossner_cli.evaluation.buckets import REASONS, KnownText, Mentions, find_in_raw_text, word_ranges
+from crossner_cli.evaluation.buckets import REASONS, KnownText, find_in_raw_text, word_ranges
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.run.progress import Progress, exhaust
 
@@ -105,11 +105,6 @@ def test_every_bucket_equals_plain_loops(seed, tmp_path):
             for name in ("n", "predicted", "correct"):
                 assert scores[name] == counts[bucketing][bucket, name], (bucketing, bucket)
         assert sum(scores["n"] for scores in parts.values()) == sum(len(to_spans(each.tags)) for each in sentences)
-
-
-def test_mentions_are_found_wherever_they_stand_overlapping_ones_too():
-    found = Mentions([("a",), ("a", "b"), ("b", "c"), ("c", "c", "c"), ()]).find(("a", "b", "c", "a", "c", "c"))
-    assert sorted(found) == [(0, 1), (0, 2), (1, 3), (3, 4)]
 
 
 def test_raw_text_is_cut_as_mentions_are(tmp_path, monkeypatch):
