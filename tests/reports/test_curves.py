@@ -23,23 +23,20 @@ def places(curves: Curves) -> dict[str, list[float]]:
     return {name: [point.x for point in points] for name, points in curves.series.items()}
 
 
-def test_f1_is_drawn_against_target_sentences_over_seeds(tmp_path: Path) -> None:
+def test_f1_is_drawn_against_target_sentences_over_seeds_and_named_by_what_varies(tmp_path: Path) -> None:
     shares = {"linear": {"1": 0.4, "2": 0.4}, "laner": {"1": 0.2, "2": 0.2}}
     for count in (10, 40):
-        make_run(tmp_path / str(count), shares, train=count)
-    curves = curves_of(tmp_path, "train-sentences")
+        make_run(tmp_path / "runs" / str(count), shares, train=count)
+    curves = curves_of(tmp_path / "runs", "train-sentences")
     assert places(curves) == {"linear": [10, 40], "laner": [10, 40]}
-    (laner,) = (model for model in read_runs([tmp_path / "10"]).models if model.label == "laner")
+    (laner,) = (model for model in read_runs([tmp_path / "runs" / "10"]).models if model.label == "laner")
     point = curves.series["laner"][0]
     assert point.values == [scores.f1 for scores in laner.scores.seeds.values()]
     assert (point.mean, point.deviation) == pytest.approx((laner.scores.f1.mean, laner.scores.f1.deviation))
-
-
-def test_curves_are_named_by_what_varies(tmp_path: Path) -> None:
-    make_run(tmp_path / "one", {"linear": {"1": 0.4}}, train=10)
     source = [{"stage": "pretrain-source", "name": "source", "digest": "0"}]
-    make_run(tmp_path / "two", {"linear": {"1": 0.4}}, train=10, lineage=source)
-    assert set(curves_of(tmp_path, "train-sentences").series) == {"finetune", "pretrain-source > finetune"}
+    make_run(tmp_path / "ways" / "one", {"linear": {"1": 0.4}}, train=10)
+    make_run(tmp_path / "ways" / "two", {"linear": {"1": 0.4}}, train=10, lineage=source)
+    assert set(curves_of(tmp_path / "ways", "train-sentences").series) == {"finetune", "pretrain-source > finetune"}
 
 
 def test_settings_and_shares_of_the_corpus_can_be_the_axis(tmp_path: Path) -> None:
@@ -65,19 +62,13 @@ def test_settings_and_shares_of_the_corpus_can_be_the_axis(tmp_path: Path) -> No
         curves_of(tmp_path, "colour")
 
 
-def test_dev_f1_of_each_epoch_needs_no_evaluation(tmp_path: Path) -> None:
+def test_dev_f1_of_each_epoch_needs_no_evaluation_and_the_source_s_is_another_curve(tmp_path: Path) -> None:
     write_prepared(tmp_path)
     write_tagger(tmp_path, "finetune", history={"1": [10.0, 30.0], "2": [20.0]})
-    curves = curves_of(tmp_path, "epoch")
-    (points,) = curves.series.values()
-    assert curves.y == "dev F1"
-    assert [(point.x, point.mean, len(point.values)) for point in points] == [(1, 15.0, 2), (2, 30.0, 1)]
-
-
-def test_dev_f1_of_the_source_is_not_drawn_as_the_target_s(tmp_path: Path) -> None:
-    write_prepared(tmp_path)
-    write_tagger(tmp_path, "finetune", history={"1": [10.0, 30.0]})
     write_tagger(tmp_path, "source", stage="pretrain-source", history={"1": [90.0, 93.0]})
-    series = curves_of(tmp_path, "epoch").series
-    (of_source,) = [name for name in series if "source's dev" in name]
-    assert [point.mean for point in series[of_source]] == [90.0, 93.0] and len(series) == 2
+    curves = curves_of(tmp_path, "epoch")
+    (source,) = [name for name in curves.series if "source's dev" in name]
+    (target,) = curves.series.keys() - {source}
+    assert curves.y == "dev F1"
+    assert [(point.x, point.mean, len(point.values)) for point in curves.series[target]] == [(1, 15.0, 2), (2, 30.0, 1)]
+    assert [point.mean for point in curves.series[source]] == [90.0, 93.0]

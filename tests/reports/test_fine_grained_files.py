@@ -11,7 +11,6 @@ from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
 from builders.analyses import FIRST, NASTY, SECOND, analyse, evaluate, evaluation_of
 
 from crossner_cli.data.sentences import Sentence
@@ -90,24 +89,23 @@ def test_markdown_shows_text_as_it_is(tmp_path):
         assert len(widths) == 1, table
 
 
-@pytest.mark.parametrize("words", [[], [Sentence(("a", "b"), ("O", "O"))]])
-@pytest.mark.parametrize("train", [[], [Sentence(("a",), ("B-x",))]])
-def test_sentences_without_any_entity_make_whole_files(tmp_path, words, train):
+def test_sentences_without_any_entity_and_words_that_are_no_unicode_make_whole_files(tmp_path: Path):
     raw = tmp_path / "raw.txt"
     raw.write_text("Anna\n")
-    tags = [["O"] * len(each.words) for each in words]
-    known = KnownText(train, train, raw, ())
-    found = exhaust(analyse_taggings(words, [Tagging("m", "-", tags)], known, parents={}))
-    write_reports(tmp_path, evaluation_of(words, {"m": {"-": tags}}), found)
-    assert found.models["m"].record["frequent_errors"] == []
-    assert len(found.models["m"].record["mean"]["buckets"]) == 8
-
-
-def test_files_hold_words_that_are_no_unicode(tmp_path: Path):
-    words, tags = [Sentence(("\ud800", "b"), ("B-\udc80", "O"))], [["O", "B-\udc80"]]
-    found = exhaust(analyse_taggings(words, [Tagging("m", "-", tags)], KnownText(), parents={}))
-    write_reports(tmp_path, evaluation_of(words, {"m": {"-": tags}}), found)
-    assert {path.name for path in tmp_path.iterdir()} == {"fine_grained.csv", "fine_grained.md", "errors.html"}
+    out = tmp_path / "out"
+    out.mkdir()
+    known = KnownText([], [], raw, ())
+    for sentence, predicted in (
+        (None, []),
+        (Sentence(("a", "b"), ("O", "O")), ["O", "O"]),
+        (Sentence(("\ud800", "b"), ("B-\udc80", "O")), ["O", "B-\udc80"]),
+    ):
+        sentences, tags = ([sentence], [predicted]) if sentence else ([], [])
+        found = exhaust(analyse_taggings(sentences, [Tagging("m", "-", tags)], known, parents={}))
+        write_reports(out, evaluation_of(sentences, {"m": {"-": tags}}), found)
+        assert {path.name for path in out.iterdir()} == {"fine_grained.csv", "fine_grained.md", "errors.html"}
+        assert len(found.models["m"].record["mean"]["buckets"]) == 8
+        assert bool(found.models["m"].record["frequent_errors"]) == ("B-\udc80" in predicted)
 
 
 class Page(HTMLParser):

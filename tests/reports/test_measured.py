@@ -38,17 +38,7 @@ def test_a_folder_of_runs_stands_for_them_in_the_order_of_their_numbers(tmp_path
     assert counts == [10, 20, 100]
 
 
-@pytest.mark.parametrize(
-    ("transformer", "name"),
-    [("none", "word vectors"), ("frozen", "word vectors, minilm frozen"), ("trained", "minilm")],
-)
-def test_a_transformer_names_the_encoder_where_it_is_trained(tmp_path: Path, transformer: str, name: str) -> None:
-    make_run(tmp_path / "run", {"words": {"1": 0.1}}, method="bilstm-crf", transformer=transformer)
-    (model,) = read_runs([tmp_path / "run"]).models
-    assert model.provenance is not None and model.provenance.encoder == name
-
-
-def test_the_way_of_a_tagger_is_read_off_its_lineage(tmp_path: Path) -> None:
+def test_how_a_tagger_was_made_is_read_off_its_manifest_and_lineage(tmp_path: Path) -> None:
     digest = write_manifest(tmp_path / "dapt", "dapt", options={"corpus_share": 0.5})
     chain = [{"stage": "dapt", "name": "dapt", "digest": digest}]
     chain.append({"stage": "pretrain-source", "name": "source", "digest": "0"})
@@ -56,9 +46,16 @@ def test_the_way_of_a_tagger_is_read_off_its_lineage(tmp_path: Path) -> None:
     (made,) = read_runs([tmp_path]).trained
     assert (made.start, made.regime, made.corpus_share) == ("dapt > source", "pretrain-source > finetune", 0.5)
     assert made.settings["dropout"] == 0.3 and made.history == {"1": [10.0, 20.0]}
-
-
-def test_a_model_of_another_run_is_known_by_its_path(tmp_path: Path) -> None:
+    # A transformer names the encoder where it is trained.
+    for transformer, name in (
+        ("none", "word vectors"),
+        ("frozen", "word vectors, minilm frozen"),
+        ("trained", "minilm"),
+    ):
+        run = make_run(tmp_path / transformer, {"words": {"1": 0.1}}, method="bilstm-crf", transformer=transformer)
+        (model,) = read_runs([run]).models
+        assert model.provenance is not None and model.provenance.encoder == name
+    # A model of another run is known by its path.
     other = make_run(tmp_path / "other", {"laner": {"1": 0.2}})
     label = str(other / "laner")
     inputs = {label: json.loads((other / "evaluate" / "manifest.json").read_text())["inputs"]["laner"]}
@@ -67,16 +64,19 @@ def test_a_model_of_another_run_is_known_by_its_path(tmp_path: Path) -> None:
     assert model.provenance is not None and model.provenance.method == "laner"
 
 
-def test_what_is_unfinished_missing_or_unknown_is_noted(tmp_path: Path) -> None:
-    make_run(tmp_path / "one", {"linear": {"1": 0.3}})
-    (tmp_path / "one" / ".draft-laner").mkdir()
-    make_run(tmp_path / "two", {"linear": {"2": 0.3}}, encoder="other")
-    (tmp_path / "two" / "linear" / "manifest.json").unlink()
+def test_what_is_unfinished_missing_unknown_or_of_other_sentences_is_noted(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "one", {"linear": {"1": 0.3}})
+    other = make_run(tmp_path / "two", {"linear": {"2": 0.3}}, encoder="other")
+    assert not read_runs([one, other]).notes
+    (one / ".draft-laner").mkdir()
+    (other / "linear" / "manifest.json").unlink()
     write_prepared(tmp_path / "three")
+    write_evaluation(other / "evaluate", WORDS, GOLD, {"linear": tags(0.3, 1)}, sentences=7)
     notes = "\n".join(read_runs([tmp_path]).notes)
     assert "one: unfinished and left out: laner" in notes
     assert "three: no finished evaluate stage, so no test scores (finished stages: prepare-data)" in notes
     assert "two/evaluate: no manifest tells how these were made: linear" in notes
+    assert "music test is not the same everywhere" in notes and "; 7 of " in notes
 
 
 def test_taggers_that_two_stages_scored_alike_count_once_and_anew_where_they_were_trained_again(tmp_path: Path) -> None:
@@ -98,22 +98,11 @@ def test_a_run_that_is_named_twice_counts_once_by_whatever_path(
         assert len(labels(*map(Path, names))) == 1, names
 
 
-def test_test_sentences_that_are_not_as_many_everywhere_are_noted(tmp_path: Path) -> None:
-    one, other = (make_run(tmp_path / name, {"linear": {"1": 0.3}}) for name in ("one", "other"))
-    assert not read_runs([one, other]).notes
-    write_evaluation(other / "evaluate", WORDS, GOLD, {"linear": tags(0.3, 1)}, sentences=7)
-    notes = [note for note in read_runs([one, other]).notes if "not the same everywhere" in note]
-    assert notes[0].startswith("music test is not the same everywhere") and "; 7 of " in notes[0]
-
-
-def test_a_place_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_place_that_is_no_run_or_a_broken_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CrossNERError, match="there is no such folder"):
         read_runs([tmp_path / "missing"])
     with pytest.raises(CrossNERError, match="holds no finished stage"):
         read_runs([tmp_path])
-
-
-def test_a_broken_manifest_is_a_known_problem(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"linear": {"1": 0.3}})
     path = run / "linear" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "result": {"seeds": {"1": {"history": [1]}}}}))

@@ -41,30 +41,26 @@ def shown(manifest: Manifest, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_prepared_data_are_counted_by_domain_split_and_type(
-    prepared: Manifest, capsys: pytest.CaptureFixture[str]
+    prepared: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = shown(prepared, capsys)
-    for domain in prepared["result"]["domains"].values():
+    result = {**prepared["result"], "repairs": {"source": {"odd [x] tags": 1234}}, "warnings": ["mind [the] gap"]}
+    text = shown({**prepared, "result": result}, capsys)
+    for domain in result["domains"].values():
         assert domain["name"] in text
         for counts in domain["splits"].values():
             assert f"{counts['words']:,}" in text
         assert all(name in text for name in domain["types"])
-    for level, counts in prepared["result"]["corpus"]["levels"].items():
+    for level, counts in result["corpus"]["levels"].items():
         assert re.search(rf"{level} +{counts['sentences']:,} ", text)
     assert "Vocabulary overlap" in text
-
-
-def test_prepared_data_of_one_domain_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    work = prepare_data.run(RunDirectory(tmp_path), PrepareData(run=tmp_path, target="sample-target"))
-    text = shown(exhaust(work), capsys)
-    assert "sample-target" in text and "source" not in text
-
-
-def test_repairs_and_warnings_are_shown(prepared: Manifest, capsys: pytest.CaptureFixture[str]) -> None:
-    result = {**prepared["result"], "repairs": {"source": {"odd [x] tags": 1234}}, "warnings": ["mind [the] gap"]}
-    text = shown({**prepared, "result": result}, capsys)
     assert re.search(r"odd \[x\] tags +1,234", text)
     assert "Warning: mind [the] gap" in text
+    console.show_manifest({**prepared, "name": "päckchen"}, json=True)
+    line = capsys.readouterr().out
+    assert json.loads(line)["name"] == "päckchen" and line.isascii() and line.count("\n") == 1
+    work = prepare_data.run(RunDirectory(tmp_path), PrepareData(run=tmp_path, target="sample-target"))
+    alone = shown(exhaust(work), capsys)
+    assert "sample-target" in alone and "source" not in alone
 
 
 def test_the_number_that_matters_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,17 +76,12 @@ def test_training_shows_a_row_a_seed_then_the_mean(capsys: pytest.CaptureFixture
     assert re.search(r"1 +60\.00 +1/2 +12,345 +3,100 +tagger-seed-1", text)
     assert re.search(r"2 +62\.50 +1/2", text)
     assert re.search(r"mean +61\.25 ± 1\.77", text)
-    assert "mean" not in shown(trained(60.0), capsys)
     assert "103 tensors loaded, 2 new (new), 1 left (left)" in text
     assert "1:02:05" in text and "since it was continued" not in text
-    assert "1:02:05 since it was continued" in shown(trained(60.0, continued=True), capsys)
-
-
-@pytest.mark.parametrize(("keep", "told"), [("best", "best epoch"), ("last", "epoch kept")])
-def test_an_epoch_that_dev_did_not_choose_is_not_called_the_best(
-    keep: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert told in shown(trained(60.0, options={"keep": keep}), capsys)
+    continued = shown(trained(60.0, continued=True), capsys)
+    assert "1:02:05 since it was continued" in continued and "mean" not in continued
+    assert "best epoch" in shown(trained(60.0, options={"keep": "best"}), capsys)
+    assert "epoch kept" in shown(trained(60.0, options={"keep": "last"}), capsys), "dev did not choose it"
 
 
 def test_one_model_is_shown_with_precision_and_recall_by_type_the_frequent_ones_first(
@@ -121,7 +112,9 @@ def test_a_long_path_of_a_model_is_called_by_its_end_and_told_whole(capsys: pyte
     assert re.search(r" one/path/to/ +two/path/to/ *\nscore +predictions\.jsonl +predictions\.jsonl\n", text)
 
 
-def test_tagging_tells_what_it_found_and_what_it_could_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tagging_and_exporting_tell_what_they_found_and_what_they_could_not_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     console.show_manifest(tagged(), to_stderr=True)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -135,18 +128,8 @@ def test_tagging_tells_what_it_found_and_what_it_could_not_read(capsys: pytest.C
         "odd lines: 3",
         "Written to out/entities.jsonl",
     ]
-
-
-def test_graphs_are_shown_beside_their_tagger(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"ONNX int8 +61\.25 +12 +3,100 +1\.00 +90\.0 MB", shown(exported(), capsys))
     assert "Nothing was measured" in shown(exported(sentences=0), capsys)
-
-
-def test_json_is_the_manifest_on_one_ascii_line(prepared: Manifest, capsys: pytest.CaptureFixture[str]) -> None:
-    console.show_manifest({**prepared, "name": "päckchen"}, json=True)
-    text = capsys.readouterr().out
-    assert json.loads(text)["name"] == "päckchen"
-    assert text.isascii() and text.count("\n") == 1
 
 
 def all_manifests(prepared: Manifest) -> list[Manifest]:
@@ -166,24 +149,19 @@ def text_of(blocks: list[Block]) -> Iterator[str]:
                 yield from row
 
 
-def test_every_cell_of_every_table_is_printed(prepared: Manifest) -> None:
-    for manifest in all_manifests(prepared):
-        blocks = manifest_tables(manifest)
-        stream = io.StringIO()
-        print_blocks(blocks, stream)
-        printed = stream.getvalue()
-        assert "\x1b" not in printed and "…" not in printed
-        assert all(part in printed for text in text_of(blocks) for part in text.split())
-
-
-def test_the_width_of_pipes_is_fixed(
-    prepared: Manifest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(
+    prepared: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = set()
-    for columns in ("20", "80", "200"):
-        monkeypatch.setenv("COLUMNS", columns)
-        texts.add(shown(prepared, capsys))
-    assert len(texts) == 1
+    for manifest in all_manifests(prepared):
+        blocks, printed = manifest_tables(manifest), set()
+        for columns in ("20", "200"):
+            monkeypatch.setenv("COLUMNS", columns)
+            stream = io.StringIO()
+            print_blocks(blocks, stream)
+            printed.add(stream.getvalue())
+        (text,) = printed
+        assert "\x1b" not in text and "…" not in text
+        assert all(part in text for cell in text_of(blocks) for part in cell.split())
 
 
 @pytest.mark.parametrize("width", [80, 100])

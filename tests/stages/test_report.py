@@ -49,7 +49,7 @@ def two_targets(tmp_path: Path) -> list[Path]:
     return [make_run(tmp_path / target, shares, target=target) for target in ("music", "ai")]
 
 
-def test_models_are_rows_and_targets_columns(two_targets: list[Path]) -> None:
+def test_models_are_rows_and_targets_columns(two_targets: list[Path], tmp_path: Path) -> None:
     result = go(*two_targets)
     table = table_of(result, "test F1, mean ± deviation over 2 seeds")
     assert table.columns == ("model", "music", "ai", "mean")
@@ -61,12 +61,10 @@ def test_models_are_rows_and_targets_columns(two_targets: list[Path]) -> None:
     first = report_tables(result)[0]
     assert isinstance(first, Line) and first.is_headline and "the best of 4" in first.text
     assert "All models: encoder minilm, start base" in lines_of(report_tables(result))
-
-
-def test_a_target_without_a_score_has_no_mean_and_seeds_that_differ_are_counted(tmp_path: Path) -> None:
-    one = make_run(tmp_path / "1", {"linear": {"1": 0.4, "2": 0.4}, "laner": {"1": 0.4}})
-    other = make_run(tmp_path / "2", {"linear": {"1": 0.4}}, target="ai")
-    table = table_of(go(one, other), "test F1")
+    # A target without a score has no mean, and seeds that differ are counted.
+    make_run(tmp_path / "1", {"linear": {"1": 0.4, "2": 0.4}, "laner": {"1": 0.4}})
+    make_run(tmp_path / "2", {"linear": {"1": 0.4}}, target="ai")
+    table = table_of(go(tmp_path / "1", tmp_path / "2"), "test F1")
     assert table.columns == ("model", "seeds", "music", "ai", "mean")
     assert [row[1] for row in table.rows] == ["1/2", "1"]
     assert table.rows[1][3:] == ("–", "–") and "±" in table.rows[0][2]
@@ -77,6 +75,8 @@ def test_runs_of_one_model_are_told_apart_by_what_differs(tmp_path: Path) -> Non
         make_run(tmp_path / str(count), {"linear": {"1": 0.1}}, train=count)
     table = table_of(go(tmp_path), "test F1")
     assert table.columns == ("model", "sentences", "music") and [row[1] for row in table.rows] == ["10", "20"]
+    curve = table_of(go(tmp_path, x="train-sentences"), "by labelled target sentences")
+    assert curve.columns == ("labelled target sentences", "linear") and [row[0] for row in curve.rows] == ["10", "20"]
     make_run(tmp_path / "30", {"linear": {"1": 0.1}}, train=10)
     table = table_of(go(tmp_path), "test F1")
     assert table.columns == ("model", "sentences", "corpus", "from", "music")
@@ -93,8 +93,6 @@ def test_models_given_by_path_are_called_by_the_end_of_it_and_named_whole_below(
         text = lines_of(report_tables(result))
         assert "against away/linear" in text and "away/linear is /far/away/linear" in text
     assert [row[0] for row in table_of(result, "test F1").rows] == ["linear", "away/linear"]
-    with pytest.raises(CrossNERError, match=r"there are: linear, away/linear"):
-        go(run, baseline="mine")
 
 
 def test_scores_of_other_encoders_and_ways_are_noted(tmp_path: Path) -> None:
@@ -167,14 +165,6 @@ def test_runs_of_other_test_sentences_are_not_compared(tmp_path: Path) -> None:
         go(first, second, baseline="linear")
 
 
-def test_curves_are_a_table_of_places_by_series(tmp_path: Path) -> None:
-    for count in (10, 40):
-        make_run(tmp_path / str(count), {"linear": {"1": 0.4}, "laner": {"1": 0.2}}, train=count)
-    table = table_of(go(tmp_path, x="train-sentences"), "by labelled target sentences")
-    assert table.columns == ("labelled target sentences", "linear", "laner")
-    assert [row[0] for row in table.rows] == ["10", "40"]
-
-
 def test_files_scored_against_each_other_are_reported_beside_runs(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"linear": {"1": 0.4}})
     write_evaluation(run / "files", WORDS, GOLD, {"theirs.conll": {"-": damage(GOLD, 0.2, 1)}}, split=None)
@@ -188,8 +178,6 @@ def test_files_scored_against_each_other_are_reported_beside_runs(tmp_path: Path
 def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, two_targets: list[Path]) -> None:
     pytest.importorskip("matplotlib")
     output = tmp_path / "out" / "report"
-    with pytest.raises(CrossNERError, match="There is no folder"):
-        go(*two_targets, output=output)
     output.parent.mkdir()
     options: dict[str, Any] = {"x": "epoch", "baseline": "linear", "published": True, "output": output}
     result = go(*two_targets, **options)
@@ -208,17 +196,16 @@ def test_the_files_of_a_report_are_whole_and_the_same_each_time(tmp_path: Path, 
     assert before == {path.name: path.read_bytes() for path in output.iterdir() if path.name != "report.json"}
 
 
-def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path, two_targets: list[Path]) -> None:
+def test_what_cannot_be_written_is_refused_and_leaves_nothing(
+    tmp_path: Path, two_targets: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     for force in (False, True):
         with pytest.raises(CrossNERError, match=r"report\.json"):
             go(*two_targets, output=tmp_path / "mine", force=force)
-
-
-def test_without_matplotlib_plots_are_refused_with_the_way_out(
-    tmp_path: Path, two_targets: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    with pytest.raises(CrossNERError, match="There is no folder"):
+        go(*two_targets, output=tmp_path / "out" / "report")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(CrossNERError, match="matplotlib") as error:
         go(*two_targets, x="epoch", output=tmp_path / "report")
