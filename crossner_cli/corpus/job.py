@@ -19,7 +19,7 @@ from crossner_cli.corpus.blocks import Block, Part, read_blocks
 from crossner_cli.corpus.filters import drop_boilerplate, make_fingerprints
 from crossner_cli.corpus.mentions import MENTION
 from crossner_cli.corpus.selection import LevelCounts, LevelPart, Selector, label_sentences
-from crossner_cli.data.name_index import NameIndex
+from crossner_cli.data.names import NameIndex
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import write_json
 

@@ -28,7 +28,7 @@ from crossner_cli.corpus.mentions import COLUMNS, MENTION
 from crossner_cli.corpus.raw_files import find_corpus_files
 from crossner_cli.corpus.selection import LevelCounts
 from crossner_cli.data.leaks import make_leak_key
-from crossner_cli.data.name_index import Case, NameIndex, read_name_index
+from crossner_cli.data.names import Case, NameIndex, read_name_index
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import save_array

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossner_cli.corpus.blocks import Block
-from crossner_cli.data.name_index import NameIndex
+from crossner_cli.data.names import NameIndex
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_tags
 from crossner_cli.data.text import find_words

@@ -17,7 +17,7 @@ from crossner_cli.corpus.blocks import cut_into_parts
 from crossner_cli.corpus.execution import Execution, UnfinishedError, run_pass
 from crossner_cli.corpus.job import Job, Request
 from crossner_cli.corpus.levels import LEVELS, Selection, write_levels
-from crossner_cli.data.name_index import read_name_index
+from crossner_cli.data.names import read_name_index
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
 
