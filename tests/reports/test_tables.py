@@ -84,32 +84,21 @@ def test_training_shows_a_row_a_seed_then_the_mean(capsys: pytest.CaptureFixture
     assert "epoch kept" in shown(trained(60.0, options={"keep": "last"}), capsys), "dev did not choose it"
 
 
-def test_one_model_is_shown_with_precision_and_recall_by_type_the_frequent_ones_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_one_model_is_shown_by_type_and_several_are_shown_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(evaluated(("mind the gap",), finetune=[61.0, 62.0]), capsys)
     assert text.startswith("F1 61.50 ± 0.75 on politics test\n")
     assert re.search(r"F1 +61\.50 ± 0\.75\n", text)
     assert re.search(r"repaired tags +1,234\n", text) and "repaired tags in gold" not in text
-    assert re.search(r"star +3,456 +4\.25 +5\.50 +6\.75\nplanet +12 +1\.25", text)
+    assert re.search(r"star +3,456 +4\.25 +5\.50 +6\.75\nplanet +12 +1\.25", text), "frequent types first"
     assert "types it does not know: moon" in text and "Warning: mind the gap" in text
-
-
-def test_several_models_are_shown_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(evaluated(finetune=[61.0], joint=[63.0, 64.0]), capsys)
     assert "best of 2: joint" in text.splitlines()[0]
     assert re.search(r"score +finetune +joint\n", text)
     assert re.search(r"F1 +61\.00 +63\.50 ± 0\.75\n", text)
     assert re.search(r"star +3,456 +4\.25 +4\.25\n", text)
-
-
-def test_a_long_path_of_a_model_is_called_by_its_end_and_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(evaluated(**{"some/long/path/to/predictions.jsonl": [61.0]}), capsys)
-    assert re.search(r"\nscore +predictions\.jsonl\n", text)
-    assert "\npredictions.jsonl is some/long/path/to/predictions.jsonl\n" in text
-    several = {f"a/long/{name}/path/to/predictions.jsonl": [61.0] for name in ("one", "two")}
-    text = shown(evaluated(**several), capsys)
+    text = shown(evaluated(**{f"a/long/{name}/path/to/predictions.jsonl": [61.0] for name in ("one", "two")}), capsys)
     assert re.search(r" one/path/to/ +two/path/to/ *\nscore +predictions\.jsonl +predictions\.jsonl\n", text)
+    assert "one/path/to/predictions.jsonl is a/long/one/path/to/predictions.jsonl\n" in text
 
 
 def test_tagging_and_exporting_tell_what_they_found_and_what_they_could_not_read(

@@ -130,17 +130,6 @@ def lines_of(manifest):
     return [block.text for block in evaluation_tables(manifest) if isinstance(block, Line)]
 
 
-def test_seeds_are_scored_one_by_one_with_mean_and_deviation(run, engine, add_stage):
-    add_stage(seeds=(1, 2, 3))
-    manifest, _ = go(run, engine)
-    model = models_of(manifest)["finetune"]
-    scores = [model["seeds"][seed]["f1"] for seed in ("1", "2", "3")]
-    assert model["f1"]["mean"] == pytest.approx(statistics.fmean(scores))
-    assert model["f1"]["deviation"] == pytest.approx(statistics.stdev(scores))
-    names = {path.name for path in run.folder("evaluate").glob("predictions*")}
-    assert names == {f"predictions-finetune-seed-{seed}.jsonl" for seed in (1, 2, 3)}
-
-
 def test_several_models_are_compared_stage_folder_and_tagger_folder_alike(run, engine, add_stage, tmp_path):
     add_stage()
     stage, tagger = (str(shutil.copytree(run.folder("finetune"), tmp_path / name / "finetune")) for name in "ab")
@@ -172,14 +161,18 @@ def test_sentences_get_the_types_of_the_domain_that_has_theirs_not_of_the_one_ca
     assert {tag.partition("-")[2] for line in lines for tag in line["tags"]} <= {"", "person", "place", "company"}
 
 
-def test_the_other_mode_and_the_other_split_can_be_had(run, engine, add_stage):
+def test_the_other_mode_and_the_other_split_can_be_had_and_what_is_finished_is_not_done_again(run, engine, add_stage):
     add_stage()
     conll, _ = go(run, engine, split="dev", name="dev")
     strict, _ = go(run, engine, split="dev", mode="strict", name="strict")
-    one, other = conll["result"]["models"]["finetune"], strict["result"]["models"]["finetune"]
+    one, other = models_of(conll)["finetune"], models_of(strict)["finetune"]
     assert conll["result"]["sentences"] == 1 and strict["result"]["mode"] == "strict"
     assert one["other_mode"] == {"mode": "strict", "f1": other["f1"]}
     assert other["other_mode"] == {"mode": "conll", "f1": one["f1"]}
+    again, said = go(run, engine, split="dev", name="dev")
+    assert again == conll and "already done" in said[0]
+    with pytest.raises(CrossNERError, match=r"split: 'dev' -> 'test'"):
+        go(run, engine, name="dev")
 
 
 def test_decoding_can_be_that_of_the_papers(run, engine, add_stage):
@@ -218,15 +211,6 @@ def test_scores_are_measured_on_test_before_and_after_the_calibration_of_the_fol
     assert any("by calibration on these sentences" in text for text in on_dev)
     loose = models_of(go(run, engine, decoding="any", name="any")[0])["finetune"]["reliability"]
     assert loose["after"] is None
-
-
-def test_a_finished_evaluation_is_not_done_again(run, engine, add_stage):
-    add_stage()
-    first, _ = go(run, engine)
-    second, said = go(run, engine)
-    assert first == second and "already done" in said[0]
-    with pytest.raises(CrossNERError, match=r"split: 'test' -> 'dev'"):
-        go(run, engine, split="dev")
 
 
 def test_two_files_need_no_run_and_no_engine(tmp_path):
@@ -284,15 +268,20 @@ def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_
 FINE_GRAINED_FILES = {"fine_grained.csv", "fine_grained.md", "errors.html"}
 
 
-def test_fine_grained_files_stand_beside_the_scores_which_stay_the_same(run, engine, add_stage):
+def test_seeds_are_scored_one_by_one_and_fine_grained_files_stand_beside_their_means(run, engine, add_stage):
     add_stage(seeds=(1, 2, 3), scores=[10.0, 30.0, 20.0])
     plain, (manifest, _) = go(run, engine, name="plain")[0], go(run, engine, fine_grained=True)
     assert plain["result"]["fine_grained"] is None
+    model = models_of(manifest)["finetune"]
     for name in ("f1", "per_type", "support", "repaired", "other_mode"):
-        assert models_of(plain)["finetune"][name] == models_of(manifest)["finetune"][name]
+        assert models_of(plain)["finetune"][name] == model[name]
+    each = [model["seeds"][seed]["f1"] for seed in "123"]
+    assert model["f1"] == pytest.approx({"mean": statistics.fmean(each), "deviation": statistics.stdev(each)})
     folder = run.folder("evaluate")
-    assert {path.name for path in folder.iterdir()} >= {*FINE_GRAINED_FILES, "scores.json", "per_type.csv"}
-    record = models_of(manifest)["finetune"]["fine_grained"]
+    written = {*FINE_GRAINED_FILES, "manifest.json", "scores.json", "per_type.csv"}
+    predictions = {f"predictions-finetune-seed-{seed}.jsonl" for seed in (1, 2, 3)}
+    assert {path.name for path in folder.iterdir()} == written | predictions
+    record = model["fine_grained"]
     assert record["shown_seed"] == "2" and "seeds" not in record
     stored = json.loads((folder / "scores.json").read_text())["models"]["finetune"]
     for name in ("f1", "precision", "recall"):

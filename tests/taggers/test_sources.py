@@ -38,14 +38,11 @@ def tagger(tiny_encoder_folder):
     return make_tagger(tiny_encoder_folder, "linear", TYPES)
 
 
-def test_base_is_the_untouched_encoder(tiny_encoder_folder, run):
+def test_base_is_the_untouched_encoder_and_words_alone_start_without_any(tiny_encoder_folder, run):
     start = find(run, "base", design_tagger(tiny_encoder_folder))
     digest = digest_folder(tiny_encoder_folder)
     assert start == Start("base", None, digest, lineage=[{"encoder": str(tiny_encoder_folder), "digest": digest}])
     assert start.folder_for(7) is None
-
-
-def test_words_alone_start_without_any_encoder(run):
     assert find_start(run, "base", None, wanted_by="finetune") == Start("base", None, "nothing")
     with pytest.raises(CrossNERError, match="not-there"):
         find_start(run, "base", "./not-there", wanted_by="finetune")
@@ -126,16 +123,13 @@ def test_what_holds_nothing_to_start_from_is_refused(run, tagger, tmp_path, tiny
             find_start(run, "mine", "minilm", wanted_by="finetune")
 
 
-def test_the_digest_of_a_start_follows_its_files(run, tmp_path):
+def test_the_digest_of_a_start_follows_its_files_and_one_made_again_between_two_seeds_is_refused(run, tagger, tmp_path):
     folder = make_encoder(tmp_path / "other")
     before = find_start(run, str(folder), "minilm", wanted_by="finetune")
     assert before.lineage == [{"folder": str(folder), "digest": before.digest}]
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 1e-6}))
     assert find_start(run, str(folder), "minilm", wanted_by="finetune").digest != before.digest
-
-
-def test_a_start_that_is_made_again_between_two_seeds_is_refused(run, tagger):
     save_stage(run, "source", {1: tagger}, [50.0])
     start = find_start(run, "source", "minilm", wanted_by="finetune")
     start.check_unchanged("finetune")
