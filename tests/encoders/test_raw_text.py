@@ -44,9 +44,11 @@ def test_every_line_with_a_word_is_found_again_by_its_place(tmp_path_factory, li
     assert text.sentences([0]) == [("last",)]
 
 
-def test_a_line_of_thousands_of_words_is_read_from_its_beginning(tmp_path):
+def test_a_long_line_is_read_from_its_beginning_and_a_text_without_a_word_is_refused(tmp_path):
     (words,) = file_of(tmp_path, "so " * 5000).sentences([0])
     assert words == ("so",) * LONGEST
+    with pytest.raises(CrossNERError, match=r"raw\.txt holds no word"):
+        file_of(tmp_path, "", " ")
 
 
 def test_raw_text_is_streamed_not_held(tmp_path):
@@ -64,11 +66,6 @@ def test_raw_text_is_streamed_not_held(tmp_path):
 
     few, many = 500, 3000
     assert (peak_of(many) - peak_of(few)) / (many - few) < 25, "bytes of a line: twice its place, not its words"
-
-
-def test_a_text_without_a_word_is_refused(tmp_path):
-    with pytest.raises(CrossNERError, match=r"raw\.txt holds no word"):
-        file_of(tmp_path, "", " ")
 
 
 def test_an_epoch_reads_every_sentence_once_in_another_order_than_the_last(tmp_path):
@@ -99,14 +96,9 @@ def test_a_dictionary_labels_single_words_as_they_are_written_and_leaves_all_oth
     assert stream.batch([0], 0).tags.tolist() == [[artist, *[UNLABELLED] * 8]]
 
 
-def test_a_dictionary_of_a_run_in_bioes_ends_its_phrases(tmp_path):
-    names = dictionary(tmp_path, "Dancing Queen\tsong", "Abba\tartist")
-    bioes = TagSet({"songs": ("artist", "song")}, "bioes")
-    found = label(("Abba", "Dancing", "Queen"), names, bioes, "songs", phrases=True)
-    assert bioes.from_ids(list(found.values())) == ["S-artist", "B-song", "E-song"]
-
-
-def test_the_longest_of_the_names_that_begin_at_a_word_labels_it(tmp_path):
-    names = dictionary(tmp_path, "Dancing Queen\tsong", "Dancing Queen Band\tartist", "Dancing\tsong")
-    found = label(("the", "Dancing", "Queen", "Band", "sang"), names, TAG_SET, "songs", phrases=True)
-    assert TAG_SET.from_ids(list(found.values())) == ["B-artist", "I-artist", "I-artist"] and list(found) == [1, 2, 3]
+@pytest.mark.parametrize(("scheme", "ends"), [("bio", ["I-artist", "B-song"]), ("bioes", ["E-artist", "S-song"])])
+def test_the_longest_of_the_names_that_begin_at_a_word_labels_it(tmp_path, scheme, ends):
+    names = dictionary(tmp_path, "Dancing Queen\tsong", "Dancing Queen Band\tartist", "Dancing\tsong", "Abba\tsong")
+    tag_set = TagSet({"songs": ("artist", "song")}, scheme)
+    found = label(("the", "Dancing", "Queen", "Band", "sang", "Abba"), names, tag_set, "songs", phrases=True)
+    assert tag_set.from_ids(list(found.values())) == ["B-artist", "I-artist", *ends] and list(found) == [1, 2, 3, 5]

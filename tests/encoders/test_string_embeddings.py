@@ -72,16 +72,18 @@ def test_words_have_the_vectors_that_the_flair_package_gives_them() -> None:
         torch.testing.assert_close(found[row, : len(sentence)], torch.cat(sides, dim=1), rtol=1e-5, atol=1e-7)
 
 
-def test_the_language_models_never_learn_and_keep_no_gradient() -> None:
-    encoder = make_encoder().train()
-    found = encoder(*encoder.number([["a", "b"]]))
-    assert not found.requires_grad and not any(parameter.requires_grad for parameter in encoder.parameters())
-
-
-def test_what_is_stored_is_read_back_and_a_decoder_is_left_out(folder: Path) -> None:
+def test_what_is_stored_is_read_back_and_a_decoder_is_left_out_and_nothing_learns(folder: Path) -> None:
     again, expected = load_string_encoder(folder), make_encoder()
     given = expected.number([["Anna", "sees"], ["Bonn"]])
-    assert torch.equal(again(*given), expected(*given)) and again.characters == tuple(CHARACTERS)
+    found = again.train()(*given)
+    assert torch.equal(found, expected(*given)) and again.characters == tuple(CHARACTERS)
+    assert not found.requires_grad and not any(parameter.requires_grad for parameter in again.parameters())
+    inputs = WordInputs(words="none", characters="none", strings="frozen", input_dropout=0.0)
+    encoder = WordEncoder(Vocabulary(), inputs, strings=expected).eval()
+    sentences = [Sentence(("Anna", "sees")), Sentence(("Bonn",))]
+    batch = encoder.reader.collate(encoder.reader.encode(sentences))
+    assert encoder.output_dim == 11
+    torch.testing.assert_close(encoder(batch), found)
 
 
 def test_files_that_do_not_fit_are_refused(folder: Path) -> None:
@@ -104,16 +106,6 @@ def test_files_that_do_not_fit_are_refused(folder: Path) -> None:
         load_string_encoder(folder)
 
 
-def test_strings_stand_beside_the_other_parts_of_a_word() -> None:
-    strings = make_encoder()
-    inputs = WordInputs(words="none", characters="none", strings="frozen", input_dropout=0.0)
-    encoder = WordEncoder(Vocabulary(), inputs, strings=strings).eval()
-    sentences = [Sentence(("Anna", "sees", "Bonn")), Sentence(("a",))]
-    batch = encoder.reader.collate(encoder.reader.encode(sentences))
-    assert encoder.output_dim == 11
-    torch.testing.assert_close(encoder(batch), strings(*strings.number([each.words for each in sentences])))
-
-
 def test_a_tagger_reads_strings_from_training_to_prediction_and_hands_them_on(folder: Path, tmp_path: Path) -> None:
     run = ("--run", str(tmp_path / "run"))
 
@@ -123,27 +115,15 @@ def test_a_tagger_reads_strings_from_training_to_prediction_and_hands_them_on(fo
         return done.stdout + done.stderr
 
     crossner("prepare-data", *run, "--source", "sample-source", "--target", "sample-target")
-    train = (
-        *run,
-        *QUICK,
-        "--method",
-        "bilstm-crf",
-        "--set",
-        "lstm_size=4",
-        "--set",
-        "strings=frozen",
-        "--max-steps",
-        "2",
-    )
+    unread = (*run, "--method", "bilstm-crf")
+    train = (*unread, *QUICK, "--max-steps", "2", "--set", "lstm_size=4", "--set", "strings=frozen")
+    given, wrong = (("--string-embeddings", str(path)) for path in (folder, tmp_path / "run"))
     assert "--string-embeddings FOLDER" in crossner("pretrain-source", *train, code=1)
-    assert "holds no strings.safetensors" in crossner(
-        "finetune", *train, "--string-embeddings", str(tmp_path / "run"), code=1
-    )
-    unread = ("finetune", *run, "--method", "bilstm-crf", "--string-embeddings", str(folder))
-    assert "reads no contextual strings" in crossner(*unread, code=1)
-    crossner("pretrain-source", *train, "--string-embeddings", str(folder))
+    assert "holds no strings.safetensors" in crossner("finetune", *train, *wrong, code=1)
+    assert "does not read it with these settings" in crossner("finetune", *unread, *given, code=1)
+    crossner("pretrain-source", *train, *given)
     crossner("finetune", *train, "--start-from", "pretrain-source")
     kept = load_file(tmp_path / "run" / "finetune" / "tagger" / "strings.safetensors")
-    given = load_file(folder / "strings.safetensors")
-    assert kept and all(torch.equal(value, given[name]) for name, value in kept.items())
+    first = load_file(folder / "strings.safetensors")
+    assert kept and all(torch.equal(value, first[name]) for name, value in kept.items())
     crossner("evaluate", *run, *QUICK, "--model", "finetune")

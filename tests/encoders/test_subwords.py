@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from crossner_cli.encoders.subwords import (
 )
 from crossner_cli.errors import CrossNERError
 
+TAG_SET = TagSet({"news": ("x",)})
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited", "(a)", "Straße", "日本", "e.g."]
 LIMIT = 64
 
@@ -68,56 +70,30 @@ def long_sentences(draw: Any) -> tuple[list[int], int]:
     return lengths, room
 
 
-def windows_of(lengths: list[int], room: int) -> tuple[Any, Any, list[tuple[int, int]], Any, Any]:
-    """Cut a sentence whose subwords are numbered, so that a window tells where it was cut."""
-    flat = np.arange(1000, 1000 + sum(lengths))
+@given(long_sentences())
+def test_windows_cover_a_sentence_in_order_and_each_word_is_read_whole_where_it_has_most_context(case):
+    lengths, room = case
+    flat = np.arange(1000, 1000 + sum(lengths))  # a window tells where it was cut
     starts = np.cumsum(lengths) - np.array(lengths)
     windows, places = cut_windows(flat, starts, room)
     spans = [(int(window[0]) - 1000, int(window[-1]) - 999) for window in windows]
-    return windows, places, spans, flat, starts
+    assert all(1 <= len(window) <= room and (np.diff(window) == 1).all() for window in windows)
 
-
-@given(long_sentences())
-def test_every_word_is_read_whole_from_a_window_that_contains_it(case):
-    lengths, room = case
-    windows, places, _, flat, starts = windows_of(lengths, room)
-    assert all(1 <= len(window) <= room for window in windows)
-    assert all((np.diff(window) == 1).all() for window in windows)
-    for word, (number, position) in enumerate(places.tolist()):
-        inside = windows[number][position - 1 : position - 1 + lengths[word]]
-        assert inside.tolist() == flat[starts[word] : starts[word] + lengths[word]].tolist()
-
-
-@given(long_sentences())
-def test_windows_begin_and_end_at_word_borders_and_cover_the_sentence_in_order(case):
-    lengths, room = case
-    _, _, spans, flat, starts = windows_of(lengths, room)
     borders = {*starts.tolist(), len(flat)}
     assert all(start in borders and end in borders for start, end in spans)
-    assert spans[0][0] == 0 and spans[-1][1] == len(flat)
-    for (start, end), (next_start, next_end) in zip(spans, spans[1:], strict=False):
+    assert spans[0][0] == 0 and spans[-1][1] == len(flat) and len(spans) <= len(lengths)
+    for (start, end), (next_start, next_end) in itertools.pairwise(spans):
         assert start < next_start <= end <= next_end
-    assert len(spans) <= len(lengths)
 
+    def context(number: int, start: int, end: int) -> float:
+        first, last = spans[number]
+        return min(start - first if first else np.inf, last - end if last < len(flat) else np.inf)
 
-@given(long_sentences())
-def test_each_word_is_read_where_it_has_most_context(case):
-    lengths, room = case
-    _, places, spans, flat, starts = windows_of(lengths, room)
-
-    def context(number: int, word: int) -> float:
-        first, end = spans[number]
-        left = starts[word] - first if first else np.inf
-        right = end - starts[word] - lengths[word] if end < len(flat) else np.inf
-        return min(left, right)
-
-    for word, (number, _) in enumerate(places.tolist()):
-        having = [
-            other
-            for other, (first, end) in enumerate(spans)
-            if first <= starts[word] and starts[word] + lengths[word] <= end
-        ]
-        assert context(number, word) == max(context(other, word) for other in having)
+    for start, length, (number, position) in zip(starts.tolist(), lengths, places.tolist(), strict=True):
+        end = start + length
+        assert windows[number][position - 1 : position - 1 + length].tolist() == flat[start:end].tolist()
+        having = [other for other, (first, last) in enumerate(spans) if first <= start and end <= last]
+        assert context(number, start, end) == max(context(other, start, end) for other in having)
 
 
 def test_neighbouring_windows_share_about_half(reader):
@@ -129,11 +105,15 @@ def test_neighbouring_windows_share_about_half(reader):
     assert context.min() >= 14
 
 
-def test_windows_that_just_fit_are_not_cut(reader):
+def test_windows_that_just_fit_are_not_cut_and_one_may_have_room_for_one_subword_only(reader):
     for words in (LIMIT - 2, LIMIT - 1):
         (encoded,) = reader.encode([Sentence(("the",) * words)])
         assert len(encoded.windows) == (1 if words == LIMIT - 2 else 2)
         assert encoded.subwords == sum(len(window) + 2 for window in encoded.windows)
+    narrow = SubwordReader(reader.tokenizer, 3)
+    (encoded,) = narrow.encode([Sentence(("the", "xy", "of"))])
+    assert encoded.places.tolist() == [[0, 1], [1, 1], [2, 1]]
+    assert narrow.shortened_words == 1
 
 
 def test_words_without_subwords_and_words_beyond_a_window_are_counted_once(tiny_encoder_folder):
@@ -175,16 +155,10 @@ def test_a_batch_of_long_and_short_sentences_holds_each_as_it_is_alone(reader, l
         assert (batch.input_ids[row, end + 1 :] == reader.pad_id).all()
 
 
-def test_a_batch_without_padding_needs_no_attention_mask(reader):
-    encoded = reader.encode([Sentence(("the", "of")), Sentence(("in", "on"))])
-    assert reader.collate(encoded).attention_mask is None
-    assert reader.collate(encoded).tags is None
-
-
-def test_a_batch_has_tags_only_where_every_sentence_has(reader):
-    tag_set = TagSet({"news": ("x",)})
+def test_a_batch_has_tags_only_where_every_sentence_has_and_a_mask_only_where_there_is_padding(reader):
+    tag_set = TAG_SET
     encoded = reader.encode([Sentence(("the",), ("B-x",)), Sentence(("of",))], tag_set)
-    assert reader.collate(encoded).tags is None
+    assert reader.collate(encoded).tags is reader.collate(encoded).attention_mask is None
     assert reader.collate(encoded[:1]).tags.tolist() == [[1]]
     assert reader.encode([Sentence(("the",), ("B-x",))])[0].tags is None
     with pytest.raises(CrossNERError, match="Tag 'B-y' is not among the types"):
@@ -199,22 +173,18 @@ def test_a_batch_knows_its_domain_or_refuses(reader):
         _ = reader.collate(encoded).domain
 
 
-def encoded_of(lengths: list[int]) -> EncodedSentence:
-    return EncodedSentence(
-        tuple(np.zeros(length, np.int64) for length in lengths), np.zeros((1, 2), np.int64), None, ""
-    )
-
-
 @given(
     st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=3), max_size=30), st.sampled_from([1, 64, 200, 10**9])
 )
 def test_batches_by_length_hold_each_sentence_once_and_not_too_much(lengths, most):
-    sentences = [encoded_of(one) for one in lengths]
+    sentences = [
+        EncodedSentence(tuple(np.zeros(length, np.int64) for length in one), np.zeros((1, 2), np.int64), None, "")
+        for one in lengths
+    ]
     groups = list(batches_by_length(sentences, most))
     assert sorted(number for group in groups for number in group) == list(range(len(sentences)))
     widths = []
     for group in groups:
-        assert group
         rows = sum(len(sentences[number].windows) for number in group)
         width = max(sentences[number].longest_window for number in group)
         assert rows * width <= most or len(group) == 1
@@ -240,11 +210,12 @@ TEXTS = st.lists(
 )
 
 
-def assert_same_as_the_tokenizer_itself(tokenizer: Any, words: list[str]) -> None:
+@given(TEXTS)
+def test_reading_word_by_word_equals_the_tokenizers_own_reading(reader, words):
+    tokenizer = reader.tokenizer
     reader = SubwordReader(tokenizer, 10_000)
-    (encoded,) = reader.encode([Sentence(tuple(words))])
+    batch = reader.collate(reader.encode([Sentence(tuple(words))]))
     expected = tokenizer(words, is_split_into_words=True)
-    batch = reader.collate([encoded])
     if not reader.unreadable_words:
         assert batch.input_ids[0].tolist() == expected["input_ids"]
     first = {word: place for place, word in reversed(list(enumerate(expected.word_ids()))) if word is not None}
@@ -253,27 +224,11 @@ def assert_same_as_the_tokenizer_itself(tokenizer: Any, words: list[str]) -> Non
     assert read == [expected["input_ids"][first[n]] if n in first else unknown for n in range(len(words))]
 
 
-@given(TEXTS)
-def test_reading_word_by_word_equals_the_tokenizers_own_reading(reader, words):
-    assert_same_as_the_tokenizer_itself(reader.tokenizer, words)
-
-
-def test_a_tokenizer_without_start_or_end_is_refused(tmp_path):
+def test_an_encoder_with_no_room_for_a_word_or_no_padding_is_refused(tmp_path):
     make_tokenizer(tmp_path)
     tokenizer = read_tokenizer(tmp_path)
+    with pytest.raises(CrossNERError, match="no word fits"):
+        SubwordReader(tokenizer, 2)
     tokenizer.pad_token = None
     with pytest.raises(CrossNERError, match="lacks a start, end or padding token"):
         SubwordReader(tokenizer, 64)
-
-
-@pytest.mark.parametrize("limit", [-1, 0, 2])
-def test_an_encoder_with_no_room_for_a_word_is_refused(reader, limit):
-    with pytest.raises(CrossNERError, match="no word fits"):
-        SubwordReader(reader.tokenizer, limit)
-
-
-def test_a_window_may_have_room_for_one_subword_only(reader):
-    narrow = SubwordReader(reader.tokenizer, 3)
-    (encoded,) = narrow.encode([Sentence(("the", "xy", "of"))])
-    assert encoded.places.tolist() == [[0, 1], [1, 1], [2, 1]]
-    assert narrow.shortened_words == 1

@@ -25,36 +25,13 @@ Table = dict[str, list[float]]
 TABLE: Table = {"the": [0.5, -1.25, 3.0], "Paris": [1e-7, 2.5, -0.125], "münchen": [7.0, 0.0, -3.5]}
 
 
-def _line(word: str, values: list[float]) -> bytes:
-    return " ".join([word, *(f"{value:.9g}" for value in values)]).encode()
-
-
-def glove(table: Table) -> bytes:
-    return b"".join(_line(*entry) + b"\n" for entry in table.items())
+def glove(table: Table, line_end: bytes = b"\n") -> bytes:
+    lines = (" ".join([word, *(f"{value:.9g}" for value in values)]) for word, values in table.items())
+    return b"".join(line.encode() + line_end for line in lines)
 
 
 def header(table: Table) -> bytes:
     return f"{len(table)} {len(next(iter(table.values())))}\n".encode()
-
-
-def word2vec(table: Table) -> bytes:
-    return header(table) + glove(table)
-
-
-def fast_text(table: Table) -> bytes:
-    return header(table) + b"".join(_line(*entry) + b" \n" for entry in table.items())
-
-
-def windows(table: Table) -> bytes:
-    return glove(table).replace(b"\n", b"\r\n")
-
-
-def byte_order_mark(table: Table) -> bytes:
-    return b"\xef\xbb\xbf" + glove(table)
-
-
-def unfinished_line(table: Table) -> bytes:
-    return glove(table).removesuffix(b"\n")
 
 
 def binary(table: Table, line_end: bytes = b"") -> bytes:
@@ -62,17 +39,20 @@ def binary(table: Table, line_end: bytes = b"") -> bytes:
     return header(table) + b"".join(entries)
 
 
-def binary_lines(table: Table) -> bytes:
-    return binary(table, b"\n")
-
-
-def gzipped(write: Callable[[Table], bytes]) -> Callable[[Table], bytes]:
-    return lambda table: gzip.compress(write(table), 1)
-
-
-TEXTS = [glove, word2vec, fast_text, windows, byte_order_mark, unfinished_line]
-FORMATS = {write.__name__: write for write in [*TEXTS, binary, binary_lines]}
-FORMATS |= {f"{name}.gz": gzipped(write) for name, write in FORMATS.items()}
+TEXTS: dict[str, Callable[[Table], bytes]] = {
+    "GloVe": glove,
+    "word2vec": lambda table: header(table) + glove(table),
+    "fastText": lambda table: header(table) + glove(table, b" \n"),
+    "Windows": lambda table: glove(table, b"\r\n"),
+    "byte order mark": lambda table: b"\xef\xbb\xbf" + glove(table),
+    "unfinished line": lambda table: glove(table).removesuffix(b"\n"),
+}
+BINARIES: dict[str, Callable[[Table], bytes]] = {
+    "binary": binary,
+    "binary lines": lambda table: binary(table, b"\n"),
+}
+FORMATS = TEXTS | BINARIES
+FORMATS |= {f"{name}.gz": lambda table, write=write: gzip.compress(write(table), 1) for name, write in FORMATS.items()}
 
 
 @pytest.fixture(params=FORMATS)
@@ -105,16 +85,13 @@ def as_table(vectors: WordVectors) -> Table:
     return {word: vectors.rows[row].tolist() for word, row in vectors.index.items()}
 
 
-def test_every_format_gives_the_same_vectors(write, read) -> None:
+def test_every_format_gives_the_same_vectors_in_blocks_of_any_size(write, read, monkeypatch) -> None:
     vectors = read(write(TABLE), "münchen", "the", "nowhere", "Paris", "the")
     assert vectors.words == ("münchen", "the", "Paris") and vectors.size == 3
     assert vectors.rows.dtype == np.float32
     assert as_table(vectors) == {word: np.float32(TABLE[word]).tolist() for word in vectors.words}
     assert vectors.asked == 4 and vectors.entries == 3 and vectors.share == 0.75
     assert vectors.announced in (3, None) and vectors.repeated == vectors.undecodable == 0
-
-
-def test_every_format_is_read_alike_in_blocks_of_any_size(write, read, monkeypatch) -> None:
     table = {f"{letter}{'x' * number}": [number, 1.5, -2] for number, letter in enumerate("aeiouäß" * 4)}
     expected = as_table(read(write(table), *table))
     assert len(expected) == 28
@@ -128,13 +105,7 @@ words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"
 values = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4)
 
 
-@given(st.sampled_from(TEXTS), st.dictionaries(words, values))
-@example(glove, {". . .": [1, 2, 3, 4], ".": [5, 6, 7, 8], "\u00a0": [1, 1, 1, 1], "a\u2028b\x85c": [2, 2, 2, 2]})
-@example(
-    word2vec, {" a": [1, 2, 3, 4], "a ": [5, 6, 7, 8], "a": [0, 0, 0, 1], "web 2.0": [1, 1, 1, 1], " ": [9, 9, 9, 9]}
-)
-@example(glove, {"x" * 200_000: [1, 2, 3, 4], "nan": [1, 2, 3, 4], "1e5": [4, 3, 2, 1], "\r": [1, 1, 1, 1]})
-def test_odd_words_of_text_come_back(write, table) -> None:
+def assert_comes_back(write: Callable[[Table], bytes], table: Table) -> None:
     table = {"first": [1.0, 2.0, 3.0, 4.0], **table}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "vectors")
@@ -142,16 +113,22 @@ def test_odd_words_of_text_come_back(write, table) -> None:
         assert as_table(read_vectors(path, table)) == table
 
 
+@given(st.sampled_from([*TEXTS]), st.dictionaries(words, values))
+@example("GloVe", {". . .": [1, 2, 3, 4], ".": [5, 6, 7, 8], "\u00a0": [1, 1, 1, 1], "a\u2028b\x85c": [2, 2, 2, 2]})
+@example(
+    "word2vec", {" a": [1, 2, 3, 4], "a ": [5, 6, 7, 8], "a": [0, 0, 0, 1], "web 2.0": [1, 1, 1, 1], " ": [9, 9, 9, 9]}
+)
+@example("GloVe", {"x" * 200_000: [1, 2, 3, 4], "nan": [1, 2, 3, 4], "1e5": [4, 3, 2, 1], "\r": [1, 1, 1, 1]})
+def test_odd_words_of_text_come_back(name, table) -> None:
+    assert_comes_back(TEXTS[name], table)
+
+
 usual_values = st.lists(st.floats(-(2**19), 2**19, width=32), min_size=4, max_size=4)
 
 
-@given(st.dictionaries(words.filter(lambda word: " " not in word), usual_values), st.booleans())
-def test_odd_words_of_binary_come_back(table, line_ends) -> None:
-    table = {"first": [1.0, 2.0, 3.0, 4.0], **table}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "vectors")
-        path.write_bytes(binary(table, b"\n" if line_ends else b""))
-        assert as_table(read_vectors(path, table)) == table
+@given(st.sampled_from([*BINARIES]), st.dictionaries(words.filter(lambda word: " " not in word), usual_values))
+def test_odd_words_of_binary_come_back(name, table) -> None:
+    assert_comes_back(BINARIES[name], table)
 
 
 def test_a_word_is_not_taken_for_a_longer_one_that_begins_with_it(read) -> None:
@@ -171,13 +148,10 @@ def test_forms_are_preferred_in_one_order_whatever_the_order_of_the_file(read, o
     assert read(b"other 9 9\n", "MP3").counts["missing"] == 1
 
 
-def test_words_that_no_file_can_hold_are_missing(read) -> None:
+def test_words_that_no_file_can_hold_are_missing_and_what_is_repeated_or_undecodable_is_counted(read) -> None:
     content = b"the 1 1\n 2 2\n\n\xed\xa0\x80 3 3\n"
     vectors = read(content, "", "\ud800", "a\nb", "the")
     assert vectors.words == ("the",) and vectors.undecodable == 1 and vectors.entries == 3
-
-
-def test_binary_counts_repeated_and_undecodable_words(read) -> None:
     value = np.float32([1, 2]).tobytes()
     vectors = read(b"7 2\nthe " + value + b"the " + value[::-1] + b"\xff\xfe " + value, "the")
     assert as_table(vectors) == {"the": [1, 2]}
@@ -187,18 +161,15 @@ def test_binary_counts_repeated_and_undecodable_words(read) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "is empty"),
         (gzip.compress(b"", mtime=0), "is empty"),
-        (b"\n\n", "no word with its vector"),
         (b"some text that is no vector\n", "'some text that is no vector'"),
-        (b"the\t0.1\t0.2\n", "no word with its vector"),
         (b"the 23135851162\nof 13151942776\n", "no word with its vector"),
-        (b"3 0\n", "no word with its vector"),
         (b"3 99999999999\nthe 1 2\n", "no word with its vector"),
         (b"\x00\xff\x80" * 100, "no word with its vector"),
         (b"3 2\n", "holds no vectors"),
         (b"2 3\nthe\t1\t2\t3\n", "does not separate values by spaces: 'the"),
         (b"3 4\nthe " + bytes(16) + b"\xff" * 70_000, "no word ends"),
+        (binary({"of": [1.0, 2.0], "the": [1.0, float("nan")]}), "byte 15: 'the' has the value nan"),
     ],
 )
 def test_other_files_are_refused(refusal, content, problem) -> None:
@@ -209,13 +180,10 @@ def test_other_files_are_refused(refusal, content, problem) -> None:
     ("line", "problem"),
     [
         (b"paris 0.1 0.2", ":3: 'paris' has 2 values, expected 3"),
-        (b"paris", ":3: 'paris' has 0 values"),
-        (b"paris 0.1 0.2 0.3 0.4", ":3: 'paris' has 4 values"),
         (b"paris 0.1 0.2 0.3 x 0.1 0.2 0.3", ":3: 'paris' has 7 values"),
         (b"paris 0.1 abc 0.3", "abc"),
         (b"paris 0.1 0.2\xff 0.3", ":3: vector of 'paris'"),
         (b"paris 0.1 nan 0.3", ":3: 'paris' has the value nan"),
-        (b"paris 0.1 0.2 -inf", ":3: 'paris' has the value -inf"),
         (b"paris 0.1 1e60 0.3", ":3: 'paris' has the value inf"),
     ],
 )
@@ -224,11 +192,6 @@ def test_wrong_lines_are_refused_if_their_word_is_wanted(refusal, read, line, pr
     assert problem in refusal(content, "Paris")
     assert read(content, "after").words == ("after",)
     assert problem.replace(":3:", ":4:") in refusal(b"4 3\n" + content, "Paris")
-
-
-def test_binary_values_that_are_not_finite_are_refused(refusal) -> None:
-    content = binary({"the": [1.0, 2.0], "of": [1.0, float("nan")]})
-    assert "byte 16: 'of' has the value nan" in refusal(content, "of")
 
 
 def test_a_binary_file_cut_off_anywhere_is_refused_or_told(refusal, read) -> None:

@@ -16,41 +16,27 @@ from crossner_cli.encoders.vector_files import read_vectors
 from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, train_vectors
 from crossner_cli.errors import CrossNERError
 
-Table = dict[str, list[float]]
-
-
-def glove(table: Table) -> bytes:
-    return b"".join(" ".join([word, *map(str, values)]).encode() + b"\n" for word, values in table.items())
-
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., WordVectors]:
-    def read(content: bytes, *words: str, exact_only: bool = False) -> WordVectors:
+    def read(content: bytes, *words: str) -> WordVectors:
         path = tmp_path / "vectors"
         path.write_bytes(content)
-        return read_vectors(path, words, exact_only=exact_only)
+        return read_vectors(path, words)
 
     return read
 
 
-def as_table(vectors: WordVectors) -> Table:
+def as_table(vectors: WordVectors) -> dict[str, list[float]]:
     return {word: vectors.rows[row].tolist() for word, row in vectors.index.items()}
 
 
 def test_what_the_file_writes_in_the_place_of_words_becomes_words_of_the_same_vectors(read) -> None:
-    content = glove({"paris": [1.0, 2.0], "0000": [3.0, 4.0], "Anna": [5.0, 6.0], "anna": [7.0, 8.0]})
-    vectors = read(content, "Paris", "PARIS", "1998", "Anna", "nowhere")
+    vectors = read(b"paris 1 2\n0000 3 4\nAnna 5 6\nanna 7 8\n", "Paris", "PARIS", "1998", "Anna", "nowhere")
     wider = vectors.include_written_forms()
     assert as_table(wider) == as_table(vectors) | {"paris": [1, 2], "0000": [3, 4]}
     assert wider.words[: len(vectors.words)] == vectors.words and len(wider.forms) == len(wider.words)
     assert wider.counts == vectors.counts | {"exact": 3} and as_table(wider.include_written_forms()) == as_table(wider)
-
-
-def test_nothing_is_called_complete_that_is_not(read) -> None:
-    words = [f"w{number}" for number in range(5000)]
-    content = b"".join(word.encode() + b" 1 1\n" for word in words)
-    assert "5,000 of 5,001 words found (99.9 %)" in read(content, *words, "nowhere").describe()
-    assert "5,000 of 5,000 words found (100.0 %)" in read(content, *words).describe()
 
 
 def test_the_description_tells_what_was_found_and_what_was_odd(read) -> None:
@@ -63,17 +49,15 @@ def test_the_description_tells_what_was_found_and_what_was_odd(read) -> None:
     assert vectors.rows[vectors.index["the"]].tolist() == [1, 1]
     assert read(b"the 1 1\n").describe() == "vectors: 2 values, 0 of 0 words found (0.0 %)"
     assert read(b"the 1 1\n", "x").rows.shape == (0, 2)
+    words = [f"w{number}" for number in range(5000)]
+    content = b"".join(word.encode() + b" 1 1\n" for word in words)
+    assert "5,000 of 5,001 words found (99.9 %)" in read(content, *words, "nowhere").describe(), "not complete"
+    assert "5,000 of 5,000 words found (100.0 %)" in read(content, *words).describe()
 
 
 def test_keys_are_the_grams_of_begin_characters_and_end() -> None:
-    assert character_ngrams("ab") == [
-        "2gram-#BEGIN#a",
-        "2gram-ab",
-        "2gram-b#END#",
-        "3gram-#BEGIN#ab",
-        "3gram-ab#END#",
-        "4gram-#BEGIN#ab#END#",
-    ]
+    pairs, triples = ["2gram-#BEGIN#a", "2gram-ab", "2gram-b#END#"], ["3gram-#BEGIN#ab", "3gram-ab#END#"]
+    assert character_ngrams("ab") == [*pairs, *triples, "4gram-#BEGIN#ab#END#"]
     assert character_ngrams("c") == ["2gram-#BEGIN#c", "2gram-c#END#", "3gram-#BEGIN#c#END#"]
     assert character_ngrams("") == ["2gram-#BEGIN##END#"]
 
@@ -106,20 +90,20 @@ def few_buckets(monkeypatch) -> None:
     monkeypatch.setattr(word_vectors, "BUCKETS", 500)
 
 
-def test_training_gives_the_same_vectors_for_the_same_seed_only() -> None:
+def test_training_gives_the_vectors_of_skip_gram_the_same_for_the_same_seed_only() -> None:
     first, again, other = train(), train(iter(SENTENCES)), train(seed=2)
     assert first.words == again.words and set(first.words) == {word for s in SENTENCES for word in s} - {"rare"}
     assert np.array_equal(first.rows, again.rows) and not np.array_equal(first.rows, other.rows)
     assert first.rows.shape == (9, 8) and first.rows.dtype == np.float32 and np.isfinite(first.rows).all()
-
-
-def test_vectors_are_those_of_skip_gram() -> None:
-    models = pytest.importorskip("gensim.models")
-    model = models.FastText(
+    model = pytest.importorskip("gensim.models").FastText(
         SENTENCES, vector_size=8, sg=1, min_count=2, bucket=500, seed=1, workers=1, epochs=2, min_n=3, max_n=6
     )
-    vectors = train()
-    assert np.array_equal(vectors.rows, np.stack([model.wv[word] for word in vectors.words]))
+    assert np.array_equal(first.rows, np.stack([model.wv[word] for word in first.words]))
+
+
+def test_long_sentences_are_learnt_to_their_end() -> None:
+    long, short = (train([["a"] * 10_000 + ["z", "y"] * number]) for number in (50, 2))
+    assert not np.allclose(long.rows[long.index["z"]], short.rows[short.index["z"]])
 
 
 def test_words_that_were_not_learnt_get_the_vector_of_their_n_grams() -> None:
@@ -129,12 +113,6 @@ def test_words_that_were_not_learnt_get_the_vector_of_their_n_grams() -> None:
         "fastText: 8 values, 3 of 4 words found (75.0 %): 1 as they are, 2 from their character n-grams"
     )
     assert np.abs(vectors.rows).sum(axis=1).min() > 0
-
-
-def test_long_sentences_are_learnt_to_their_end() -> None:
-    vectors = train([["a"] * 10_000 + ["z", "y"] * 50], words=None)
-    untrained = train([["a"] * 10_000 + ["z", "y"] * 2], words=None)
-    assert not np.allclose(vectors.rows[vectors.index["z"]], untrained.rows[untrained.index["z"]])
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [["a"]]])
