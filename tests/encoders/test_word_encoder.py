@@ -27,7 +27,7 @@ from crossner_cli.encoders.word_encoder import (
     save_word_encoder,
 )
 from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, collect_vocabulary
-from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams
+from crossner_cli.encoders.word_vectors import character_ngrams
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names
@@ -78,23 +78,29 @@ def test_a_word_has_its_row_or_that_of_its_lower_cased_form_or_the_unknown_one()
     expected = torch.stack([rows[3], rows[3], rows[0], encoder.unknown, encoder.unknown])
     assert torch.equal(vectors, expected)
     assert encoder.reader.unknown_words == 2
-
-
-def test_text_that_spells_a_word_as_neither_the_data_nor_the_file_does_has_its_vector(tmp_path):
-    (tmp_path / "vectors.txt").write_text("paris 1 2\n0000 3 4\n")
-    vectors = read_vectors(tmp_path / "vectors.txt", ["Paris", "1998"]).include_written_forms()
-    encoder = make(WordInputs(words="frozen", characters="none", input_dropout=0.0), vectors=vectors)
-    (found,), _ = read(encoder, ("Paris", "paris", "PARIS", "1998", "2024", "0000"))
-    assert found.tolist() == [[1, 2]] * 3 + [[3, 4]] * 3 and encoder.reader.unknown_words == 0
-
-
-def test_words_met_once_are_read_as_unknown_half_of_the_time_in_training_only():
-    encoder = make(WordInputs(**WORDS_ONLY))
+    # A word met once is read as unknown half of the time, in training only.
     (vectors,), _ = read(encoder.train(), ("anna", "the") * 500)
     unknown = (vectors == encoder.unknown).all(dim=1)
     assert 180 < unknown[::2].sum() < 320 and not unknown[1::2].any()
     (vectors,), _ = read(encoder.eval(), ("anna",))
     assert not torch.equal(vectors[0], encoder.unknown)
+
+
+def test_padding_of_words_and_characters_changes_nothing():
+    encoder = make(WordInputs())
+    (short, *_), _ = read(encoder, ("anna", "met"), ("the",) * 9, ("x" * 200,))
+    (alone,), _ = read(encoder, ("anna", "met"))
+    np.testing.assert_allclose(short[:2], alone, rtol=1e-5, atol=1e-6)
+
+
+def test_inputs_that_leave_nothing_to_read_are_refused():
+    for settings, told in (
+        ({"words": "none", "characters": "none"}, "nothing to read"),
+        ({"word_size": 0}, "word_size"),
+        ({"character_size": 0}, "character_size"),
+    ):
+        with pytest.raises(CrossNERError, match=told):
+            WordInputs(**settings)  # type: ignore[arg-type]
 
 
 def test_words_and_ngrams_are_known_by_what_is_met_more_than_once_or_has_a_vector(vector_file):
@@ -109,14 +115,17 @@ def test_words_and_ngrams_are_known_by_what_is_met_more_than_once_or_has_a_vecto
 
 def test_given_vectors_are_looked_up_by_case_and_counted(vector_file):
     vectors = read_vectors(vector_file, ["Paris", "met", "anna", "the"])
-    assert vectors.describe().startswith("vectors.txt: 3 values, 2 of 4 words found")
-    frozen = make(WordInputs(**{**WORDS_ONLY, "words": "frozen"}), vectors=vectors)
-    assert frozen.output_dim == 3
-    (found,), _ = read(frozen, ("Paris", "met", "anna"))
-    assert found[:2].tolist() == [[1, 2, 3], [4, 5, 6]] and torch.equal(found[2], frozen.unknown)
-    trained = make(WordInputs(**WORDS_ONLY), vectors=vectors)
-    (found,), _ = read(trained, ("Paris", "met", "anna"))
-    assert found[:2].tolist() == [[1, 2, 3], [4, 5, 6]] and not torch.equal(found[2], trained.unknown)
+    for words in ("frozen", "trained"):
+        encoder = make(WordInputs(**{**WORDS_ONLY, "words": words}), vectors=vectors)
+        (found,), _ = read(encoder, ("Paris", "met", "anna"))
+        assert encoder.output_dim == 3 and found[:2].tolist() == [[1, 2, 3], [4, 5, 6]]
+        assert torch.equal(found[2], encoder.unknown) is (words == "frozen")
+    # Text that spells a word as neither the data nor the file does has its vector, too.
+    vector_file.write_text("paris 1 2\n0000 3 4\n")
+    vectors = read_vectors(vector_file, ["Paris", "1998"]).include_written_forms()
+    encoder = make(WordInputs(words="frozen", characters="none", input_dropout=0.0), vectors=vectors)
+    (found,), _ = read(encoder, ("Paris", "paris", "PARIS", "1998", "2024", "0000"))
+    assert found.tolist() == [[1, 2]] * 3 + [[3, 4]] * 3 and encoder.reader.unknown_words == 0
 
 
 @pytest.mark.parametrize("words", ["frozen", "trained"])
@@ -138,24 +147,6 @@ def test_frozen_vectors_are_bit_equal_after_training_and_trained_ones_are_not(tm
     assert torch.equal(before, tagger.encoder.words.weight) is (words == "frozen")
 
 
-def test_a_filter_gives_its_largest_value_over_the_characters_of_the_word_alone():
-    torch.manual_seed(2)
-    layer = CharacterCNN(5, 7)
-    characters = torch.tensor([[1, 2, 3, 0, 0], [4, 5, 1, 2, 3]])
-    mask = torch.tensor([[True, True, True, False, False], [True] * 5])
-    found = layer(characters, mask)
-    for row, length in enumerate((3, 5)):
-        vectors = layer.table(characters[row, :length]).T[None]
-        alone = torch.nn.functional.conv1d(vectors, layer.convolution.weight, layer.convolution.bias, padding=1)
-        torch.testing.assert_close(found[row], alone[0].amax(dim=1))
-
-
-def mean_of_known(keys: list[str], vectors: WordVectors) -> np.ndarray:
-    """Mean vector of the keys that have one, each as often as it occurs, told without the encoder."""
-    rows = [vectors.index[key] for key in keys if key in vectors.index]
-    return vectors.rows[rows].mean(axis=0)
-
-
 def test_published_vectors_of_n_grams_give_a_word_their_mean_and_zero_where_none_is_known(tmp_path):
     path = tmp_path / "charNgram.txt"
     path.write_text("2gram-Pa 1 2 3\n3gram-Par 3 4 5\n2gram-zz 9 9 9\n4gram-Pari -1 0 1\n")
@@ -165,7 +156,6 @@ def test_published_vectors_of_n_grams_give_a_word_their_mean_and_zero_where_none
     vocabulary = collect_vocabulary(KNOWN, inputs, ngram_vectors=vectors)
     encoder = WordEncoder(vocabulary, inputs, ngram_vectors=vectors).eval()
     (found,), _ = read(encoder, ("Paris", "Ж"))
-    np.testing.assert_allclose(found[0].detach(), mean_of_known(character_ngrams("Paris"), vectors), rtol=1e-6)
     assert found[0].tolist() == [1, 2, 3] and found[1].tolist() == [0, 0, 0]
     save_word_encoder(encoder, tmp_path)
     again = load_word_encoder(tmp_path, inputs, None).eval()
@@ -194,7 +184,9 @@ def test_a_transformer_reads_along_frozen_or_trained(tiny_encoder_folder, engine
 @pytest.mark.parametrize(
     "settings", [("transformer=frozen",), ("characters=ngrams",), ("words=none", "characters=cnn")]
 )
-def test_a_saved_tagger_of_words_predicts_the_same(tiny_encoder_folder, tmp_path, engine, settings):
+def test_a_saved_tagger_of_words_predicts_the_same_and_as_a_start_learns_new_words(
+    tiny_encoder_folder, tmp_path, engine, settings
+):
     sentences = some_sentences(5)
     design = design_tagger(tiny_encoder_folder, "bilstm-crf", ["lstm_size=8", *settings])
     known = KnownWords(Vocabulary(("the", "London"), "abcdeL", ("2gram-th",)))
@@ -202,20 +194,14 @@ def test_a_saved_tagger_of_words_predicts_the_same(tiny_encoder_folder, tmp_path
     save_tagger(tagger.eval(), tmp_path / "tagger")
     again = load_tagger(tmp_path / "tagger", engine)
     assert tag(again, sentences, engine) == tag(tagger, sentences, engine)
-
-
-def test_a_start_keeps_its_vectors_and_learns_new_words(tmp_path, engine):
-    design = design_tagger(tmp_path, "bilstm-crf", ["lstm_size=8", "word_size=6"])
-    known = KnownWords(Vocabulary(("the", "London"), "ab"))
-    old, _ = start_tagger(Start("base", None, ""), design, TAG_SET, 1, engine, known)
-    save_tagger(old, tmp_path)
-    start = Start("old", tmp_path, "")
-    new, carried = start_tagger(start, design, TAG_SET, 2, engine, KnownWords(Vocabulary(("berlin", "the"), "bc")))
-    assert isinstance(old.encoder, WordEncoder) and isinstance(new.encoder, WordEncoder)
-    assert new.encoder.vocabulary.words == ("the", "London", "berlin") and new.encoder.vocabulary.characters == "abc"
-    assert new.encoder.words is not None and old.encoder.words is not None
-    assert torch.equal(new.encoder.words.weight[:2], old.encoder.words.weight)
+    wider = KnownWords(Vocabulary(("berlin", "the"), "bcf"))
+    new, carried = start_tagger(Start("old", tmp_path / "tagger", ""), design, TAG_SET, 2, engine, wider)
+    assert isinstance(tagger.encoder, WordEncoder) and isinstance(new.encoder, WordEncoder)
+    assert new.encoder.vocabulary.words == ("the", "London", "berlin")
+    assert new.encoder.vocabulary.characters == "abcdeLf"
     assert carried.new_tensors == carried.left_tensors == []
+    if tagger.encoder.words is not None and new.encoder.words is not None:
+        assert torch.equal(new.encoder.words.weight[:2], tagger.encoder.words.weight)
 
 
 def test_a_start_hands_its_vectors_on_whatever_their_width(tmp_path, engine):
@@ -250,10 +236,8 @@ def test_only_tables_grow_when_a_start_is_taken_over(tmp_path):
 
 @pytest.mark.parametrize(("before", "now"), [("cnn", "ngrams"), ("ngrams", "cnn")])
 def test_vectors_of_characters_are_not_taken_for_those_of_ngrams_of_their_width(tmp_path, before, now):
-    few, many = (
-        Vocabulary((), "ab", ("2gram-ab", "2gram-ba")),
-        Vocabulary((), "abcd", ("2gram-ab", "2gram-ba", "2gram-c")),
-    )
+    few = Vocabulary((), "ab", ("2gram-ab", "2gram-ba"))
+    many = Vocabulary((), "abcd", ("2gram-ab", "2gram-ba", "2gram-c"))
     old, new = (WordInputs(words="none", characters=kind, character_size=CHARACTER_WIDTH) for kind in (before, now))
     save_word_encoder(WordEncoder(few, old), tmp_path)
     assert carry_over_words(WordEncoder(many, new), read_word_tensors(tmp_path)) == []
@@ -266,11 +250,9 @@ def test_vectors_of_words_and_characters_begin_with_a_variance_of_one_by_their_w
     inputs = WordInputs(word_size=75)
     encoder = WordEncoder(collect_vocabulary(sentences, inputs), inputs)
     assert encoder.words is not None and isinstance(encoder.characters, CharacterCNN)
-    for values, bound in (
-        (encoder.words.weight, 0.2),
-        (encoder.unknown, 0.2),
-        (encoder.characters.table.weight, 0.1**0.5),
-    ):
+    drawn = [(encoder.words.weight, 75), (encoder.unknown, 75), (encoder.characters.table.weight, 30)]
+    for values, width in drawn:
+        bound = (3 / width) ** 0.5
         assert 0.9 * bound < values.abs().max() <= bound
 
 
@@ -305,6 +287,18 @@ def test_digits_are_read_as_zeros_in_words_and_characters_where_told_so(characte
     encoder = WordEncoder(collect_vocabulary(sentences, kept), kept).eval()
     (vectors,), _ = read(encoder, ("1999", "2001"))
     assert not torch.equal(vectors[0], vectors[1]) and "1999" in encoder.vocabulary.words
+
+
+def test_a_filter_gives_its_largest_value_over_the_characters_of_the_word_alone():
+    torch.manual_seed(2)
+    layer = CharacterCNN(5, 7)
+    characters = torch.tensor([[1, 2, 3, 0, 0], [4, 5, 1, 2, 3]])
+    mask = torch.tensor([[True, True, True, False, False], [True] * 5])
+    found = layer(characters, mask)
+    for row, length in enumerate((3, 5)):
+        vectors = layer.table(characters[row, :length]).T[None]
+        alone = torch.nn.functional.conv1d(vectors, layer.convolution.weight, layer.convolution.bias, padding=1)
+        torch.testing.assert_close(found[row], alone[0].amax(dim=1))
 
 
 def test_values_of_characters_are_dropped_before_the_convolution_in_training_alone():
@@ -346,18 +340,3 @@ def test_a_type_is_described_by_the_sum_of_its_words(tiny_encoder_folder):
     letters = WordInputs(words="none")
     with pytest.raises(CrossNERError, match="Type descriptions need word vectors"):
         WordEncoder(collect_vocabulary(KNOWN, letters), letters).describe(["person"])
-
-
-def test_something_must_be_read():
-    with pytest.raises(CrossNERError, match="nothing to read"):
-        WordInputs(words="none", characters="none")
-    for name in ("word_size", "character_size"):
-        with pytest.raises(CrossNERError, match=name):
-            WordInputs(**{name: 0})  # type: ignore[arg-type]
-
-
-def test_padding_of_words_and_characters_changes_nothing():
-    encoder = make(WordInputs())
-    (short, *_), _ = read(encoder, ("anna", "met"), ("the",) * 9, ("x" * 200,))
-    (alone,), _ = read(encoder, ("anna", "met"))
-    np.testing.assert_allclose(short[:2], alone, rtol=1e-5, atol=1e-6)
