@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 
 import pytest
+from builders.events import drain
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import STOP_WORDS
@@ -122,12 +123,6 @@ def test_raw_text_is_cut_as_mentions_are(tmp_path, monkeypatch):
         ("the", "of"): "unseen",
         (" ",): "unseen",
     }
-    work = find_in_raw_text(raw, expected)
-    events = []
-    while True:
-        try:
-            events.append(next(work))
-        except StopIteration as stop:
-            assert stop.value == expected
-            break
+    found, events = drain(find_in_raw_text(raw, expected))
+    assert found == expected
     assert len(events) > 2 and isinstance(events[-1], Progress) and events[-1].done == raw.stat().st_size

@@ -9,7 +9,6 @@ import json
 import re
 from dataclasses import asdict
 from html.parser import HTMLParser
-from pathlib import Path
 
 from builders.analyses import FIRST, NASTY, SECOND, analyse, evaluate, evaluation_of
 
@@ -89,7 +88,7 @@ def test_markdown_shows_text_as_it_is(tmp_path):
         assert len(widths) == 1, table
 
 
-def test_sentences_without_any_entity_and_words_that_are_no_unicode_make_whole_files(tmp_path: Path):
+def test_sentences_without_any_entity_and_words_that_are_no_unicode_make_whole_files(tmp_path):
     raw = tmp_path / "raw.txt"
     raw.write_text("Anna\n")
     out = tmp_path / "out"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from builders.events import drain
 from builders.files import tag_columns, write_pair
 from builders.starts import save_stage
 from safetensors.torch import load_file, save_file
@@ -77,15 +78,8 @@ def make_tagger(encoder_folder: Path, seed: int, domains=DOMAINS) -> LinearTagge
 
 def go(run, engine, **options):
     """Run the command; give its manifest and what it said."""
-    work = evaluate(run, Evaluate(run=run.path, **options), engine)
-    said = []
-    while True:
-        try:
-            event = next(work)
-        except StopIteration as end:
-            return end.value, said
-        if isinstance(event, Notice):
-            said.append(event.text)
+    manifest, events = drain(evaluate(run, Evaluate(run=run.path, **options), engine))
+    return manifest, [event.text for event in events if isinstance(event, Notice)]
 
 
 def test_a_tagger_is_scored_on_test_and_everything_is_written(run, engine, add_stage):

@@ -253,38 +253,29 @@ def test_a_started_tagger_is_ready_to_be_trained(tiny_encoder_folder, run, engin
 
 
 @pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])
-def test_a_language_model_keeps_the_rows_of_its_words_where_the_vocabulary_grows(
-    method, tiny_encoder_folder, tmp_path, run, engine
+def test_a_language_model_keeps_the_rows_of_words_that_are_kept_where_the_vocabulary_changes(
+    method, tiny_encoder_folder, run, engine
 ):
     settings = [*small_sizes(find_method(method)), "tasks=target-ner,target-lm"]
     old: Any = make_tagger(tiny_encoder_folder, method, OLD, *settings)
     save_stage(run, "pretrain-source", {1: old}, [50.0])
-    words = old.encoder.vocabulary.words
-    known = KnownWords(dataclasses.replace(old.encoder.vocabulary, words=("before-all", *reversed(words), "behind")))
-    design = design_tagger(tiny_encoder_folder, method, settings)
-    tagger, carried = begin(run, engine, design, NEW, start="pretrain-source", known=known)
-    new: Any = tagger
+    words, turned = old.encoder.vocabulary.words, tuple(reversed(old.encoder.vocabulary.words))
+
+    def start(names: tuple[str, ...], vectors: WordVectors | None = None) -> tuple[Any, CarryOver]:
+        known = KnownWords(dataclasses.replace(old.encoder.vocabulary, words=names), vectors)
+        design = design_tagger(tiny_encoder_folder, method, settings)
+        return begin(run, engine, design, NEW, start="pretrain-source", known=known)
+
+    new, carried = start(("before-all", *turned, "behind"))
     assert new.encoder.vocabulary.words == (*words, "before-all", "behind")
     for name in ("weight", "bias"):
         mine, its = getattr(new.language_model, name), getattr(old.language_model, name)
         assert len(mine) == len(its) + 2 and torch.equal(mine[: len(its)], its)
     assert len(carried.left_tensors) <= 2, "the ranks are counted anew"
-
-
-@pytest.mark.parametrize("method", ["cross-domain-lm", "multi-cell-lstm"])
-def test_a_language_model_of_words_that_are_not_kept_starts_afresh(method, tiny_encoder_folder, run, engine):
-    """Vectors of another width leave the start's words, whose numbers others have now."""
-    settings = [*small_sizes(find_method(method)), "tasks=target-ner,target-lm"]
-    old: Any = make_tagger(tiny_encoder_folder, method, OLD, *settings)
-    save_stage(run, "pretrain-source", {1: old}, [50.0])
-    words = tuple(reversed(old.encoder.vocabulary.words))
+    # Vectors of another width leave the start's words, whose numbers others have now.
     rows = np.ones((len(words), old.encoder.words.embedding_dim + 1), np.float32)
-    vectors = WordVectors("file", words, rows, ("exact",) * len(words), len(words), len(words))
-    known = KnownWords(dataclasses.replace(old.encoder.vocabulary, words=words), vectors)
-    design = design_tagger(tiny_encoder_folder, method, settings)
-    tagger, carried = begin(run, engine, design, NEW, start="pretrain-source", known=known)
-    new: Any = tagger
-    assert new.encoder.vocabulary.words == words
+    new, carried = start(turned, WordVectors("file", turned, rows, ("exact",) * len(words), len(words), len(words)))
+    assert new.encoder.vocabulary.words == turned
     assert new.language_model.weight.shape == old.language_model.weight.shape
     assert not torch.equal(new.language_model.weight, old.language_model.weight)
     assert {"language_model.weight", "encoder.words.weight"} <= {*carried.new_tensors} & {*carried.left_tensors}
