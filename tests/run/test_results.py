@@ -27,13 +27,10 @@ PREPARED: dict[str, Any] = {
 }
 
 
-def test_a_result_is_read_as_it_was_written() -> None:
+def test_a_result_is_read_as_it_was_written_and_what_has_a_default_may_be_missing() -> None:
     found = read_result({"name": "prepare-data", "result": PREPARED}, PrepareDataResult)
     assert found.domains["target"].splits["train"].words == 9
     assert asdict(found) == PREPARED
-
-
-def test_what_has_a_default_may_be_missing() -> None:
     scores = {"precision": 1, "recall": 1.0, "f1": 1.0, "macro_f1": 1.0, "per_type": {}, "support": 1, "sentences": 1}
     scores |= {"repaired": 0, "illegal_in_gold": 0, "mode": "conll", "other_mode_f1": 1.0, "more": "is ignored"}
     assert read_result({"result": scores}, SeedScores).seconds is None
@@ -47,12 +44,9 @@ def test_what_has_a_default_may_be_missing() -> None:
         ({"repairs": {"target": {"odd": "1"}}}, "result.repairs.target.odd is '1'"),
     ],
 )
-def test_a_broken_result_is_named(broken: dict[str, Any], told: str) -> None:
+def test_a_broken_or_missing_result_is_named(broken: dict[str, Any], told: str) -> None:
     with pytest.raises(CrossNERError, match="'prepare-data' is broken") as refused:
         read_result({"name": "prepare-data", "result": {**PREPARED, **broken}}, PrepareDataResult)
     assert told in refused.value.problem
-
-
-def test_a_manifest_without_a_result_is_refused() -> None:
     with pytest.raises(CrossNERError, match="result is missing"):
-        read_result({"name": "x"}, PrepareDataResult)
+        read_result({"name": "prepare-data"}, PrepareDataResult)

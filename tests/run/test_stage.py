@@ -21,50 +21,20 @@ from crossner_cli.run.storage import write_json
 
 
 @pytest.mark.parametrize(
-    ("command", "given", "name"),
+    ("command", "given", "name", "problem"),
     [
-        ("finetune", Finetune, "prepare-data"),
-        ("finetune", Finetune, "base"),
-        ("prepare-data", PrepareData, "other"),
+        ("finetune", Finetune, "prepare-data", "--name 'prepare-data'"),
+        ("finetune", Finetune, "base", "--name 'base'"),
+        ("prepare-data", PrepareData, "other", "--name 'other'"),
+        *(("finetune", Finetune, name, "is not a folder name") for name in ("a/b", "..", ".hidden", " ", "/etc", "a/")),
     ],
 )
-def test_names_that_mean_something_else_are_refused_before_anything_is_written(tmp_path, command, given, name):
-    with pytest.raises(CrossNERError, match=f"--name {name!r}"):
+def test_a_name_that_means_something_else_or_is_no_folder_name_is_refused_before_anything_is_written(
+    tmp_path, command, given, name, problem
+):
+    with pytest.raises(CrossNERError, match=problem):
         open_stage(RunDirectory(tmp_path / "run"), given(name=name, force=True).stage_request(command, {}))
     assert not (tmp_path / "run").exists()
-
-
-def test_other_options_of_a_finished_stage_are_refused_whatever_its_inputs(tmp_path):
-    finish_stage(tmp_path)
-    run = RunDirectory(tmp_path)
-    for given in (options(), options(epochs=4, force=True), options(epochs=4, name="other")):
-        Stage(run, given.stage_request("finetune", {})).check_options()
-    with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
-        Stage(run, options(epochs=4).stage_request("finetune", {})).check_options()
-
-
-@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", " ", "/etc", "a/"])
-def test_a_name_that_is_no_folder_name_is_refused(tmp_path, name):
-    with pytest.raises(CrossNERError, match="is not a folder name"):
-        open_finetune(tmp_path / "run", name=name)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("name", ["dapt-token", "Über", "a b", "v1.2", "x" * 200])
-def test_any_other_name_is_the_folder(tmp_path, name):
-    finish_stage(tmp_path, name=name)
-    assert (tmp_path / name / "manifest.json").is_file()
-    assert RunDirectory(tmp_path).stages() == [name]
-
-
-def test_weights_are_as_readable_as_all_else_in_a_stage(tmp_path):
-    with open_finetune(tmp_path / "run") as stage:
-        work(stage)
-        save_file({"w": torch.zeros(2)}, stage.draft / "tagger" / "model.safetensors")
-        stage.finish({"dev_f1": 0.5}, lineage=[])
-    folder = tmp_path / "run" / "finetune"
-    modes = {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()}
-    assert modes == {(folder / "tagger" / "model.txt").stat().st_mode & 0o777}
 
 
 def test_a_finished_stage_holds_its_outputs_and_a_manifest_and_the_run_a_lock(tmp_path):
@@ -72,24 +42,25 @@ def test_a_finished_stage_holds_its_outputs_and_a_manifest_and_the_run_a_lock(tm
     assert_finished(tmp_path / "run", "weights")
     assert json.loads((tmp_path / "run/finetune/manifest.json").read_text()) == manifest
     assert manifest["stage"] == manifest["name"] == "finetune"
-    assert manifest["options"] == options().record()
-    assert manifest["inputs"] == INPUTS
-    assert manifest["result"] == {"dev_f1": 0.5}
-    assert manifest["lineage"] == []
-    assert manifest["continued"] is False
-    assert manifest["seconds"] >= 0
+    assert manifest["options"] == options().record() and manifest["inputs"] == INPUTS
+    assert manifest["result"] == {"dev_f1": 0.5} and manifest["lineage"] == []
+    assert manifest["continued"] is False and manifest["seconds"] >= 0
     assert {"crossner", "python", "torch", "transformers"} <= set(manifest["versions"])
     with open_finetune(tmp_path / "run", quiet=True, threads=3, device="cpu", checkpoint_every=7) as stage:
         assert stage.finished == manifest, "these options make no other result"
     assert_finished(tmp_path / "run", "weights")
 
 
-def test_an_unfinished_stage_leaves_a_draft_only(tmp_path):
-    with open_finetune(tmp_path) as stage:
-        work(stage)
-    assert files_of(tmp_path) == {".lock-finetune", ".draft-finetune/draft.json", ".draft-finetune/tagger/model.txt"}
-    assert not RunDirectory(tmp_path).has("finetune")
-    assert RunDirectory(tmp_path).stages() == []
+def test_any_other_name_is_the_folder_and_weights_in_it_are_as_readable_as_all_else(tmp_path):
+    names = ["a b", "dapt-token", "v1.2", "x" * 200, "Über"]
+    for name in names:
+        with open_finetune(tmp_path, name=name) as stage:
+            work(stage)
+            save_file({"w": torch.zeros(2)}, stage.draft / "tagger" / "model.safetensors")
+            stage.finish({"dev_f1": 0.5}, lineage=[])
+        modes = {path.stat().st_mode & 0o777 for path in (tmp_path / name).rglob("*") if path.is_file()}
+        assert modes == {(tmp_path / name / "tagger" / "model.txt").stat().st_mode & 0o777}
+    assert RunDirectory(tmp_path).stages() == names
 
 
 def test_an_option_that_came_after_the_stage_was_made_had_its_default(tmp_path):
@@ -115,35 +86,34 @@ def test_other_options_or_inputs_are_named(tmp_path):
     )
     assert "--force" in caught.value.hint and "--name" in caught.value.hint
     assert_finished(tmp_path, "weights")
+    run = RunDirectory(tmp_path)
     with pytest.raises(CrossNERError, match="command: finetune -> joint-train"):
-        open_stage(RunDirectory(tmp_path), options(name="finetune").stage_request("joint-train", INPUTS))
-
-
-def test_force_does_it_again_and_replaces_it_at_the_end_only(tmp_path):
-    finish_stage(tmp_path, "old")
-    with open_finetune(tmp_path, force=True, epochs=9) as stage:
-        assert stage.finished is None and not stage.is_continued
-        assert (tmp_path / "finetune/tagger/model.txt").read_text() == "old"
-        work(stage, "new")
-        stage.finish({})
-    assert_finished(tmp_path, "new")
+        open_stage(run, options(name="finetune").stage_request("joint-train", INPUTS))
+    for given in (options(), options(epochs=4, force=True), options(epochs=4, name="other")):
+        Stage(run, given.stage_request("finetune", {})).check_options()
+    with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
+        Stage(run, options(epochs=4).stage_request("finetune", {})).check_options()
 
 
 @pytest.mark.parametrize(("made_anew", "is_same"), [("old", True), ("new", False)], ids=["the same", "something else"])
-def test_a_stage_that_may_keeps_its_manifest_where_it_is_made_again_the_same(tmp_path, made_anew, is_same):
+def test_force_replaces_a_stage_at_the_end_only_and_may_keep_the_manifest_of_the_same(tmp_path, made_anew, is_same):
     finish_stage(tmp_path, "old")
     before = RunDirectory(tmp_path).digest("finetune")
     with open_finetune(tmp_path, force=True) as stage:
+        assert stage.finished is None and not stage.is_continued
+        assert (tmp_path / "finetune/tagger/model.txt").read_text() == "old"
         work(stage, made_anew)
         stage.finish({"told": "otherwise"}, keeps_same=True)
     assert (RunDirectory(tmp_path).digest("finetune") == before) is is_same
     assert_finished(tmp_path, made_anew)
 
 
-def test_an_interrupted_stage_is_continued_by_the_same_command(tmp_path):
+def test_an_interrupted_stage_is_a_draft_that_the_same_command_continues(tmp_path):
     with contextlib.suppress(KeyboardInterrupt), open_finetune(tmp_path) as stage:
         work(stage)
         raise KeyboardInterrupt
+    assert files_of(tmp_path) == {".lock-finetune", ".draft-finetune/draft.json", ".draft-finetune/tagger/model.txt"}
+    assert not RunDirectory(tmp_path).has("finetune") and RunDirectory(tmp_path).stages() == []
     with open_finetune(tmp_path) as stage:
         assert stage.is_continued and stage.finished is None
         assert (stage.draft / "tagger/model.txt").read_text() == "weights"
@@ -151,17 +121,23 @@ def test_an_interrupted_stage_is_continued_by_the_same_command(tmp_path):
     assert_finished(tmp_path, "weights")
 
 
-def test_an_interrupted_stage_is_not_continued_by_another_command(tmp_path):
+@pytest.mark.parametrize(
+    ("record", "changes", "problem"),
+    [
+        (None, {"epochs": 4}, r"is interrupted with other options or inputs:\n  epochs: 3 -> 4"),
+        ("{", {}, r"draft\.json cannot be read"),
+    ],
+)
+def test_a_draft_of_another_command_or_with_a_broken_record_is_only_begun_anew(tmp_path, record, changes, problem):
     with open_finetune(tmp_path) as stage:
         work(stage)
-    with pytest.raises(
-        CrossNERError, match=r"is interrupted with other options or inputs:\n  epochs: 3 -> 4"
-    ) as caught:
-        open_finetune(tmp_path, epochs=4)
+        if record is not None:
+            (stage.draft / "draft.json").write_text(record)
+    with pytest.raises(CrossNERError, match=problem) as caught:
+        open_finetune(tmp_path, **changes)
     assert "--force" in caught.value.hint
-    with open_finetune(tmp_path, epochs=4, force=True) as stage:
-        assert not stage.is_continued
-        assert files_of(stage.draft) == {"draft.json"}
+    with open_finetune(tmp_path, force=True, **changes) as stage:
+        assert not stage.is_continued and files_of(stage.draft) == {"draft.json"}
 
 
 def test_force_begins_anew_unless_what_was_interrupted_was_forced_itself(tmp_path):
@@ -176,16 +152,6 @@ def test_force_begins_anew_unless_what_was_interrupted_was_forced_itself(tmp_pat
     with open_finetune(tmp_path) as stage:
         assert stage.finished is not None
     assert (tmp_path / "finetune/tagger/model.txt").read_text() == "old"
-
-
-def test_force_ignores_a_record_that_is_broken(tmp_path):
-    with open_finetune(tmp_path) as stage:
-        work(stage)
-    (tmp_path / ".draft-finetune/draft.json").write_text("{")
-    with pytest.raises(CrossNERError, match=r"draft\.json cannot be read"):
-        open_finetune(tmp_path)
-    with open_finetune(tmp_path, force=True) as stage:
-        assert not stage.is_continued
 
 
 def test_a_folder_that_is_no_stage_is_not_taken(tmp_path):
