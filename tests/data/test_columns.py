@@ -33,6 +33,26 @@ def test_the_last_sentence_is_read_however_the_file_ends(newline, end):
     assert words_of(text) == [("In", "Paris"), ("Yes",)]
 
 
+@pytest.mark.parametrize(
+    ("row", "sentences", "repair"),
+    [
+        *(
+            (row, [Sentence(("a", "\ufffd", "b"), ("O", "B-x", "I-x"))], module.EMPTY_WORD)
+            for row in ("\tB-x", " B-x", " \tB-x", "  B-x")
+        ),
+        *(
+            (row, [Sentence(("a",), ("O",)), Sentence(("b",), ("I-x",))], module.WHITE_SPACE_BREAK)
+            for row in (" ", "\t", " \t ", "  \r")
+        ),
+        ("  John   B-x", [Sentence(("a", "John", "b"), ("O", "B-x", "I-x"))], None),
+    ],
+)
+def test_an_empty_word_keeps_its_tag_and_a_line_of_spaces_ends_a_sentence_and_both_are_counted(row, sentences, repair):
+    found, repairs = columns(f"a O\n{row}\nb I-x\n")
+    assert found == sentences
+    assert repairs.to_json() == ({repair: {"count": 1, "first": ["file:2"]}} if repair else {})
+
+
 def test_the_first_column_is_the_word_and_the_last_one_the_tag():
     found, _ = columns("EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n")
     assert found == [Sentence(("EU", "rejects"), ("I-ORG", "O"))]
@@ -54,20 +74,6 @@ def test_a_word_stays_as_it_is(word, separator):
     found, repairs = columns(f"{word}{separator}O\nb{separator}O\n")
     assert found == [Sentence((word, "b"), ("O", "O"))]
     assert not repairs.counts
-
-
-@pytest.mark.parametrize("row", ["\tB-x", " B-x", " \tB-x", "  B-x"])
-def test_an_empty_word_ends_no_sentence_and_keeps_its_tag(row):
-    found, repairs = columns(f"a\tO\n{row}\nb\tI-x\n")
-    assert found == [Sentence(("a", "\ufffd", "b"), ("O", "B-x", "I-x"))]
-    assert repairs.to_json() == {module.EMPTY_WORD: {"count": 1, "first": ["file:2"]}}
-
-
-@pytest.mark.parametrize("line", [" ", "\t", " \t ", "  \r"])
-def test_a_line_of_spaces_ends_a_sentence_and_is_counted(line):
-    found, repairs = columns(f"a O\n{line}\nb O\n")
-    assert [sentence.words for sentence in found] == [("a",), ("b",)]
-    assert repairs.counts == {module.WHITE_SPACE_BREAK: 1}
 
 
 @pytest.mark.parametrize(
@@ -105,13 +111,10 @@ def test_a_malformed_line_is_named_with_what_was_found_and_a_way_out(data, probl
     assert raised.value.hint
 
 
-def test_words_alone_can_be_read_where_no_tags_are_required():
+def test_words_alone_but_no_running_text_can_be_read_where_no_tags_are_required():
     assert columns("a\nb\n\nc\n", tags_required=False)[0] == [Sentence(("a", "b")), Sentence(("c",))]
     assert columns("a\tO\nb\tB-x\n", tags_required=False)[0] == [Sentence(("a", "b"), ("O", "B-x"))]
     assert columns("a\tO\nb\n", tags_required=False)[0] == [Sentence(("a", "b"))]
-
-
-def test_running_text_in_place_of_columns_is_refused_rather_than_cut():
     with pytest.raises(CrossNERError, match="'He saw Paris'") as raised:
         columns("He saw Paris\n", tags_required=False)
     assert "--input-format text" in raised.value.hint
@@ -152,10 +155,3 @@ def test_a_line_of_millions_of_characters_is_read_or_refused():
     with pytest.raises(CrossNERError) as raised:
         columns(word)
     assert len(str(raised.value)) < 500
-
-
-def test_indented_rows_keep_their_words_and_a_tag_without_a_word_is_an_empty_word():
-    (indented,), repairs = columns("  John   B-person\n lives O\n")
-    assert indented.words == ("John", "lives") and indented.tags == ("B-person", "O") and not repairs.counts
-    (empty,), repairs = columns("John O\n O\n")
-    assert empty.words == ("John", "\N{REPLACEMENT CHARACTER}") and repairs.counts

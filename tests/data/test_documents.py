@@ -54,14 +54,13 @@ def test_a_broken_line_is_reported_with_its_number(line: str, message: str) -> N
         read(('{"text": "fine"}\n' + line + "\n").encode(), "jsonl")
 
 
+SEVERAL = b'{"text": "a"}\n\n{"text": 5}\nno JSON\n\n[1]\n\xff\n{"words": ["b"]}\n{"id": 1}\n'
+
+
 @pytest.mark.parametrize(
     ("input_format", "data", "texts"),
     [
-        (
-            "jsonl",
-            b'{"text": "a"}\n\n{"text": 5}\nno JSON\n\n[1]\n\xff\n{"words": ["b"]}\n{"id": 1}\n',
-            ["a", "", "", "b"],
-        ),
+        ("jsonl", SEVERAL, ["a", "", "", "b"]),
         ("text", b"Anna\ncaf\xe9\n\nPeter\n", ["Anna", "", "Peter"]),
         ("conll", b"Anna\tO\nmet him today\nPeter O\n\ncaf\xe9 O\n\nthere O\n", ["Anna Peter", "there"]),
     ],
@@ -73,19 +72,26 @@ def test_bad_lines_are_left_out_if_asked(input_format: Format, data: bytes, text
 
 
 @pytest.mark.parametrize(
-    ("data", "found"),
+    ("name", "data", "said", "input_format"),
     [
-        (b"Anna B-person\nmet O\nPeter B-person\n", "conll"),
-        (b"Anna\tO\nmet\tO\n\nhim\tO", "conll"),
-        (b'{"text": "a"}\n{"words": ["b"]}\n', "jsonl"),
+        ("stdin", b"Anna B-person\nmet O\nPeter B-person\n", "look like conll", "conll"),
+        ("stdin", b"Anna\tO\nmet\tO\n\nhim\tO", "look like conll", "conll"),
+        ("stdin", b'{"text": "a"}\n{"words": ["b"]}\n', "look like jsonl", "jsonl"),
+        ("stdin", b'\xef\xbb\xbf{"text": "Anna met Peter."}\n{"text": "Bob"}\n', "look like jsonl", "jsonl"),
+        ("x.json", b'[{"text": "Anna met Peter."}, {"text": "Bob"}]\n', "JSON", None),
+        ("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "JSON", None),
+        ("x.conllu", b"1\tAnna\n", "CoNLL-U", None),
+        ("x.csv", b"id,text\n", "CSV", None),
     ],
 )
-def test_other_formats_are_not_taken_for_text_unless_asked(data: bytes, found: Format) -> None:
-    with pytest.raises(CrossNERError, match=f"look like {found}"):
-        read(data)
-    assert len(read(data, "text")) == len(data.splitlines())
-    assert read(data, found)
-    assert len(read(b"Blood of type O\nVitamin O")) == 2
+def test_what_is_not_text_is_refused_unless_it_is_called_text(
+    name: str, data: bytes, said: str, input_format: Format | None
+) -> None:
+    with pytest.raises(CrossNERError, match=f"{name} .*{said}") as caught:
+        read(data, name=name)
+    assert "--input-format text" in caught.value.hint
+    assert len(read(data, "text", name=name)) == len(data.splitlines())
+    assert input_format is None or read(data, input_format)
 
 
 def test_tokens_that_are_objects_are_not_words_beside_a_text() -> None:
@@ -96,28 +102,10 @@ def test_tokens_that_are_objects_are_not_words_beside_a_text() -> None:
         read(json.dumps({"tokens": record["tokens"]}).encode(), "jsonl")
 
 
-@pytest.mark.parametrize(
-    "line", ["[1] Anna met Peter.", "{Anna} met Peter.", '"Anna" met "Peter".', "# Anna", "1\tAnna"]
-)
-def test_text_that_begins_with_brackets_is_text(line: str) -> None:
-    assert [document.text for document in read(f"\ufeff{line}\n".encode())] == [line]
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "found"),
-    [
-        ("stdin", b'\xef\xbb\xbf{"text": "Anna met Peter."}\n{"text": "Bob"}\n', "look like jsonl"),
-        ("x.json", b'[{"text": "Anna met Peter."}, {"text": "Bob"}]\n', "JSON"),
-        ("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "JSON"),
-        ("x.conllu", b"1\tAnna\n", "CoNLL-U"),
-        ("x.csv", b"id,text\n", "CSV"),
-    ],
-)
-def test_what_is_not_text_is_refused_unless_it_is_called_text(name: str, data: bytes, found: str) -> None:
-    with pytest.raises(CrossNERError, match=f"{name} .*{found}") as caught:
-        read(data, name=name)
-    assert "--input-format text" in caught.value.hint
-    assert len(read(data, "text", name=name)) == data.count(b"\n")
+def test_text_that_begins_with_brackets_is_text() -> None:
+    for line in ("[1] Anna met Peter.", "{Anna} met Peter.", '"Anna" met "Peter".', "# Anna", "1\tAnna"):
+        assert [document.text for document in read(f"\ufeff{line}\n".encode())] == [line]
+    assert len(read(b"Blood of type O\nVitamin O")) == 2
 
 
 def test_reading_goes_line_by_line() -> None:

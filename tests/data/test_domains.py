@@ -37,44 +37,32 @@ def failure(name):
     return str(raised.value)
 
 
-@pytest.mark.parametrize("name", [f"train{ending}" for ending in domains.ENDINGS])
-@pytest.mark.parametrize("dev", ["dev", "valid", "devel", "eval", "validation"])
-def test_a_folder_is_read_by_the_names_of_its_files(tmp_path, name, dev):
-    for file in (name, f"{dev}.tsv", "README.txt", "train.json", "training.txt", "dev.py"):
-        (tmp_path / file).touch()
-    found = find_domain(str(tmp_path))
-    assert found.name == tmp_path.name
-    assert found.files == {"train": tmp_path / name, "dev": tmp_path / f"{dev}.tsv"}
+@pytest.mark.parametrize("name", [*(f"train{ending}" for ending in domains.ENDINGS), "Train.CoNLL"])
+def test_a_folder_is_read_by_the_names_of_its_files_whatever_their_capitals_and_order(tmp_path, name):
+    others = ("README.txt", "train.json", "training.txt", "dev.py")
+    for dev in ("dev", "valid", "devel", "eval", "validation", "DEV"):
+        folder = tmp_path / dev
+        folder.mkdir()
+        for file in ("test.TXT", f"{dev}.tsv", name, *others):
+            (folder / file).touch()
+        found = find_domain(str(folder))
+        assert found.name == dev and tuple(found.files) == SPLITS
+        assert found.files == {"train": folder / name, "dev": folder / f"{dev}.tsv", "test": folder / "test.TXT"}
 
 
-def test_capitals_in_the_names_of_files_make_no_difference(tmp_path):
-    for file in ("Train.CoNLL", "DEV.tsv", "test.TXT"):
-        (tmp_path / file).touch()
-    found = find_domain(str(tmp_path)).files
-    assert {split: path.name for split, path in found.items()} == {
-        "train": "Train.CoNLL",
-        "dev": "DEV.tsv",
-        "test": "test.TXT",
-    }
-
-
-def test_the_splits_of_a_folder_come_in_one_order(tmp_path):
-    for file in ("test.txt", "dev.txt", "train.txt"):
-        (tmp_path / file).touch()
-    assert tuple(find_domain(str(tmp_path)).files) == SPLITS
-
-
-@pytest.mark.parametrize("files", [("dev.txt", "valid.txt"), ("train.txt", "train.jsonl")])
-def test_two_files_for_one_split_are_an_error_that_names_both(tmp_path, files):
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["dev.txt", "valid.txt"], ["dev.txt", "valid.txt"]),
+        (["train.txt", "train.jsonl"], ["train.txt", "train.jsonl"]),
+        (["notes.md"], ["found: notes.md"]),
+    ],
+)
+def test_two_files_for_one_split_or_none_at_all_are_an_error_that_names_what_is_there(tmp_path, files, said):
     for file in files:
         (tmp_path / file).touch()
     message = failure(str(tmp_path))
-    assert all(file in message for file in files)
-
-
-def test_a_folder_without_data_is_an_error_that_says_what_is_there(tmp_path):
-    (tmp_path / "notes.md").touch()
-    assert "found: notes.md" in failure(str(tmp_path))
+    assert all(each in message for each in said)
 
 
 def test_a_known_name_wins_over_a_folder_unless_written_as_a_path(tmp_path, monkeypatch):
@@ -84,7 +72,10 @@ def test_a_known_name_wins_over_a_folder_unless_written_as_a_path(tmp_path, monk
     assert not hides_folder("sample-target")
     (folder / "train.txt").touch()
     assert hides_folder("sample-target") and not hides_folder("./sample-target")
-    assert list(find_domain("sample-target").files) == ["train", "dev", "test"]
+    source, target = find_domain("sample-source"), find_domain("sample-target")
+    assert list(source.files) == ["train", "dev"] and list(target.files) == ["train", "dev", "test"]
+    assert target.corpus.is_file() and target.entities.is_file()
+    assert source.corpus is None and source.entities is None
     for name in ("./sample-target", "sample-target/", str(folder)):
         assert list(find_domain(name).files) == ["train"]
         assert find_domain(name).name == "sample-target"
@@ -99,24 +90,13 @@ def test_an_unknown_name_is_answered_with_close_ones(name, close):
     assert "bionlp13cg" in message
 
 
-@pytest.mark.parametrize("name", ["", "x" * 5000, "../../etc", "a\0b", "~"])
-def test_any_other_text_is_an_error(name):
-    failure(name)
-
-
-def test_the_bundled_data_sets_need_no_network():
-    source, target = find_domain("sample-source"), find_domain("sample-target")
-    assert list(source.files) == ["train", "dev"]
-    assert list(target.files) == ["train", "dev", "test"]
-    assert target.corpus.is_file() and target.entities.is_file()
-    assert source.corpus is None and source.entities is None
-
-
-@pytest.mark.parametrize("name", ["missing.txt", "folder.txt", "x" * 5000 + ".txt", "nul\0.txt"])
-def test_a_path_that_is_no_file_is_an_error(tmp_path, name):
+def test_any_other_text_and_any_path_that_is_no_file_are_an_error(tmp_path):
+    for name in ("", "x" * 5000, "../../etc", "a\0b", "~"):
+        failure(name)
     (tmp_path / "folder.txt").mkdir()
-    with pytest.raises(CrossNERError, match="cannot be read"):
-        read_domain({"train": tmp_path / name})
+    for name in ("missing.txt", "folder.txt", "x" * 5000 + ".txt", "nul\0.txt"):
+        with pytest.raises(CrossNERError, match="cannot be read"):
+            read_domain({"train": tmp_path / name})
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"-DOCSTART- O\n\n"])
@@ -160,19 +140,17 @@ def labelled_sentences(draw):
 
 def write_tags(spans, length, scheme):
     """An independent writer of every scheme."""
-    tags = ["O"] * length
-    for before, span in zip([None, *spans], spans, strict=False):
-        if scheme == "iob1":
-            touches = before is not None and before.end == span.start and before.type == span.type
-            prefixes = "B" if touches else "I"
-            prefixes += "I" * (span.end - span.start - 1)
-        else:
-            begin, inside, end, single = PREFIXES[scheme]
-            if scheme == "bio":
-                single = begin
-            middle = inside * (span.end - span.start - 2)
-            prefixes = single if span.end - span.start == 1 else begin + middle + end
+    tags, before = ["O"] * length, Span(-1, -1, "")
+    for span in spans:
+        size = span.end - span.start
+        begin, inside, end, single = PREFIXES.get(scheme, "BIII")
+        if scheme == "iob1" and (before.end, before.type) != (span.start, span.type):
+            begin = "I"
+        if scheme in ("iob1", "bio"):
+            single = begin
+        prefixes = single if size == 1 else begin + inside * (size - 2) + end
         tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
+        before = span
     return tags
 
 
@@ -252,9 +230,6 @@ def test_dev_depends_on_the_sentences_alone_and_keeps_repeated_ones_together():
     again, reversed_dev = take_dev(train[::-1], 0.2)
     assert set(reversed_dev) == set(dev)
     assert again == rest[::-1]
-
-
-def test_taking_the_whole_train_as_dev_is_an_error():
     with pytest.raises(CrossNERError, match="takes all 2 training sentences"):
         take_dev([Sentence(("one",), ("B-dish",))] * 2, 0.1)
 

@@ -30,47 +30,28 @@ def read(*records, **options):
     return [each.sentence for each in parse_jsonl(lines, "file", repairs, **options)], repairs
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        {
-            "entities": [
-                {"start": 3, "end": 8, "type": "location", "text": "Paris", "score": 0.9},
-                {"start": 10, "end": 14, "type": "person"},
-                {"start": 19, "end": 28, "type": "person"},
-            ]
-        },
-        {"id": 7, "label": [[3, 8, "location"], [10, 14, "person"], [19, 28, "person"]], "Comments": []},
-        {"labels": [[19, 28, "person"], [3, 8, "location"], [10, 14, "person"]]},
-        {
-            "entities": [
-                {"id": 1, "label": "location", "start_offset": 3, "end_offset": 8},
-                {"id": 2, "label": "person", "start_offset": 10, "end_offset": 14},
-                {"id": 3, "label": "person", "start_offset": 19, "end_offset": 28},
-            ],
-            "relations": [],
-        },
-        {
-            "spans": [
-                {"start": 3, "end": 8, "token_start": 1, "token_end": 1, "label": "location"},
-                {"start": 10, "end": 14, "label": "person"},
-                {"start": 19, "end": 28, "label": "person"},
-            ],
-            "tokens": TOKENS,
-            "answer": "accept",
-        },
-        {
-            "label": [
-                {"start": 3, "end": 8, "text": "Paris", "labels": ["location"]},
-                {"start": 10, "end": 14, "labels": ["person"]},
-                {"start": 19, "end": 28, "labels": ["person"]},
-            ]
-        },
-    ],
-    ids=["own", "doccano", "doccano-labels", "doccano-relations", "prodigy", "label-studio"],
-)
-def test_texts_are_read_as_the_tools_for_labelling_export_them(record):
-    found, repairs = read({"text": TEXT, **record})
+RANGES = [(3, 8, "location"), (10, 14, "person"), (19, 28, "person")]
+OF_SPANS = [{"start": start, "end": end, "label": kind, "token_start": 1} for start, end, kind in RANGES]
+EXPORTS = {
+    "own": {"entities": [{"start": start, "end": end, "type": kind, "score": 0.9} for start, end, kind in RANGES]},
+    "doccano": {"id": 7, "label": [list(each) for each in RANGES], "Comments": []},
+    "doccano-labels": {"labels": [list(each) for each in reversed(RANGES)]},
+    "doccano-relations": {
+        "entities": [{"id": 1, "label": kind, "start_offset": start, "end_offset": end} for start, end, kind in RANGES],
+        "relations": [],
+    },
+    "prodigy": {"spans": OF_SPANS, "tokens": TOKENS, "answer": "accept"},
+    "label-studio": {
+        "label": [
+            {"start": start, "end": end, "text": TEXT[start:end], "labels": [kind]} for start, end, kind in RANGES
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("tool", EXPORTS)
+def test_texts_are_read_as_the_tools_for_labelling_export_them(tool):
+    found, repairs = read({"text": TEXT, **EXPORTS[tool]})
     assert found == READ
     assert not repairs.counts
 
@@ -106,8 +87,7 @@ def test_what_is_widened_dropped_or_joined_is_counted(text, entities, tags, kind
 def test_examples_that_were_refused_or_passed_over_are_dropped_and_counted():
     refused = [{"text": TEXT, "spans": [], "answer": answer} for answer in ("reject", "ignore")]
     found, repairs = read(*refused, {"text": "Yes .", "spans": []})
-    assert len(found) == 1
-    assert repairs.counts == {module.REFUSED_EXAMPLE: 2}
+    assert len(found) == 1 and repairs.counts == {module.REFUSED_EXAMPLE: 2}
 
 
 @pytest.mark.parametrize(
@@ -134,11 +114,6 @@ def test_an_entity_that_is_none_or_not_in_the_text_is_refused_with_its_place(ent
         read({"text": "Yes.", "label": []}, {"text": TEXT, "label": [entity]})
     assert caught.value.problem.startswith("file:2: ") and problem in caught.value.problem
     assert caught.value.hint
-
-
-def test_half_a_surrogate_pair_in_a_text_is_refused():
-    with pytest.raises(CrossNERError, match="file:1: text holds half a surrogate pair"):
-        read({"text": "a \ud83d", "label": []})
 
 
 @st.composite
@@ -175,10 +150,11 @@ def test_every_word_of_a_text_is_in_a_sentence_and_every_entity_is_tagged_or_cou
 
 
 @pytest.mark.parametrize(("words", "tags"), [("words", "tags"), ("tokens", "ner_tags")])
-def test_jsonl_is_read_under_either_pair_of_names(words, tags):
+def test_jsonl_is_read_under_either_pair_of_names_and_without_tags_where_none_are_required(words, tags):
     found, repairs = read({words: ["a", "\u0085"], tags: ["O", "B-x-y"]}, b"", {words: [], tags: []})
     assert found == [Sentence(("a", "\u0085"), ("O", "B-x-y"))]
     assert repairs.counts == {EMPTY_SENTENCE: 1}
+    assert read({words: ["a", " "]}, tags_required=False)[0] == [Sentence(("a", "\ufffd"))]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +171,7 @@ def test_jsonl_is_read_under_either_pair_of_names(words, tags):
         (b'{"words": ["a"], "tags": ["O"], "score": NaN}', "no JSON"),
         (b'{"words": ["a"], "tags": ["O"], "score": 1e400}', "no JSON"),
         ({"words": ["\ud800"], "tags": ["O"]}, "half a surrogate pair"),
+        ({"text": "a \ud83d", "label": []}, "file:1: text holds half a surrogate pair"),
         ([1], "expected a JSON object"),
         (b'{"words": ["a"', "no JSON"),
         (b"[" * 100_000, "no JSON (RecursionError)"),
@@ -210,31 +187,10 @@ def test_a_malformed_jsonl_line_is_named_with_what_was_found(record, problem):
 
 def test_jsonl_that_tells_where_its_sentences_end_is_read_sentence_by_sentence():
     record = {"words": ["a", "b", "c"], "tags": ["B-x", "I-x", "O"], "sentences": [[0, 1], [1, 3]]}
-    expected = [Sentence(("a",), ("B-x",)), Sentence(("b", "c"), ("I-x", "O"))]
-    assert read(record)[0] == expected
-    assert read({"words": ["a", "b"], "sentences": [[0, 1], [1, 2]]}, tags_required=False)[0] == [
-        Sentence(("a",)),
-        Sentence(("b",)),
-    ]
-    whole = [Sentence(("a", "b", "c"), ("B-x", "I-x", "O"))]
-    for other in (
-        None,
-        "two",
-        [],
-        [[0, 1]],
-        [[0, 1], [2, 3]],
-        [[0, 2], [1, 3]],
-        [[0, 0], [0, 3]],
-        [[0, 1], [1, 4]],
-        [[0, 3.0]],
-        [[False, 3]],
-        [[0, 1, 3]],
-        [3],
-        ["a", "b. c."],
-        [[1, 3], [0, 1]],
-    ):
-        assert read({**record, "sentences": other})[0] == whole, other
-
-
-def test_jsonl_without_tags_is_read_where_none_are_required():
-    assert read({"tokens": ["a", " "]}, tags_required=False)[0] == [Sentence(("a", "\ufffd"))]
+    assert read(record)[0] == [Sentence(("a",), ("B-x",)), Sentence(("b", "c"), ("I-x", "O"))]
+    words = {key: value for key, value in record.items() if key != "tags"}
+    assert read(words, tags_required=False)[0] == [Sentence(("a",)), Sentence(("b", "c"))]
+    gaps = [[[0, 1]], [[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 0], [0, 3]], [[0, 1], [1, 4]], [[1, 3], [0, 1]]]
+    no_ranges = [None, "two", [], [[0, 3.0]], [[False, 3]], [[0, 1, 3]], [3], ["a", "b. c."]]
+    for other in gaps + no_ranges:
+        assert read({**record, "sentences": other})[0] == [Sentence(("a", "b", "c"), ("B-x", "I-x", "O"))], other

@@ -36,13 +36,19 @@ def test_names_are_found_as_by_trying_every_span(names: set[Name], words: Name) 
 
 def test_lists_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "names.tsv"
-    path.write_bytes(
-        "\ufeffO'Neill's Inn\tpub\r\n\nDr. No\tfilm\nDr.  No \tfilm\nDr. No\tperson\nÉcole\torg\n".encode()
-    )
+    lines = ["\ufeffO'Neill's Inn\tpub\r", "", "Dr. No\tfilm", "Dr.  No \tfilm", "Dr. No\tperson", "École\tmusic org "]
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     names = read_names([path, path])
     assert names.counts == {"lines": 12, "blank_lines": 2, "names": 3, "repeated": 6, "names_with_several_types": 1}
-    assert names.types == {("O'Neill", "'s", "Inn"): ("pub",), ("Dr.", "No"): ("film", "person"), ("École",): ("org",)}
+    assert names.types == {
+        ("O'Neill", "'s", "Inn"): ("pub",),
+        ("Dr.", "No"): ("film", "person"),
+        ("École",): ("music org",),
+    }
     assert names.finder.find(("I", "saw", "Dr.", "No", "and", "Dr.", "Who")) == [(2, 4)]
+    path.write_text("\n \n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match=r"names.tsv: no name was found"):
+        read_names([path])
 
 
 @pytest.mark.parametrize("line", ["Ada Lovelace", "Ada\tB\tperson", "\tperson", "  \tperson", "Ada\t", "Ada\t "])
@@ -53,19 +59,6 @@ def test_a_malformed_line_is_shown_with_its_place(tmp_path: Path, line: str) -> 
         read_names([path])
     assert repr(line) in problem.value.problem
     assert "exactly one tab" in problem.value.hint
-
-
-def test_a_type_may_be_of_several_words(tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_text("New Jazz\tmusic genre \nSo What\tmusical work\n", encoding="utf-8")
-    assert read_names([path]).types == {("New", "Jazz"): ("music genre",), ("So", "What"): ("musical work",)}
-
-
-def test_lists_without_names_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_text("\n \n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match=r"names.tsv: no name was found"):
-        read_names([path])
 
 
 def find(index: NameIndex, lines: list[str]) -> Found:
@@ -134,6 +127,8 @@ def test_names_are_found_as_aho_corasick_finds_them() -> None:
 def test_case_counts_unless_it_is_ignored(case: Case, expected: list[str]) -> None:
     index = index_names([("Paris", "city"), ("jazz", "genre"), ("O'Neill", "person")], case=case)
     assert [text for _, text in find(index, ["Paris PARIS: Jazz, jazz", "o'neill's O'Neill's"])] == expected
+    over_lines = find(index_names([("New York", "city")], case=case), ["a New", "York New York", "New"])
+    assert over_lines == [(1, "New York")], "no name goes over the end of a line"
 
 
 def test_a_loaded_index_is_the_one_saved(tmp_path: Path) -> None:
@@ -157,17 +152,9 @@ def test_a_list_is_counted_as_names_counts_it(tmp_path: Path) -> None:
     types = Counter(each for of_name in names.types.values() for each in of_name)
     assert (index.counts, index.count_types()) == (names.counts, dict(types))
     assert index.list_types() == "film (1 names), org (2 names), person (1 names)"
-    path.write_text("\n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match="no name was found"):
-        read_name_index([path])
-
-
-def test_of_hundreds_of_types_a_message_shows_those_with_most_names() -> None:
     entries = [(f"Ada{number}", f"class{number}") for number in range(100)] + [("Bob", "person"), ("Eve", "person")]
     shown = index_names(entries).list_types()
     assert shown.count(",") == 39 and "person (2 names)" in shown and shown.endswith(" and 61 more")
-
-
-def test_no_name_goes_over_the_end_of_a_line() -> None:
-    index = index_names([("New York", "city")])
-    assert find(index, ["a New", "York New York", "New"]) == [(1, "New York")]
+    path.write_text("\n", encoding="utf-8")
+    with pytest.raises(CrossNERError, match="no name was found"):
+        read_name_index([path])

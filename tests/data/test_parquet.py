@@ -23,7 +23,7 @@ def write_parquet(path: Path, **columns: Any) -> Path:
     return path
 
 
-def test_rows_of_parquet_are_documents_and_other_columns_are_passed_through(tmp_path: Path) -> None:
+def test_rows_of_parquet_are_documents_of_text_or_words_and_other_columns_are_passed_through(tmp_path: Path) -> None:
     texts = ["Anna met Peter.", "", "a\nb", "Zoë", "x"]
     day = datetime.date(2020, 1, 2)
     path = write_parquet(tmp_path / "in.parquet", id=[5, 4, 3, 2, 1], text=texts, day=[day] * 5, raw=[b"\xff"] * 5)
@@ -35,14 +35,11 @@ def test_rows_of_parquet_are_documents_and_other_columns_are_passed_through(tmp_
     schema = parquet_files.output_schema(parquet_files.read_schema(path))
     assert schema.names == ["id", "day", "raw", *parquet_files.COLUMNS]
     assert str(schema.field("day").type) == "date32[day]"
-
-
-def test_words_of_parquet_are_kept(tmp_path: Path) -> None:
-    path = write_parquet(tmp_path / "in.parquet", tokens=[["Anna", "met"], [], ["New York"]])
-    documents = list(read_parquet_documents(path, Repairs()))
-    assert [[word.text for words in each.sentences for word in words] for each in documents] == [
-        ["Anna", "met"], [], ["New York"],
-    ]  # fmt: skip
+    path = write_parquet(tmp_path / "words.parquet", tokens=[["Anna", "met"], [], ["New York"]])
+    found = [
+        [word.text for words in each.sentences for word in words] for each in read_parquet_documents(path, Repairs())
+    ]
+    assert found == [["Anna", "met"], [], ["New York"]]
 
 
 def test_rows_without_text_are_told_or_skipped(tmp_path: Path) -> None:

@@ -47,19 +47,15 @@ def test_sentences_survive_being_written(tmp_path_factory, sentences):
     assert list(read_sentences(path, "news")) == sentences
 
 
-def test_prepared_domains_are_found_by_role(tmp_path):
-    run = prepare(tmp_path)
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_prepared_domains_are_found_by_role_with_the_tag_set_of_the_roles(tmp_path, scheme):
+    run = prepare(tmp_path, scheme=scheme)
     prepared = PreparedData.load(run, wanted_by="finetune")
     assert prepared.digest == run.digest("prepare-data")
     target = prepared.domain("target", wanted_by="finetune")
     assert (target.name, target.role, target.types) == ("target-set", "target", ("song", "person"))
     assert target.sentences("train") == [Sentence(("anna", "target"), ("B-person", "O"), "target-set")]
     assert target.has("train") and not target.has("test")
-
-
-@pytest.mark.parametrize("scheme", ["bio", "bioes"])
-def test_the_tag_set_is_that_of_the_roles_in_the_scheme_of_the_run(tmp_path, scheme):
-    prepared = PreparedData.load(prepare(tmp_path, scheme=scheme), wanted_by="finetune")
     assert prepared.tag_set("target").types == ("song", "person")
     both = prepared.tag_set("source", "target")
     assert both.types == ("person", "place", "song") and both.scheme == scheme
@@ -83,27 +79,25 @@ def test_what_is_missing_is_told_with_the_way_to_get_it(tmp_path):
         prepared.corpus("entity")
 
 
-@pytest.mark.parametrize("name", ["corpus/domain.txt", "target/words.json", "target/train.jsonl"])
-def test_a_file_that_was_cut_since_it_was_prepared_is_refused(tmp_path, name):
+def test_a_file_that_was_cut_since_it_was_prepared_or_is_of_another_stage_is_refused(tmp_path):
     prepared = PreparedData.load(prepare(tmp_path, ("target",)), wanted_by="finetune")
-    readers = {
-        "corpus/domain.txt": [lambda: prepared.corpus("domain"), lambda: prepared.raw_text("target")],
-        "target/words.json": [lambda: prepared.domain("target", wanted_by="finetune").words()],
-        "target/train.jsonl": [lambda: prepared.domain("target", wanted_by="finetune").sentences("train")],
-    }[name]
-    for read in readers:
+    target = prepared.domain("target", wanted_by="finetune")
+    for name, read in (
+        ("corpus/domain.txt", lambda: prepared.corpus("domain")),
+        ("target/words.json", target.words),
+        ("target/train.jsonl", lambda: target.sentences("train")),
+    ):
         read()
-    path = prepared.folder / name
-    path.write_bytes(path.read_bytes()[:-2])
-    for read in readers:
+        path = prepared.folder / name
+        path.write_bytes(path.read_bytes()[:-2])
         with pytest.raises(CrossNERError, match="is not the file listed in its manifest") as caught:
             read()
         assert caught.value.hint == "Copy the run again, or prepare the data again with --force."
-
-
-def test_another_stage_under_that_name_is_not_read_as_data(tmp_path):
-    with open_stage(RunDirectory(tmp_path), Finetune().stage_request("finetune", {})) as stage:
+    with pytest.raises(CrossNERError, match="is not the file listed in its manifest"):
+        prepared.raw_text("target")
+    other = RunDirectory(tmp_path / "other")
+    with open_stage(other, Finetune().stage_request("finetune", {})) as stage:
         stage.finish({})
-    (tmp_path / "finetune").rename(tmp_path / "prepare-data")
+    (other.path / "finetune").rename(other.path / "prepare-data")
     with pytest.raises(CrossNERError, match="was made by finetune, not by prepare-data"):
-        PreparedData.load(RunDirectory(tmp_path), wanted_by="finetune")
+        PreparedData.load(other, wanted_by="finetune")

@@ -80,11 +80,13 @@ def test_a_type_keeps_its_hyphens():
     assert TagSet({"d": ("a-b",)}).of("d") == [True, True, True]
 
 
-def test_bilou_and_bmes_are_read_as_bioes():
+def test_bilou_and_bmes_are_read_as_bioes_and_nothing_as_bio():
     expected = [Span(0, 3, "x"), Span(4, 5, "y")]
     assert to_spans(["B-x", "I-x", "L-x", "O", "U-y"]) == expected
     assert to_spans(["B-x", "M-x", "E-x", "O", "S-y"]) == expected
     assert to_spans(["B-x", "I-x", "E-x", "O", "S-y"]) == expected
+    assert detect_scheme([["U-x"]]) == detect_scheme([["B-x", "M-x", "E-x"]]) == "bioes"
+    assert detect_scheme([]) == detect_scheme([["O", "O"], []]) == "bio"
 
 
 @pytest.mark.parametrize("text", ["", "B", "B-", "-x", "X-x", "o", "b-x", "person", "BI-x", "O-x", " O"])
@@ -102,6 +104,7 @@ def test_a_position_is_illegal_where_no_sequence_of_the_scheme_has_that_pair(tag
         "iob1": lambda p, q, same: q[0] != "B" or (p[0] in "BI" and same),
         "bioes": lambda p, q, same: (p[0] in "BI") == (q[0] in "IE") and (same or p[0] not in "BI"),
     }
+    assert illegal_positions(["O", "B-x"], scheme) == {"bioes": [2], "bio": [], "iob1": [1]}[scheme]
     around = ["O", *tags, "O"]
     expected = [
         place
@@ -114,12 +117,6 @@ def test_a_position_is_illegal_where_no_sequence_of_the_scheme_has_that_pair(tag
     else:  # E and S are no tags of these schemes; only what they have is compared
         known = [place for place in expected if not set("ES") & {around[place][0], around[place + 1][0]}]
         assert [place for place in found if not set("ES") & {around[place][0], around[place + 1][0]}] == known
-
-
-def test_an_entity_left_open_at_the_end_is_illegal_in_bioes_only():
-    assert illegal_positions(["O", "B-x"], "bioes") == [2]
-    assert illegal_positions(["O", "B-x"], "bio") == []
-    assert illegal_positions(["O", "B-x"], "iob1") == [1]
 
 
 @given(st.lists(sentences_with_spans(), min_size=1, max_size=6))
@@ -143,56 +140,48 @@ def before_ends(spans: list[Span], place: int) -> bool:
     return bool(here) and any(span.end == place and span.type == here[0] for span in spans)
 
 
-def test_the_scheme_of_nothing_is_bio():
-    assert detect_scheme([]) == "bio"
-    assert detect_scheme([["O", "O"], []]) == "bio"
-    assert detect_scheme([["U-x"]]) == detect_scheme([["B-x", "M-x", "E-x"]]) == "bioes"
-
-
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "person")})
 
 
-def test_a_tag_set_is_the_union_of_its_domains_in_order():
+def test_a_tag_set_is_the_union_of_its_domains_in_order_and_an_unknown_domain_uses_all():
     assert TAG_SET.types == ("person", "place", "artist")
     assert TAG_SET.tags == ("O", "B-person", "I-person", "B-place", "I-place", "B-artist", "I-artist")
     assert len(TAG_SET) == 7
     assert TagSet({"news": ("x",)}, "bioes").tags == ("O", "B-x", "I-x", "E-x", "S-x")
-
-
-def test_a_domain_uses_its_own_types_and_an_unknown_one_all():
     used = [tag for tag, is_used in zip(TAG_SET.tags, TAG_SET.of("songs"), strict=True) if is_used]
     assert used == ["O", "B-person", "I-person", "B-artist", "I-artist"]
     assert all(TAG_SET.of("elsewhere"))
-    assert [TagSet({"a": ("x",), "b": ()}).of("b")] == [[True, False, False]]
+    assert TagSet({"a": ("x",), "b": ()}).of("b") == [True, False, False]
 
 
 @given(st.lists(st.sampled_from(TAG_SET.tags), max_size=10))
-def test_tags_become_numbers_and_come_back(tags):
+def test_tags_become_numbers_and_come_back_and_an_unknown_one_is_named(tags):
     ids = TAG_SET.to_ids(tags)
     assert all(0 <= number < len(TAG_SET) for number in ids)
     assert TAG_SET.from_ids(ids) == tags
-
-
-def test_a_data_set_is_known_by_its_name_but_not_where_its_types_are_those_of_another_domain():
-    tag_set = TagSet({"songs": ("person", "song"), "news": ("person", "place")})
-    assert tag_set.choose_domain("songs", ["song", "person"]) == "songs"
-    assert tag_set.choose_domain("news", ["place", "unheard"]) == "news"
-    assert (
-        tag_set.choose_domain("elsewhere", ["song"]) == "songs"
-        and tag_set.choose_domain("elsewhere", ["place"]) == "news"
-    )
-    assert tag_set.choose_domain("elsewhere", ["song", "place"]) == ""
-    assert tag_set.choose_domain("elsewhere", ["unheard"]) == "elsewhere" and all(tag_set.of("elsewhere"))
-    assert tag_set.choose_domain("news", ["song"]) == "songs"
-    assert tag_set.choose_domain("news", ["song", "place"]) == ""
-    assert tag_set.of("") == [True] * len(tag_set)
-
-
-def test_an_unknown_tag_is_named_with_the_types_there_are():
     with pytest.raises(CrossNERError) as caught:
-        TAG_SET.to_ids(["O", "B-person", "B-planet", "B-moon"])
+        TAG_SET.to_ids([*tags, "B-planet", "B-moon"])
     assert caught.value.problem == "Tag 'B-planet' is not among the types of this model: person, place, artist."
     assert "Train on data that has this type" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "domain"),
+    [
+        ("songs", ["song", "person"], "songs"),
+        ("news", ["place", "unheard"], "news"),
+        ("news", ["song"], "songs"),
+        ("news", ["song", "place"], ""),
+        ("elsewhere", ["song"], "songs"),
+        ("elsewhere", ["place"], "news"),
+        ("elsewhere", ["song", "place"], ""),
+        ("elsewhere", ["unheard"], "elsewhere"),
+    ],
+)
+def test_a_data_set_is_known_by_its_name_but_not_where_its_types_are_those_of_another_domain(name, types, domain):
+    tag_set = TagSet({"songs": ("person", "song"), "news": ("person", "place")})
+    assert tag_set.choose_domain(name, types) == domain
+    assert all(tag_set.of("elsewhere")) and all(tag_set.of(""))
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crossner_cli.data.domains import read_domain
 from crossner_cli.data.text import find_words, segment
 
 MIRROR = os.environ.get("CROSSNER_MIRROR")
@@ -68,17 +68,14 @@ def test_text_is_cut_as_in_the_corpora(text: str, words: str) -> None:
     assert cut(text) == words
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_text_that_was_cut_before_keeps_its_words() -> None:
+    for text in (
         'said . " Yes " , he did n\'t .',
         "-LRB- U.S. -RRB- `` Mr. Smith '' 's 'll n't",
         "1. Leverkusen ( Germany ) 6-4 6-4 .576 +301 1,397 $ 5 A$ 7 # 8",
         "Caroline O 'Connor of Côte d 'Ivoire ca n 't -led non-",
-    ],
-)
-def test_text_that_was_cut_before_keeps_its_words(text: str) -> None:
-    assert cut(text) == text
+    ):
+        assert cut(text) == text
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -114,20 +111,17 @@ def test_sentence_ends_are_told_from_other_stops(marked: str) -> None:
     assert sentences(marked.replace("|", " ")) == marked.split("|")
 
 
-def test_a_free_standing_quotation_mark_goes_by_its_pair() -> None:
+def test_quotation_marks_go_by_their_pair_and_scripts_without_spaces_end_their_sentences_too() -> None:
     text = '" Yes . " He left . " No . " Then " so . "'
     assert sentences(text) == ['" Yes . "', "He left .", '" No . "', 'Then " so . "']
+    assert sentences("我在北京。他很好！是吗？") == ["我在北京。", "他很好！", "是吗？"]
+    assert sentences("यह ठीक है। वह गया।") == ["यह ठीक है।", "वह गया।"]
 
 
 def test_a_blank_line_ends_a_sentence_and_a_line_break_only_when_asked() -> None:
     text = "A title\n\nFirst line\nsecond line\r\n\r\nlast"
     assert sentences(text) == ["A title", "First line\nsecond line", "last"]
     assert sentences(text, at_line_breaks=True) == ["A title", "First line", "second line", "last"]
-
-
-def test_scripts_without_spaces_end_their_sentences_too() -> None:
-    assert sentences("我在北京。他很好！是吗？") == ["我在北京。", "他很好！", "是吗？"]
-    assert sentences("यह ठीक है। वह गया।") == ["यह ठीक है।", "वह गया।"]
 
 
 @pytest.mark.parametrize(
@@ -151,17 +145,11 @@ def test_fifty_thousand_words_take_less_than_a_second() -> None:
     assert count / (time.process_time() - started) > 50_000
 
 
-def published_sentences(path: Path) -> Iterator[list[str]]:
-    """Words of each sentence of a published two-column file."""
-    for block in path.read_text(encoding="utf-8").split("\n\n"):
-        if words := [line.split("\t")[0] for line in block.split("\n") if line]:
-            yield words
-
-
 @pytest.mark.skipif(MIRROR is None, reason="CROSSNER_MIRROR is unset")
 @pytest.mark.parametrize("name", ["politics", "music", "ai", "conll2003"])
 def test_published_sentences_are_found_again_in_their_joined_words(name: str) -> None:
-    found = list(published_sentences(Path(MIRROR or "", name, "dev.txt")))
+    splits = read_domain({"dev": Path(MIRROR or "", name, "dev.txt")}).splits
+    found = [list(sentence.words) for sentence in splits["dev"]]
     assert len(found) >= 350
     kept = sum([word.text for word in find_words(" ".join(words))] == words for words in found)
     whole = sum(len(segment(" ".join(words))) == 1 for words in found)

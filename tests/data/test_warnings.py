@@ -40,99 +40,77 @@ def rows(*words):
     return "".join(f"{word}\tO\n" for word in words)
 
 
-def test_data_without_a_fault_have_no_warning(warn):
-    assert warn({}) == []
+DAYS = rows("It", "rained", "in", "Rome", "today")
 
 
-@pytest.mark.parametrize(
-    ("changed", "warning"),
-    [
-        (
-            {"target/dev": None},
-            "The target 'target' has no dev sentences to choose the best epoch on: --dev-from-train 0.1 takes it from"
-            " train, or --select-on source.",
-        ),
-        (
-            {"target/dev": "w1\tB-dish\n\nx1\tB-dish\n"},
-            "The target 'target': 1 of 2 dev sentences are in train, word for word.",
-        ),
-        (
-            {"target/test": "x1\tB-dish\n"},
-            "The target 'target': dev equals test, so scores on test are of sentences that chose the epoch.",
-        ),
-        (
-            {"source/train": rows("Rome"), "source/dev": rows("Paris")},
-            "The source 'source' has no entity: every tag is O, and nothing can be learnt from it.",
-        ),
-        (
-            {"target/test": rows("y1")},
-            "The target 'target': test has no entity: every tag is O, so no score of it means anything.",
-        ),
-        (
-            {"target/train": "a\tB-dish\nb\tB-Dish\n"},
-            "The target 'target': dish and Dish differ by case only: 2 types.",
-        ),
-        ({"target/test": "y1\tB-drink\n"}, "The target 'target': types that train does not show: drink."),
-        (
-            {"target/test": "y1\tB-Location\n"},
-            "The type 'location' of the source and 'Location' of the target differ by case only: two types.",
-        ),
-        (
-            {"target/train": "".join(f"{number}\tdish\tB-dish\n" for number in range(9))},
-            "The target 'target': 9 of 9 words of train are numbers, as '0': is the word in another column than the"
-            " first?",
-        ),
-        (
-            {"target/dev": "soup\tB-dish\n" * 150},
-            "The target 'target': dev has 150 words a sentence: is there an empty line after each?",
-        ),
-        (
-            {
-                "source/train": rows("It", "rained", "in", "Rome", "today"),
-                "target/test": rows("It", "rained", "in", "Rome", "today") + "\nw1\tB-dish\n",
-            },
-            "1 of 2 test sentences of the target are in the source's train, word for word (sentences of at least 5"
-            " words are compared).",
-        ),
-        (
-            {"target/test": "糖尿病\tB-dish\n"},
-            "The target 'target': 8.3 % of its words are cut otherwise in plain text, as '糖尿病' -> '糖 尿 病', by raw"
-            " text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with"
-            " words.",
-        ),
-    ],
-    ids=[
-        "no-dev",
-        "dev-in-train",
-        "dev-is-test",
-        "no-entity",
-        "no-entity-in-test",
-        "case",
-        "untrained",
-        "case-of-both",
-        "numbers",
-        "long",
-        "source-in-test",
-        "words",
-    ],
-)
-def test_each_fault_has_its_warning(warn, changed, warning):
+NO_DEV = "The {0} '{0}' has no dev sentences to choose the best epoch on: --dev-from-train 0.1 takes it from train"
+FAULTS = {
+    "no-dev": ({"target/dev": None}, f"{NO_DEV.format('target')}, or --select-on source."),
+    "dev-in-train": (
+        {"target/dev": "w1\tB-dish\n\nx1\tB-dish\n"},
+        "The target 'target': 1 of 2 dev sentences are in train, word for word.",
+    ),
+    "dev-is-test": (
+        {"target/test": "x1\tB-dish\n"},
+        "The target 'target': dev equals test, so scores on test are of sentences that chose the epoch.",
+    ),
+    "no-entity": (
+        {"source/train": rows("Rome"), "source/dev": rows("Paris")},
+        "The source 'source' has no entity: every tag is O, and nothing can be learnt from it.",
+    ),
+    "no-entity-in-test": (
+        {"target/test": rows("y1")},
+        "The target 'target': test has no entity: every tag is O, so no score of it means anything.",
+    ),
+    "case": (
+        {"target/train": "a\tB-dish\nb\tB-Dish\n"},
+        "The target 'target': dish and Dish differ by case only: 2 types.",
+    ),
+    "untrained": ({"target/test": "y1\tB-drink\n"}, "The target 'target': types that train does not show: drink."),
+    "case-of-both": (
+        {"target/test": "y1\tB-Location\n"},
+        "The type 'location' of the source and 'Location' of the target differ by case only: two types.",
+    ),
+    "numbers": (
+        {"target/train": "".join(f"{number}\tdish\tB-dish\n" for number in range(9))},
+        "The target 'target': 9 of 9 words of train are numbers, as '0': is the word in another column than the first?",
+    ),
+    "long": (
+        {"target/dev": "soup\tB-dish\n" * 150},
+        "The target 'target': dev has 150 words a sentence: is there an empty line after each?",
+    ),
+    "source-in-test": (
+        {"source/train": DAYS, "target/test": DAYS + "\nw1\tB-dish\n"},
+        "1 of 2 test sentences of the target are in the source's train, word for word (sentences of at least 5"
+        " words are compared).",
+    ),
+    "words": (
+        {"target/test": "糖尿病\tB-dish\n"},
+        "The target 'target': 8.3 % of its words are cut otherwise in plain text, as '糖尿病' -> '糖 尿 病', by raw"
+        " text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with"
+        " words.",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_has_its_warning_and_data_without_one_have_none(warn, fault):
+    changed, warning = FAULTS[fault]
     assert warning in warn(changed)
+    assert warn({}) == []
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
 def test_the_way_to_an_epoch_names_only_dev_sentences_that_are_there(warn, role):
-    (warning,) = warn({f"{role}/dev": None}, role)
-    assert warning.endswith("to choose the best epoch on: --dev-from-train 0.1 takes it from train.")
+    assert warn({f"{role}/dev": None}, role) == [f"{NO_DEV.format(role)}."]
 
 
 def test_the_same_data_twice_is_a_warning(warn, tmp_path):
     files = {"train": tmp_path / "train.txt"}
     files["train"].write_text(SPLITS["source/train"])
-    both = dict.fromkeys(("source", "target"))
-    labelled = {role: read_domain(files) for role in both}
+    labelled = {role: read_domain(files) for role in ("source", "target")}
     statistics = {role: domain_statistics(found.splits) for role, found in labelled.items()}
-    found = data_warnings({role: Domain("news", files) for role in both}, labelled, statistics)
+    found = data_warnings(dict.fromkeys(labelled, Domain("news", files)), labelled, statistics)
     assert "Source and target are the same data, 'news'." in found
 
 
