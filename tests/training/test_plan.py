@@ -25,6 +25,7 @@ def test_the_learning_rate_rises_and_falls_linearly() -> None:
     ("method", "settings", "rate"),
     [
         ("linear", (), 1e-3),
+        ("bartner", (), 1e-3),
         ("bilstm-crf", ("transformer=trained",), 1e-3),
         ("bilstm-crf", ("transformer=frozen",), 5e-3),
         ("cross-domain-lm", ("generator=none",), 5e-3),

@@ -44,35 +44,9 @@ def settings_of(method: str, *texts: str) -> Any:
     return read_settings(find_method(method), texts)
 
 
-def test_a_stage_trains_the_tasks_of_the_domains_it_reads() -> None:
-    settings = settings_of("cross-domain-lm", "tasks=target-ner,source-ner,target-lm")
-    assert find_tasks(settings, "finetune", ("target",)) == ["target-ner", "target-lm"]
-    assert find_tasks(settings, "pretrain-source", ("source",)) == ["source-ner"]
-    assert find_tasks(settings, "joint-train", ("target", "source")) == ["target-ner", "source-ner", "target-lm"]
-    assert find_tasks(settings_of("linear"), "finetune", ("target",)) == []
-    with pytest.raises(CrossNERError, match="read no labelled sentences of it"):
-        find_tasks(settings, "other", ("elsewhere",))
-
-
-def test_tasks_of_domains_that_a_stage_does_not_read_are_left_out_with_a_note() -> None:
-    settings = settings_of("cross-domain-lm", "tasks=target-ner,source-ner,target-lm")
-    narrowed, note = narrow_tasks(settings, "finetune", ("target",))
-    assert narrowed.tasks == "target-ner,target-lm"
-    assert note == "trains target-ner, target-lm; not source-ner, as finetune does not read that domain"
-    assert narrow_tasks(narrowed, "finetune", ("target",)) == (narrowed, None)
-    linear = settings_of("linear")
-    assert narrow_tasks(linear, "finetune", ("target",)) == (linear, None)
-    adversary = settings_of("multi-task-lstm", "adversary=dann")
-    with pytest.raises(CrossNERError, match="finetune trains target-ner; not source-ner") as caught:
-        narrow_tasks(adversary, "finetune", ("target",))
-    assert caught.value.hint.startswith("Or joint-train: ")
-
-
 @pytest.mark.parametrize(
     ("method", "texts", "of_source", "way_out"),
     [
-        ("cross-domain-lm", (), False, "add --set entity_weight=0.1."),
-        ("multi-cell-lstm", (), False, "add --set tasks=target-ner,source-ner,target-lm."),
         (
             "cross-domain-lm",
             ("tasks=target-ner",),
@@ -80,8 +54,6 @@ def test_tasks_of_domains_that_a_stage_does_not_read_are_left_out_with_a_note() 
             "add --set tasks=target-ner,target-lm --set entity_weight=0.1.",
         ),
         ("multi-task-lstm", (), False, "choose --method multi-cell-lstm"),
-        ("linear", (), False, "choose --method multi-cell-lstm"),
-        ("mtl", (), False, "choose --method multi-cell-lstm"),
         ("multi-cell-lstm", ("tasks=source-ner",), True, "train with joint-train"),
     ],
 )
@@ -92,29 +64,11 @@ def test_a_dictionary_that_no_task_reads_is_refused_with_what_is_missing(method,
     assert f"Leave it out, or {way_out}" in caught.value.hint
 
 
-def test_a_dictionary_is_read_where_one_loss_of_types_is_switched_on() -> None:
-    tasks = ["source-ner", "target-lm"]
-    for text in ("entity_weight=0", "attention_weight=0"):
-        settings = settings_of("multi-cell-lstm", "tasks=source-ner,target-lm", text)
-        check_dictionary("multi-cell-lstm", settings, tasks, of_source=False)
-
-
-def test_names_that_cannot_label_are_counted_with_the_reason(tmp_path: Path) -> None:
-    names = read_names([write_names(tmp_path, *MIXED)])
-    assert Dictionary(names, TYPES).describe() == (
-        "dictionary: 1 of 4 names can label words of raw text; 1 have several types; 1 have a type that the target "
-        "lacks; 1 are of several words (--dictionary-phrases reads them)"
-    )
-    assert "2 of 4 names" in Dictionary(names, TYPES, phrases=True).describe()
-
-
 @pytest.mark.parametrize(
     ("line", "types", "untaught", "phrases", "hint"),
     [
         ("Paris\tcity", TYPES, (), False, "as the target does: artist, song."),
         ("Dancing Queen\tsong", TYPES, (), False, "--dictionary-phrases reads names of several words"),
-        ("Dancing Queen\tcity", TYPES, (), True, "as the target does"),
-        ("Abba\tartist", ("song",), ("artist",), False, "as the target does: song."),
         ("Abba\tartist", (), TYPES, False, "calls types of the source as the target does: artist, song."),
     ],
 )
@@ -124,7 +78,12 @@ def test_a_dictionary_that_can_label_nothing_is_refused(tmp_path, line, types, u
     assert hint in caught.value.hint
 
 
-def test_a_dictionary_whose_names_are_not_in_the_text_is_refused(tmp_path: Path) -> None:
+def test_names_that_cannot_label_or_are_not_in_the_text_are_counted_with_the_reason(tmp_path: Path) -> None:
+    names = read_names([write_names(tmp_path, *MIXED)])
+    assert Dictionary(names, TYPES).describe() == (
+        "dictionary: 1 of 4 names can label words of raw text; 1 have several types; 1 have a type that the target "
+        "lacks; 1 are of several words (--dictionary-phrases reads them)"
+    )
     dictionary = read_dictionary([write_names(tmp_path, "Dancing Queen\tsong")], TYPES, phrases=True)
     described = dictionary.describe_in({"Dancing": 2, "Queen": 1})
     assert described == "dictionary: 1 of 1 names can label words of raw text; the words of 1 are in it"
@@ -132,13 +91,6 @@ def test_a_dictionary_whose_names_are_not_in_the_text_is_refused(tmp_path: Path)
         with pytest.raises(CrossNERError, match="none of its 1 names .* is in the raw text") as caught:
             dictionary.describe_in(counts)
         assert "in the same case" in caught.value.hint
-
-
-@pytest.mark.parametrize(("name", "problem"), [("", "a folder"), ("no", "not found")])
-def test_a_dictionary_that_is_no_file_is_refused(tmp_path: Path, name: str, problem: str) -> None:
-    with pytest.raises(CrossNERError, match=f"--dictionary .*: {problem}") as caught:
-        read_dictionary([tmp_path / name], TYPES)
-    assert "name<TAB>type" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -201,11 +153,6 @@ def test_each_domain_reads_its_own_raw_text_with_the_given_names_and_cut_off(tmp
     assert read_raw(prepared, settings, ("target-ner",), {}, None, raw_minimum=2) is None
 
 
-def test_predictions_are_counted_by_word_number_and_every_sentence_ends() -> None:
-    text = RawSentences([("Anna", "sang"), ("Anna", "wept"), ("sang", "Anna", "wept")])
-    assert torch.equal(RawInputs({"target": text}).count_predictions(READER), torch.tensor([2 + 3, 3, 2, 0]))
-
-
 @pytest.mark.parametrize(
     ("lm_text", "tasks", "counts"),
     [
@@ -221,3 +168,23 @@ def test_labelled_sentences_are_counted_where_a_language_model_reads_them(lm_tex
     raw = RawInputs({"target": RawSentences([("sang", "Anna", "wept")])})
     count_words(tagger, {"source": [Sentence(("Anna", "sang"))]}, raw)
     assert told[0].tolist() == counts
+
+
+def test_a_stage_trains_the_tasks_of_the_domains_it_reads_and_notes_those_it_leaves_out() -> None:
+    settings = settings_of("cross-domain-lm", "tasks=target-ner,source-ner,target-lm")
+    assert find_tasks(settings, "pretrain-source", ("source",)) == ["source-ner"]
+    assert find_tasks(settings, "joint-train", ("target", "source")) == ["target-ner", "source-ner", "target-lm"]
+    with pytest.raises(CrossNERError, match="read no labelled sentences of it"):
+        find_tasks(settings, "other", ("elsewhere",))
+    narrowed, note = narrow_tasks(settings, "finetune", ("target",))
+    assert narrowed.tasks == "target-ner,target-lm"
+    assert note == "trains target-ner, target-lm; not source-ner, as finetune does not read that domain"
+    linear = settings_of("linear")
+    assert find_tasks(linear, "finetune", ("target",)) == []
+    assert [narrow_tasks(each, "finetune", ("target",)) for each in (narrowed, linear)] == [
+        (narrowed, None),
+        (linear, None),
+    ]
+    with pytest.raises(CrossNERError, match="finetune trains target-ner; not source-ner") as caught:
+        narrow_tasks(settings_of("multi-task-lstm", "adversary=dann"), "finetune", ("target",))
+    assert caught.value.hint.startswith("Or joint-train: ")
