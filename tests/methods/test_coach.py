@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -150,21 +149,6 @@ def test_an_entity_is_the_sum_of_a_bilstm_over_its_words_alone(rows):
     torch.testing.assert_close(found, torch.stack(expected) if expected else torch.zeros(0, 4))
 
 
-def test_an_entity_of_one_word_is_what_the_bilstm_says_there():
-    reader, states = EntityReader(3, 4), torch.randn(1, 5, 3)
-    boundaries = torch.tensor([[OUTSIDE, OUTSIDE, FIRST, OUTSIDE, OUTSIDE]])
-    found = reader(states, find_entities(boundaries, boundaries >= 0))
-    torch.testing.assert_close(found, reader.lstm(states[0, 2:3])[0])
-
-
-def test_doubling_the_states_of_an_entity_does_not_merely_double_what_is_read_of_it():
-    torch.manual_seed(0)
-    reader, states = EntityReader(3, 4), torch.randn(1, 2, 3)
-    entities = find_entities(torch.tensor([[FIRST, FIRST + 1]]), torch.ones(1, 2, dtype=torch.bool))
-    once, doubled = reader(states, entities), reader(2 * states, entities)
-    assert not torch.allclose(doubled, 2 * once, rtol=0.05) and not torch.allclose(doubled, once, rtol=0.05)
-
-
 def test_gold_entities_are_those_of_the_tags_in_either_scheme():
     bioes = TagSet(TAG_SET.domains, "bioes")
     other = (("B-person", "E-person", "O", "S-place", "B-place", "I-place", "E-place"), ("O", "S-artist"))
@@ -193,41 +177,10 @@ def test_a_description_is_the_sum_of_the_vectors_of_its_words():
     tagger.loss(batch)["types"].backward()
     assert tagger.descriptions.grad is None and encoder.words.weight.grad is not None
     assert not encoder.words.weight.grad[[0, 2]].any(), "words of descriptions are met in sentences only"
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"word_size": 7}, "have 7 values"),
-        ({"words": "none"}, "type descriptions need vectors of words"),
-    ],
-)
-def test_descriptions_that_cannot_be_compared_are_refused(settings, problem):
-    if settings.get("words") == "none":
-        with pytest.raises(CrossNERError, match=problem):
-            CoachTagger.Hyperparameters(**settings)
-        return
-    hyper = CoachTagger.Hyperparameters(**settings)
-    encoder = WordEncoder(Vocabulary(("person",), "person"), hyper)
-    with pytest.raises(CrossNERError, match=problem) as caught:
-        CoachTagger(encoder, TAG_SET, hyper)
+    hyper = CoachTagger.Hyperparameters(word_size=7)
+    with pytest.raises(CrossNERError, match="have 7 values") as caught:
+        CoachTagger(WordEncoder(Vocabulary(("person",), "person"), hyper), TAG_SET, hyper)
     assert "word" in caught.value.hint
-
-
-def test_types_in_another_order_change_nothing():
-    other = TagSet(dict(reversed(TAG_SET.domains.items())))
-    assert other.types != TAG_SET.types
-    old, batch = given()
-    new, others = given(tag_set=other)
-    names = {tag: old.descriptions[row] for row, tag in enumerate(("", *TAG_SET.types))}
-    assert all(torch.equal(new.descriptions[row], names[tag]) for row, tag in enumerate(("", *other.types)))
-    for term, value in old.loss(batch).items():
-        torch.testing.assert_close(new.loss(others)[term], value)
-    found = [
-        [tag_set.from_ids(ids) for ids in tagger.decode(batch).tags]
-        for tagger, tag_set in ((old, TAG_SET), (new, other))
-    ]
-    assert found[0] == found[1]
 
 
 # Losses
@@ -281,21 +234,6 @@ def test_a_batch_without_an_entity_costs_nothing_but_its_boundaries(settings):
     # Data-parallel training waits for a gradient of every parameter.
     assert [name for name, value in tagger.named_parameters() if value.grad is None] == []
     assert not tagger.entity_reader.lstm.weight_hh_l0.grad.any()
-
-
-@pytest.mark.parametrize("settings", [(), ("templates=true", "template_margin=5")])
-def test_what_stands_in_padding_is_in_no_loss(settings):
-    tagger, batch = given(*settings)
-    torch.manual_seed(8)  # wrong types are drawn
-    before = tagger.loss(batch)
-    sum(before.values()).backward()
-    assert not tagger.encoder.vectors.grad[~batch.word_mask].any()
-    with torch.no_grad():
-        tagger.encoder.vectors[~batch.word_mask] = 50.0
-    torch.manual_seed(8)
-    after = tagger.loss(dataclasses.replace(batch, tags=torch.where(batch.word_mask, batch.tags, 1)))
-    for term, value in before.items():
-        torch.testing.assert_close(value, after[term])
 
 
 # Decoding
@@ -357,41 +295,6 @@ def decoded(boundaries: Sequence[int], legal: str, scheme: Any = "bio") -> list[
     tagger.boundary_layer.scores = lambda states: 1e3 * functional.one_hot(torch.tensor([boundaries]), 3).float()
     (tags,) = tagger.decode(batch).tags
     return tag_set.from_ids(tags)
-
-
-def test_an_inside_word_before_any_entity_is_outside_and_after_one_opens_another():
-    boundaries = (INSIDE, INSIDE, OUTSIDE, FIRST, INSIDE, OUTSIDE, INSIDE, INSIDE, FIRST)
-    tags = decoded(boundaries, "false")
-    b, i = "B-person", "I-person"
-    assert tags == ["O", "O", "O", b, i, "O", i, i, b]
-    assert [(span.start, span.end) for span in to_spans(tags)] == [(3, 5), (6, 8), (8, 9)]
-    for scheme in ("bio", "bioes"):
-        legal = decoded(boundaries, "true", scheme)
-        assert not illegal_positions(legal, scheme) and [tag == "O" for tag in legal[3:6]] == [False, False, True]
-
-
-def test_entities_are_written_in_the_scheme_of_the_run():
-    boundaries = (FIRST, INSIDE, INSIDE, FIRST, OUTSIDE, FIRST, INSIDE)
-    assert "".join(tag[0] for tag in decoded(boundaries, "true")) == "BIIBOBI"
-    assert "".join(tag[0] for tag in decoded(boundaries, "true", "bioes")) == "BIESOBE"
-
-
-def test_a_sentence_does_not_depend_on_its_company():
-    tagger, batch = given("templates=true")
-    together = tagger.decode(batch)
-    vectors = tagger.encoder.vectors.data
-    sizes: dict[str, list[Tensor]] = {}
-    for row, tags in enumerate(GOLD):
-        tagger.encoder.vectors.data = vectors[row : row + 1, : len(tags)]
-        alone = batch_of((tags,), (DOMAINS[row],), TAG_SET)
-        found = tagger.decode(alone)
-        assert found.tags[0] == together.tags[row]
-        assert found.probabilities[0] == pytest.approx(together.probabilities[row], abs=1e-5)
-        for term, value in tagger.loss(alone).items():
-            sizes.setdefault(term, []).append(value.detach())
-    tagger.encoder.vectors.data = vectors
-    for term in ("boundaries", "types"):
-        torch.testing.assert_close(torch.stack(sizes[term]).sum(), tagger.loss(batch)[term])
 
 
 # Templates
@@ -463,22 +366,6 @@ def test_wrong_types_are_allowed_ones_and_wrong_where_there_are_any(entities):
         assert set(wrong[:, number].tolist()) <= (others or {own})
 
 
-def test_templates_are_compared_with_the_states_before_their_dropout(monkeypatch):
-    tagger, batch = given("templates=true", "lstm_layers=1", "dropout=0.5")
-    read: list[Tensor] = []
-    compare = tagger.templates.forward
-
-    def spy(words: Tensor, hidden: Tensor, *others: Any) -> Tensor:
-        read.append(hidden)
-        return compare(words, hidden, *others)
-
-    monkeypatch.setattr(tagger.templates, "forward", spy)
-    tagger.train().loss(batch)
-    (hidden,) = read
-    assert torch.equal(hidden, tagger.lstm(tagger.encoder(batch), batch.word_mask))
-    assert not torch.equal(hidden, tagger.dropout(hidden))
-
-
 def test_the_template_loss_trains_sentences_and_templates_and_vanishes_with_its_weight():
     losses, sizes = {}, {}
     for weight in (0, 1, 2.5):
@@ -532,46 +419,18 @@ def test_entities_are_typed_by_the_states_that_their_boundaries_are_told_from(mo
     assert torch.equal(*read) and 0.2 < float((read[0] == 0).float().mean()) < 0.8, "dropout and all"
 
 
-def test_sizes_are_those_of_the_paper():
-    encoder: Any = GivenVectors(torch.zeros(1, 1, 300), description_size=512)
-    lstm = CoachTagger(encoder, TAG_SET, CoachTagger.Hyperparameters()).lstm.lstm
-    assert (lstm.num_layers, lstm.hidden_size, lstm.dropout) == (2, 256, 0.5)
-
-
-def test_every_layer_of_the_templates_is_reached():
-    tagger, batch = given("templates=true", "template_margin=5")
-    tagger.loss(batch)["templates"].backward()
-    assert all(value.grad is not None and value.grad.any() for value in tagger.templates.parameters())
-
-
 # Settings and precision
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "lstm_layers=0",
-        "lstm_size=0",
-        "dropout=1",
-        "template_weight=-1",
-        "template_weight=nan",
-        "template_margin=-0.1",
-    ],
-)
-def test_a_setting_out_of_range_is_refused(setting):
-    with pytest.raises(CrossNERError):
-        read_settings(CoachTagger, [setting])
-
-
-@pytest.mark.parametrize("settings", [(), ("templates=true",)])
-def test_autocast_stops_at_the_encoder(settings):
-    tagger, batch = given(*settings)
-    torch.manual_seed(8)
-    plain, expected = tagger.loss(batch), tagger.decode(batch)
-    torch.manual_seed(8)
-    with torch.autocast("cpu", torch.bfloat16):
-        mixed, found = tagger.loss(batch), tagger.decode(batch)
-    for term, value in plain.items():
-        assert mixed[term].dtype == torch.float32
-        torch.testing.assert_close(mixed[term], value)
-    assert found == expected
+def test_an_inside_word_before_any_entity_is_outside_and_after_one_opens_another_in_the_scheme_of_the_run():
+    boundaries = (INSIDE, INSIDE, OUTSIDE, FIRST, INSIDE, OUTSIDE, INSIDE, INSIDE, FIRST)
+    tags = decoded(boundaries, "false")
+    b, i = "B-person", "I-person"
+    assert tags == ["O", "O", "O", b, i, "O", i, i, b]
+    assert [(span.start, span.end) for span in to_spans(tags)] == [(3, 5), (6, 8), (8, 9)]
+    for scheme in ("bio", "bioes"):
+        legal = decoded(boundaries, "true", scheme)
+        assert not illegal_positions(legal, scheme) and [tag == "O" for tag in legal[3:6]] == [False, False, True]
+    boundaries = (FIRST, INSIDE, INSIDE, FIRST, OUTSIDE, FIRST, INSIDE)
+    for scheme, expected in (("bio", "BIIBOBI"), ("bioes", "BIESOBE")):
+        assert "".join(tag[0] for tag in decoded(boundaries, "true", scheme)) == expected

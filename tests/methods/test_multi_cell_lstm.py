@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from builders.taggers import TAG_SET, batch_of, copy_in_another_order, make_tagger, some_sentences
+from builders.taggers import TAG_SET, batch_of, make_tagger, some_sentences
 from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.language_model import language_model_loss
-from crossner_cli.methods.contract import find_method, head_tensors, read_settings
+from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
 
 NEWS, SONGS = 0, 1
@@ -64,6 +63,8 @@ def test_a_domain_runs_the_cells_of_its_types_and_no_others(tiny_encoder_folder)
         for value in map(tagger.get_parameter, tagger.rows.types):
             assert value.grad is not None
             assert not value.grad[outside].any() and all(value.grad[cell].any() for cell in inside)
+    alone = make(tiny_encoder_folder, tag_set=ONE)
+    assert alone.cells_of(NEWS).tolist() == alone.cells_of(SONGS).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -89,69 +90,19 @@ def test_types_of_which_no_label_is_learnt_run_no_cells(tiny_encoder_folder, tas
     assert torch.equal(cells[batch.word_mask], expected[batch.word_mask])
 
 
-def test_names_of_types_of_which_no_label_is_learnt_teach_nothing(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder, LM)
-    batch = of_domain(tagger, "news")
-
-    def taught(tag: str) -> set[str]:
-        number = TAG_SET.tags.index(tag)
-        return learn(tagger, raw(batch, torch.full_like(batch.word_mask, number, dtype=torch.long)), "entity target")
-
-    assert taught("B-place") and not taught("B-person")
-
-
-def test_attention_is_shared_out_among_the_cells_of_the_domain(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder)
-    batch = of_domain(tagger, "news")
-    attention = states_of(tagger, batch, NEWS).attention[batch.word_mask].softmax(dim=-1)
-    assert attention.shape == (batch.words, 2, 3)
-    torch.testing.assert_close(attention.sum(dim=-1), torch.ones(batch.words, 2))
-
-
-def test_a_tag_set_of_one_domain_runs_every_cell(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder, tag_set=ONE)
-    assert tagger.cells_of(NEWS).tolist() == tagger.cells_of(SONGS).tolist() == [0, 1, 2]
-    assert learn(tagger, of_domain(tagger, "news")) >= {"lstm.type_gate", "tag_layers.0.crf.transitions"}
-
-
-def test_an_unknown_domain_is_read_as_the_target(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder, "attention=domain")
-    batch = of_domain(tagger, "news")
-    elsewhere = dataclasses.replace(batch, domains=("elsewhere",) * len(batch))
-    for name, value in tagger.loss(batch).items():
-        assert torch.equal(value, tagger.loss(elsewhere)[name])
-
-
-def test_both_domains_read_a_sentence_alike_where_types_and_attention_are_the_same(tiny_encoder_folder):
-    for settings, is_same in (((), True), (("attention=domain",), False)):
-        tagger = make(tiny_encoder_folder, *settings, tag_set=SAME)
-        batch = of_domain(tagger, "news")
-        one, other = states_of(tagger, batch, NEWS), states_of(tagger, batch, SONGS)
-        assert torch.equal(one.hidden, other.hidden) == is_same
-        assert torch.equal(one.attention, other.attention) == is_same
-
-
-def test_domains_share_a_crf_where_they_share_all_types_unless_told_otherwise(tiny_encoder_folder):
-    count = {
-        (tag_set, crf): len(make(tiny_encoder_folder, f"crf={crf}", tag_set=tags).tag_layers)
-        for tag_set, tags in (("same", SAME), ("other", TAG_SET))
-        for crf in ("auto", "shared", "domain")
-    }
-    assert count == {
-        ("same", "auto"): 1,
-        ("same", "shared"): 1,
-        ("same", "domain"): 2,
-        ("other", "auto"): 2,
-        ("other", "shared"): 1,
-        ("other", "domain"): 2,
-    }
-
-
 def test_a_domain_with_attention_of_its_own_leaves_that_of_the_other_alone(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder, "attention=domain")
     learn(tagger, of_domain(tagger, "songs"))
     for value in (tagger.lstm.query, tagger.lstm.key, tagger.lstm.score):
         assert value.grad is not None and value.grad[SONGS].any() and not value.grad[NEWS].any()
+    batch = of_domain(tagger, "news")
+    elsewhere = dataclasses.replace(batch, domains=("elsewhere",) * len(batch))
+    torch.testing.assert_close(tagger.loss(batch), tagger.loss(elsewhere))  # unknown domains are read as the target
+    for attention in ("shared", "domain"):
+        same = make(tiny_encoder_folder, f"attention={attention}", tag_set=SAME)
+        one, other = states_of(same, batch, NEWS), states_of(same, batch, SONGS)
+        assert torch.equal(one.hidden, other.hidden) == (attention == "shared")
+        assert torch.equal(one.attention, other.attention) == (attention == "shared")
 
 
 def test_entity_prediction_lets_each_cell_score_its_own_type(tiny_encoder_folder):
@@ -192,32 +143,6 @@ def test_the_attention_loss_can_vanish_which_a_second_softmax_would_forbid(tiny_
     assert float(twice) == pytest.approx(math.log(math.e + 2) - 1)
 
 
-def test_types_in_another_order_change_nothing_where_cells_and_tags_go_along(tiny_encoder_folder):
-    other = TagSet({"news": ("place", "artist", "person")})
-    union = TagSet({"news": TAG_SET.types})
-    old, new = make(tiny_encoder_folder, tag_set=union), make(tiny_encoder_folder, tag_set=other)
-    batch = of_domain(old, "news")
-    moved = copy_in_another_order(old, new, batch)
-    types = [0, *(1 + union.types.index(entity_type) for entity_type in other.types)]
-    for term, value in old.loss(batch).items():
-        torch.testing.assert_close(value, new.loss(moved)[term], rtol=1e-5, atol=1e-4)
-    one, two = states_of(old, batch, NEWS), states_of(new, moved, NEWS)
-    torch.testing.assert_close(one.attention[..., types], two.attention)
-    torch.testing.assert_close(one.hidden, two.hidden)
-    before, after = old.decode(batch), new.decode(moved)
-    assert [other.from_ids(ids) for ids in after.tags] == [union.from_ids(ids) for ids in before.tags]
-
-
-def test_each_tensor_tells_which_of_its_dimensions_count_tags_or_types(tiny_encoder_folder):
-    few = head_tensors(make(tiny_encoder_folder, LM, tag_set=TagSet({"news": ("person",)})))
-    tagger = make(tiny_encoder_folder, LM)
-    for name, value in head_tensors(tagger).items():
-        sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
-        counting = {place: pair for place, pair in sizes if pair[0] != pair[1]}
-        by_tag = dict.fromkeys(tagger.rows.tags.get(name, ()), (3, 7))
-        assert counting == by_tag | dict.fromkeys(tagger.rows.types.get(name, ()), (2, 4)), name
-
-
 def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_folder):
     plain = make(tiny_encoder_folder)
     batch = of_domain(plain, "news")
@@ -232,15 +157,6 @@ def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_fo
     assert not {name for name in learn(none, batch) if name.startswith("type_score")}
 
 
-def test_what_scores_the_types_of_cells_begins_alike_with_them(tiny_encoder_folder):
-    for cells in ("alike", "apart"):
-        tagger = make(tiny_encoder_folder, f"cells={cells}")
-        torch.manual_seed(0)
-        fresh = type(tagger)(tagger.encoder, TAG_SET, tagger.hyper)
-        for value in fresh.type_score.parameters():
-            assert bool((value == value[:1]).all()) == (cells == "alike")
-
-
 def test_cells_that_begin_alike_stay_alike_without_the_type_losses(tiny_encoder_folder):
     for settings, stay in ((("entity_weight=0", "attention_weight=0"), True), ((), False)):
         torch.manual_seed(1)
@@ -248,6 +164,7 @@ def test_cells_that_begin_alike_stay_alike_without_the_type_losses(tiny_encoder_
         hyper = read_settings(kind, ["lstm_size=16", "characters=none", "cells=alike", *settings])
         tagger = kind(made.encoder, ONE, hyper).eval()
         assert isinstance(tagger, MultiCellTagger)
+        assert all(bool((value == value[:1]).all()) for value in tagger.type_score.parameters())
         batch = of_domain(tagger, "news")
         optimiser = torch.optim.SGD(tagger.parameters(), lr=0.01)
         for _ in range(5):
@@ -261,7 +178,7 @@ def test_cells_that_begin_alike_stay_alike_without_the_type_losses(tiny_encoder_
 
 def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(tiny_encoder_folder):
     tagger = make(tiny_encoder_folder, LM, "lm_weight=0.5", "dropout=0.5", "input_dropout=0")
-    batch = raw(of_domain(tagger, "news"))
+    batch, songs = raw(of_domain(tagger, "news")), of_domain(tagger, "songs")
     assert tagger.units(batch) == {"language target": 2 * batch.words} and batch.word_ids is not None
     assert tagger.language_model is not None and not tagger.language_model.correct
     states = states_of(tagger, batch, NEWS)
@@ -270,21 +187,15 @@ def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(ti
     reached = learn(tagger, batch)
     assert {"lstm.type_gate", "language_model.weight", "language_model.bias", "encoder.words.weight"} <= reached
     assert not {name for name in reached if name.startswith(("tag_layers", "type_score"))}
+    assert set(tagger.units(songs)) == {"tags source", "entity source", "attention source"}
+    assert not {name for name in learn(tagger, songs) if name.startswith("language_model")}, "labelled text is not read"
     found = []
     tagger.train()
     for _ in range(2):  # with all words drawn, nothing is left to chance
         found.append(float(tagger.loss(batch)["language target"].detach()))
     assert found[0] == pytest.approx(found[1]) == pytest.approx(0.5 * float(expected.detach()))
-
-
-@pytest.mark.parametrize("negatives", [1, 3, 9, 50])
-def test_training_tells_words_of_raw_text_from_drawn_ones_only_until_these_are_all(tiny_encoder_folder, negatives):
-    tagger = make(tiny_encoder_folder, LM, f"negatives={negatives}", "input_dropout=0")
-    assert tagger.language_model is not None and tagger.language_model.words == 9
-    batch = raw(of_domain(tagger, "news"))
-    with torch.no_grad():
-        whole, drawn = (float(tagger.train(training).loss(batch)["language target"]) for training in (False, True))
-    assert drawn == pytest.approx(whole) if negatives >= 9 else 0 < drawn < whole * 0.99
+    none = make(tiny_encoder_folder, LM, "lm_weight=0")
+    assert learn(none, raw(of_domain(none, "news"))) == set()
 
 
 def test_dropout_lies_before_tags_and_type_prediction_and_not_before_attention(tiny_encoder_folder):
@@ -301,11 +212,6 @@ def test_dropout_lies_before_tags_and_type_prediction_and_not_before_attention(t
     entity = tagger._type_loss(bias, batch.tags, batch.word_mask, NEWS)
     torch.testing.assert_close(found["entity target"], entity)
     torch.testing.assert_close(found["attention target"], whole["attention target"])
-
-
-def test_a_weight_of_zero_removes_the_gradient_of_the_language_model(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder, LM, "lm_weight=0")
-    assert learn(tagger, raw(of_domain(tagger, "news"))) == set()
 
 
 def test_what_asks_and_what_is_asked_are_never_one_matrix(tiny_encoder_folder):
@@ -346,54 +252,10 @@ def test_words_of_raw_text_without_a_type_teach_no_types(tiny_encoder_folder):
         assert float(parts[0][name].detach()) > 0
         torch.testing.assert_close(parts[0][name] + parts[1][name], parts[2][name])
     assert learn(tagger, raw(batch, known), "entity target") >= {"type_score.weight", "lstm.type_gate"}
-
-
-def test_labelled_text_does_not_reach_the_language_model(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder, LM)
-    batch = of_domain(tagger, "songs")
-    assert tagger.units(batch) == dict.fromkeys(["tags source", "entity source", "attention source"], batch.words)
-    assert not {name for name in learn(tagger, batch) if name.startswith("language_model")}
-
-
-def test_word_counts_are_stored_with_the_tagger(tiny_encoder_folder):
-    tagger, other = make(tiny_encoder_folder, LM), make(tiny_encoder_folder, LM)
-    counts = torch.arange(len(tagger.encoder.vocabulary.words) + 1)
-    tagger.set_word_counts(counts)
-    other.load_state_dict(tagger.state_dict())
-    assert other.language_model is not None
-    assert other.language_model.ids_by_rank.tolist() == counts.flip(0).tolist()
-    make(tiny_encoder_folder).set_word_counts(counts)  # without raw text there is nothing to count for
-
-
-def test_an_update_reads_a_batch_of_each_task():
-    def streams(*settings: str) -> tuple[str, ...]:
-        found: tuple[str, ...] = read_settings(MultiCellTagger, settings).streams
-        return found
-
-    assert streams() == ("target-ner", "source-ner")
-    assert streams(LM) == ("source-ner", "target-lm")
-    assert streams("tasks=target-ner") == ("target-ner",)
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        (["tasks=target-ner,nothing"], "nothing"),
-        (["tasks=target-lm"], "no tags are learnt"),
-        (["tasks="], "''"),
-        ([LM, "words=none"], "no words to predict"),
-        (["entity_weight=-1"], "entity_weight"),
-        (["attention_weight=nan"], "attention_weight"),
-        (["lm_weight=-1"], "lm_weight"),
-        (["negatives=0"], "negatives"),
-        (["attention=both"], "shared or domain"),
-        (["cells=other"], "apart or alike"),
-        (["lstm_size=0"], "lstm_size"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings, told):
-    with pytest.raises(CrossNERError, match=told):
-        read_settings(MultiCellTagger, settings)
+    # A name of a type of which no label is learnt teaches nothing either.
+    for tag, teaches in (("B-place", True), ("B-person", False)):
+        named = raw(batch, torch.full_like(batch.tags, TAG_SET.tags.index(tag)))
+        assert bool(learn(tagger, named, "entity target")) == teaches
 
 
 def test_a_batch_of_both_domains_is_tagged_as_each_alone(tiny_encoder_folder):
@@ -404,17 +266,3 @@ def test_a_batch_of_both_domains_is_tagged_as_each_alone(tiny_encoder_folder):
         alone = [tagger.decode(batch_of(tagger, [sentence])) for sentence in sentences]
     assert together.tags == [decoded.tags[0] for decoded in alone]
     assert len(TAG_SET) > 0 and together.tags[0] == together.tags[2]
-
-
-def test_states_and_cells_are_dropped_at_the_rate_that_is_set(tiny_encoder_folder: Path):
-    tagger = make(tiny_encoder_folder, "dropout=0.5", "input_dropout=0")
-    assert tagger.dropout.p == 0.5
-    batch = batch_of(tagger, some_sentences(4))
-    dropped = tagger.train().tag_states(tagger.encoder(batch), batch.word_mask, 0)[batch.word_mask]
-    assert 0.2 < float((dropped != 0).float().mean()) < 0.8
-
-
-def test_defaults_are_those_of_the_paper_with_labels_of_the_target():
-    hyper = MultiCellTagger.Hyperparameters()
-    assert (hyper.cells, hyper.attention, hyper.negatives) == ("apart", "shared", 50)
-    assert (hyper.lm_weight, hyper.entity_weight, hyper.attention_weight, hyper.target_weight) == (1, 1, 1, 1)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from builders.taggers import TAG_SET, batch_of, copy_in_another_order, decode, make_tagger, some_sentences
+from builders.taggers import TAG_SET
 from torch import Tensor
 from torch.nn import functional
 
-from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.crf import TagLayer
-from crossner_cli.methods.contract import Tagger, find_method, head_tensors, read_settings
+from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.moee import EntityExperts, MoEETagger
 from crossner_cli.methods.mtl import entity_class_of_tags
 
@@ -84,38 +80,6 @@ def reached(tagger: Tagger, term: str, batch: Batch) -> set[str]:
 # The experts and their gate
 
 
-def test_without_types_the_one_expert_is_a_linear_map_and_the_gate_has_nothing_to_learn():
-    tagger, batch = given("moee", tag_set=TagSet({"news": ()}))
-    states = states_of(tagger, batch)
-    mixture, gate = tagger._mixture(states)
-    assert torch.equal(gate.softmax(dim=-1), torch.ones(3, 7, 1))
-    expected = functional.linear(states, tagger.experts.weight[0], tagger.experts.bias[0])
-    torch.testing.assert_close(mixture, expected)
-    assert tagger.loss(batch)["gate"].item() == 0
-
-
-def test_equal_experts_make_the_gate_meaningless():
-    tagger, batch = given("moee")
-    with torch.no_grad():
-        tagger.experts.weight.copy_(tagger.experts.weight[:1].clone())
-        tagger.experts.bias.copy_(tagger.experts.bias[:1].clone())
-    states = states_of(tagger, batch)
-    mixture, _ = tagger._mixture(states)
-    expected = functional.linear(states, tagger.experts.weight[2], tagger.experts.bias[2])
-    torch.testing.assert_close(mixture, expected)
-
-
-@pytest.mark.parametrize("expert", range(4))
-def test_a_gate_that_chooses_one_expert_gives_what_it_says(expert):
-    tagger, batch = given("moee")
-    with torch.no_grad():
-        tagger.gate.weight.zero_()
-        tagger.gate.bias.copy_(torch.eye(4)[expert] * 1e3)
-    states = states_of(tagger, batch)
-    mixture, _ = tagger._mixture(states)
-    torch.testing.assert_close(mixture, outputs_of(tagger.experts, states)[:, :, expert])
-
-
 def test_a_mixture_lies_among_what_its_experts_say():
     tagger, batch = given("moee")
     states = states_of(tagger, batch)
@@ -125,29 +89,6 @@ def test_a_mixture_lies_among_what_its_experts_say():
     torch.testing.assert_close(alpha.sum(dim=-1), torch.ones(3, 7))
     torch.testing.assert_close(mixture, sum(alpha[..., a, None] * outputs[:, :, a] for a in range(4)))
     assert bool((mixture <= outputs.amax(dim=2) + 1e-5).all() and (mixture >= outputs.amin(dim=2) - 1e-5).all())
-
-
-def test_a_mixture_is_linear_in_the_experts():
-    first, second, total = (EntityExperts(3, 4, 6) for _ in range(3))
-    with torch.no_grad():
-        total.weight.copy_(2 * first.weight - 3 * second.weight)
-        total.bias.copy_(2 * first.bias - 3 * second.bias)
-    states, alpha = torch.randn(2, 5, 4), torch.rand(2, 5, 3).softmax(dim=-1)
-    torch.testing.assert_close(total(states, alpha), 2 * first(states, alpha) - 3 * second(states, alpha))
-
-
-@every_version
-def test_types_in_another_order_change_nothing_where_their_rows_go_along(settings):
-    """Experts, gate rows and gold types are permuted together, tags of CRF2 likewise."""
-    other = TagSet({"news": ("artist", "person", "place")})
-    old, batch = given("moee", *settings)
-    new, _ = given("moee", *settings, tag_set=other)
-    moved = dataclasses.replace(copy_in_another_order(old, new, batch), domains=("",) * 3)
-    before, after = old.loss(batch), new.loss(moved)
-    for term, value in before.items():
-        torch.testing.assert_close(value, after[term], rtol=1e-5, atol=1e-4)
-    found, expected = new.decode(moved), old.decode(dataclasses.replace(batch, domains=("",) * 3))
-    assert [other.from_ids(ids) for ids in found.tags] == [TAG_SET.from_ids(ids) for ids in expected.tags]
 
 
 def test_with_a_constant_gate_the_experts_are_one_factorised_emission():
@@ -183,23 +124,6 @@ def test_the_gate_learns_types_and_not_tags(scheme):
         scores = gate[sentence, word]
         expected = expected + scores.logsumexp(0) - scores[tagger.type_row[batch.tags[sentence, word]]]
     torch.testing.assert_close(tagger.loss(batch)["gate"], expected)
-
-
-def test_each_tensor_tells_which_of_its_dimensions_count_tags_or_types(tiny_encoder_folder):
-    """Shapes with another number of types differ exactly where ``rows`` says so."""
-    for method, settings in itertools.product(["mtl", "moee"], SETTINGS.values()):
-        few = head_tensors(make_tagger(tiny_encoder_folder, method, ONE_TYPE, *settings))
-        tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, *settings)
-        by_type = tagger.rows.types
-        counting: dict[str, dict[int, tuple[int, int]]] = {}
-        for name, value in head_tensors(tagger).items():
-            sizes = enumerate(zip(few[name].shape, value.shape, strict=True))
-            counting[name] = {place: pair for place, pair in sizes if pair[0] != pair[1]}
-            by_tag = dict.fromkeys(tagger.rows.tags.get(name, ()), (3, 7))
-            assert counting[name] == by_tag | dict.fromkeys(by_type.get(name, ()), (2, 4)), name
-        assert set(by_type) <= set(counting)
-        if "decoder=softmax" not in settings:
-            assert set(tagger.rows.tags) <= set(counting)
 
 
 # Task1
@@ -261,22 +185,6 @@ def test_a_weight_scales_its_term_alone_and_zero_removes_its_gradient(method, se
 
 
 @both
-@every_version
-def test_what_stands_in_padding_is_in_no_loss(method, settings):
-    tagger, batch = given(method, *settings)
-    before = tagger.loss(batch)
-    torch.stack(list(before.values())).sum().backward()
-    assert not tagger.encoder.vectors.grad[~batch.word_mask].any()
-    assert bool(tagger.encoder.vectors.grad[batch.word_mask].any(dim=-1).all())
-    with torch.no_grad():
-        tagger.encoder.vectors[~batch.word_mask] = 50.0
-    other_gold = torch.where(batch.word_mask, batch.tags, 4)
-    after = tagger.loss(dataclasses.replace(batch, tags=other_gold))
-    for term, value in before.items():
-        torch.testing.assert_close(value, after[term])
-
-
-@both
 def test_the_softmax_version_is_token_cross_entropy(method):
     tagger, batch = given(method, "decoder=softmax")
     states = states_of(tagger, batch)
@@ -294,26 +202,6 @@ def test_the_softmax_version_is_token_cross_entropy(method):
 # Versions and decoders
 
 
-def parts_of(method: str, *settings: str) -> set[str]:
-    tagger, batch = given(method, *settings)
-    assert list(tagger.loss(batch)) == list(tagger.units(batch))
-    found = {name for name, _ in tagger.named_children() if name not in ("encoder", "rules", "context")}
-    found |= {"bilstm"} if tagger.context.bilstm is not None else set()
-    return found | {f"{name}.crf" for name in found if getattr(getattr(tagger, name, None), "crf", None) is not None}
-
-
-def test_settings_choose_the_parts():
-    crfs = {"tag_layer.crf", "entity_layer.crf"}
-    mtl, experts = {"tag_layer", "entity_layer"}, {"experts", "gate"}
-    assert parts_of("mtl") == mtl | crfs | {"bilstm"}
-    assert parts_of("mtl", "decoder=softmax", "lstm_layers=0") == mtl
-    assert parts_of("moee") == mtl | experts | crfs | {"bilstm"}
-    assert parts_of("moee", "multi_task=no") == {"tag_layer", "tag_layer.crf", "bilstm"} | experts
-    assert parts_of("moee", "multi_task=no", "decoder=softmax", "lstm_layers=0") == {"tag_layer"} | experts
-    tagger, batch = given("moee", "multi_task=no")
-    assert list(tagger.loss(batch)) == ["tags", "gate"]
-
-
 def test_sizes_are_those_of_the_paper():
     tag_set = TagSet({"news": ("PER", "LOC", "ORG", "MISC")})
     tagger = MoEETagger(GivenVectors(torch.zeros(1, 1, 300)), tag_set, MoEETagger.Hyperparameters())
@@ -324,22 +212,6 @@ def test_sizes_are_those_of_the_paper():
     assert tagger.hyper.input_dropout == tagger.context.bilstm.lstm.dropout == 0.3
     spread = tagger.experts.weight.abs().amax(dim=(1, 2))
     assert ((spread > 400**-0.5 * 0.9) & (spread <= 400**-0.5)).all(), "each begins as a linear map of its own"
-
-
-def test_the_sizes_of_bilstm_crf_are_those_of_the_paper():
-    kind = find_method("bilstm-crf")
-    tagger: Any = kind(GivenVectors(torch.zeros(1, 1, 300)), TAG_SET, read_settings(kind, ()))
-    assert (tagger.lstm.lstm.num_layers, tagger.lstm.lstm.hidden_size, tagger.lstm.lstm.dropout) == (2, 256, 0.5)
-
-
-@both
-def test_task1_has_no_say_in_decoding(method):
-    tagger, batch = given(method)
-    before = tagger.decode(batch)
-    with torch.no_grad():
-        for value in tagger.entity_layer.parameters():
-            value.add_(torch.randn_like(value))
-    assert tagger.decode(batch) == before
 
 
 @pytest.mark.parametrize("decoder", ["crf", "softmax"])
@@ -387,14 +259,6 @@ def test_without_its_second_task_mtl_is_the_bilstm_crf_beside_which_its_gain_is_
     assert losses[1] != pytest.approx(undropped, abs=1e-3), "training drops values"
 
 
-@pytest.mark.parametrize("setting", ["output_dropout=0", "output_dropout=0.5"])
-def test_values_behind_the_last_layer_of_bilstm_crf_are_dropped_on_request_only(setting):
-    tagger, batch = given("bilstm-crf", "lstm_layers=1", setting)
-    torch.manual_seed(5)
-    losses = {float(tagger.train().loss(batch)["crf"].detach()) for _ in range(3)}
-    assert len(losses) == (1 if setting == "output_dropout=0" else 3)
-
-
 @both
 def test_a_word_of_the_softmax_version_gets_its_likeliest_tag_where_every_sequence_is_legal(method):
     tagger, batch = given(method, "decoder=softmax")
@@ -408,49 +272,3 @@ def test_a_word_of_the_softmax_version_gets_its_likeliest_tag_where_every_sequen
     for row, length in enumerate(batch.word_mask.sum(dim=1).tolist()):
         assert found.tags[row] == best.indices[row, :length].tolist()
         assert found.probabilities[row] == pytest.approx(best.values[row, :length].tolist(), abs=1e-6)
-
-
-@both
-@every_version
-def test_autocast_stops_at_the_encoder(method, settings):
-    tagger, batch = given(method, *settings)
-    plain, decoded = tagger.loss(batch), tagger.decode(batch)
-    with torch.autocast("cpu", torch.bfloat16):
-        mixed, mixed_decoded = tagger.loss(batch), tagger.decode(batch)
-    for term, value in plain.items():
-        assert mixed[term].dtype == torch.float32 and torch.equal(mixed[term], value)
-    assert mixed_decoded == decoded
-
-
-@both
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "lstm_layers=-1",
-        "lstm_size=0",
-        "entity_classes=4",
-        "entity_classes=1",
-        "entity_weight=-1",
-        "entity_weight=nan",
-        "entity_weight=inf",
-        "expert_size=0",
-        "gate_weight=-0.5",
-        "decoder=viterbi",
-    ],
-)
-def test_a_setting_out_of_range_is_refused_by_name(method, setting):
-    kind, name = find_method(method), setting.partition("=")[0]
-    if name not in {field.name for field in dataclasses.fields(kind.Hyperparameters)}:
-        pytest.skip("MTL has no experts")
-    with pytest.raises(CrossNERError, match=name):
-        read_settings(kind, [setting])
-
-
-@both
-@every_version
-def test_every_version_tags_a_long_sentence_beside_a_short_one(tiny_encoder_folder: Path, method, settings):
-    tagger = make_tagger(tiny_encoder_folder, method, TAG_SET, "lstm_size=4", *settings)
-    sentences = [Sentence(("anna",) * 300, ("O",) * 300, "news"), *some_sentences(2)]
-    decoded = decode(tagger, sentences)
-    assert [len(tags) for tags in decoded.tags] == [len(sentence.words) for sentence in sentences]
-    assert all(value > 0 for value in tagger.loss(batch_of(tagger, sentences)).values())
