@@ -198,6 +198,7 @@ def test_a_term_of_other_units_is_divided_by_those_of_its_own_update(engine: Eng
     assert [float(gradient.sum()) for gradient in model.gradients] == pytest.approx([1, 1, 1])
 
 
+@pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 8, 11, 16])
 def test_an_interrupted_loop_goes_on_to_the_very_same_weights(engine: Engine, tmp_path: Path, stop_after: int) -> None:
     def scores(done: int = 0) -> Any:
         values = iter([1.0, 3.0, 2.0, 2.5][done:])
