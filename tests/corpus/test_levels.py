@@ -166,12 +166,14 @@ def test_sentences_the_target_is_scored_on_are_in_no_level(corpus: Path, entitie
     assert statistics["dropped_leaks"] == 2 and read(tmp_path / "out", "domain") == ["Ada saw Paris once.", "?"]
 
 
-def test_the_number_of_processes_changes_nothing(entities: Path, tmp_path: Path) -> None:
+def test_the_number_of_processes_changes_nothing_and_a_bad_line_that_several_meet_leaves_nothing(
+    entities: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "corpus"
     (folder / "below").mkdir(parents=True)
-    for number in range(3):
-        lines = (f"Ada Lovelace saw London {number} {line}. Nobody read The New York Times.\n" for line in range(1500))
-        (folder / ("below" if number else ".") / f"{number}.txt").write_text("".join(lines), encoding="utf-8")
+    for name in ("0.txt", "below/1.txt", "below/2.txt"):
+        lines = (f"Ada Lovelace saw London {name} {line}. Nobody read The New York Times.\n" for line in range(1500))
+        (folder / name).write_text("".join(lines), encoding="utf-8")
     (folder / "other.md").write_text("Not read.", encoding="utf-8")
     statistics = [write(folder, entities, tmp_path / f"out{workers}", workers=workers) for workers in (1, 2)]
     assert statistics[0] == statistics[1]
@@ -179,14 +181,10 @@ def test_the_number_of_processes_changes_nothing(entities: Path, tmp_path: Path)
     for level in LEVELS:
         first, second = (tmp_path / f"out{workers}" / f"{level}.txt" for workers in (1, 2))
         assert first.read_bytes() == second.read_bytes()
-
-
-def test_a_bad_line_met_by_several_processes_leaves_nothing(entities: Path, tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_bytes(b"Ada Lovelace saw London. The New York Times too.\n" * 2500 + b"caf\xe9\n")
-    with pytest.raises(CrossNERError, match=r"corpus.txt:2501: byte 0xe9 at position 4 is not UTF-8"):
-        write(corpus, entities, tmp_path / "out", workers=2)
-    assert files_of(tmp_path / "out") == []
+    (folder / "0.txt").write_bytes((folder / "0.txt").read_bytes() + b"caf\xe9\n")
+    with pytest.raises(CrossNERError, match=r"0.txt:1501: byte 0xe9 at position 4 is not UTF-8"):
+        write(folder, entities, tmp_path / "bad", workers=2)
+    assert files_of(tmp_path / "bad") == []
 
 
 WORDS = st.sampled_from(["Ada", "Bob", "Cid", "came", "to", "Dow"])

@@ -210,6 +210,11 @@ def test_a_folder_gives_its_files_of_raw_text_once(tmp_path: Path) -> None:
     assert [path.name for path in found.ignored] == ignored.split()
     assert found.files[0].name == "c.parquet" and found.files[1:] == sorted(found.files[1:])
     assert {path.relative_to(tmp_path).as_posix() for path in found.files} == {*names}
+    named = [tmp_path / "info.json", tmp_path / "missing.parquet"]
+    assert find_corpus_files([*named, named[0]]).files == named, "what is named is taken whatever its name"
+    named[0].write_text('{"text": "Ada"}')
+    assert read(named[0]) == ["Ada"]
+    assert "cannot be read: No such file" in refusal(named[1]).problem
 
 
 def test_folders_behind_links_are_read_once_and_hidden_copies_are_told(tmp_path: Path) -> None:
@@ -236,14 +241,6 @@ def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0)
     with pytest.raises(PermissionError, match="locked"):
         find_corpus_files([tmp_path])
-
-
-def test_files_that_are_named_are_taken_whatever_their_name(tmp_path: Path) -> None:
-    path = tmp_path / "data.json"
-    path.write_text('{"text": "Ada"}')
-    assert find_corpus_files([path, tmp_path / "missing", path]).files == [path, tmp_path / "missing"]
-    assert read(path) == ["Ada"]
-    assert "cannot be read: No such file" in refusal(tmp_path / "missing.parquet").problem
 
 
 def make_stage(folder: Path) -> Path:
