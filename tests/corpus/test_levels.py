@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import os
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -24,7 +23,6 @@ from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 
-MIRROR = os.environ.get("CROSSNER_MIRROR")
 NAMES = "Ada Lovelace\tperson\nLondon\tcity\nNew York\tcity\nNew York Times\tpaper\nParis\tcity\nParis\tperson\n"
 TEXT = (
     "Ada Lovelace lived in London. She read, and London slept.\n"
@@ -260,22 +258,6 @@ def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.txt", tmp_path / "loop", tmp_path / ("x" * 300), Path(__file__) / "below"):
         with pytest.raises(CrossNERError, match="cannot be read"):
             write(path, None, tmp_path / "out")
-
-
-@pytest.mark.skipif(MIRROR is None, reason="CROSSNER_MIRROR is unset")
-def test_wikipedia_sentences_are_selected(tmp_path: Path) -> None:
-    folder = Path(MIRROR or "", "corpora")
-    corpus, entities = folder / "wikipedia_sentences.txt", folder / "wikipedia_entities.tsv"
-    statistics = write(corpus, entities, tmp_path / "out", specialised_types={"ORG"})
-    found = statistics["levels"]
-    assert statistics["documents"] + statistics["blank_lines"] == 23187
-    assert statistics["names"]["lines"] == 21576
-    assert 530_000 < found["domain"]["words"] < 540_000
-    assert found["domain"]["sentences"] > found["entity"]["sentences"] > found["task"]["sentences"] > 1000
-    assert found["integrated"]["words"] == found["entity"]["words"] + 2 * found["task"]["words"]
-    domain = Counter(read(tmp_path / "out", "domain"))
-    assert domain.total() == found["domain"]["sentences"]
-    assert all(Counter(read(tmp_path / "out", level)) <= domain for level in ("entity", "task"))
 
 
 @pytest.mark.parametrize("name", ["data.txt", "data", "data.en"])

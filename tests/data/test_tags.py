@@ -74,12 +74,6 @@ def test_what_was_read_is_legal_when_written_and_read_the_same_again(tags):
         assert to_tags(spans, len(tags), "bio") == tags
 
 
-def test_a_type_keeps_its_hyphens():
-    assert split_tag("B-Multi-tissue_structure") == ("B", "Multi-tissue_structure")
-    assert to_spans(["B-a-b", "I-a-b", "I-a-c"]) == [(0, 2, "a-b"), (2, 3, "a-c")]
-    assert TagSet({"d": ("a-b",)}).of("d") == [True, True, True]
-
-
 def test_bilou_and_bmes_are_read_as_bioes_and_nothing_as_bio():
     expected = [Span(0, 3, "x"), Span(4, 5, "y")]
     assert to_spans(["B-x", "I-x", "L-x", "O", "U-y"]) == expected
