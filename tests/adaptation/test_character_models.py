@@ -260,11 +260,11 @@ def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_model
     assert losses["again"] == losses["one"] and {"tags target", "tags source"} <= losses["one"][0].keys()
     assert all(losses["other"][0][term] != value for term, value in losses["one"][0].items())
 
-    use = (*use, *QUICK, "--model", "one")
-    crossner("evaluate", *use)
+    scored = (*use, *QUICK, "--model", "one")
+    crossner("evaluate", *scored)
     assert "one" in json.loads((run.folder("evaluate") / "scores.json").read_text())["models"]
     (tmp_path / "new.txt").write_text("Anna ended it\n")
-    crossner("predict", *use, str(tmp_path / "new.txt"), "--output", str(tmp_path / "new.jsonl"))
+    crossner("predict", *scored, str(tmp_path / "new.txt"), "--output", str(tmp_path / "new.jsonl"))
     tagger: Any = load_tagger(run.folder("one") / "tagger", start_engine(Dapt(**SMALL)))
     for value, kept in zip(given["one"].parameters(), tagger.encoder.strings.parameters(), strict=True):
         assert torch.equal(value, kept), "frozen"

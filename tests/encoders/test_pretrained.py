@@ -50,7 +50,8 @@ def rewrite(folder: Path, name: str = "config.json", **changes: Any) -> None:
 
 
 def vocabulary_of(folder: Path) -> dict[str, int]:
-    return json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    found: dict[str, int] = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    return found
 
 
 def write_vocabulary(folder: Path, vocabulary: dict[str, int]) -> None:

@@ -39,6 +39,10 @@ def binary(table: Table, line_end: bytes = b"") -> bytes:
     return header(table) + b"".join(entries)
 
 
+def gzipped(write: Callable[[Table], bytes]) -> Callable[[Table], bytes]:
+    return lambda table: gzip.compress(write(table), 1)
+
+
 TEXTS: dict[str, Callable[[Table], bytes]] = {
     "GloVe": glove,
     "word2vec": lambda table: header(table) + glove(table),
@@ -52,7 +56,7 @@ BINARIES: dict[str, Callable[[Table], bytes]] = {
     "binary lines": lambda table: binary(table, b"\n"),
 }
 FORMATS = TEXTS | BINARIES
-FORMATS |= {f"{name}.gz": lambda table, write=write: gzip.compress(write(table), 1) for name, write in FORMATS.items()}
+FORMATS |= {f"{name}.gz": gzipped(write) for name, write in FORMATS.items()}
 
 
 @pytest.fixture(params=FORMATS)

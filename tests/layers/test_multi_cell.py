@@ -157,21 +157,18 @@ def memories_of(layer: MultiCellLSTM) -> tuple[Tensor, Tensor, Tensor]:
     return last[:, :-1], last[:, 1:], cells[:, :-1].detach()
 
 
-def test_the_memory_lies_between_its_last_value_and_the_cells() -> None:
+def test_the_memory_lies_between_its_last_value_and_the_cells_and_closed_gates_leave_it() -> None:
     before, after, cells = memories_of(make_layer())
     every = torch.cat([before[:, :, :, None], cells], dim=3)
     assert (every.amin(dim=3) - 1e-12 <= after).all() and (after <= every.amax(dim=3) + 1e-12).all()
     assert (after - before).abs().min() > 0
-
-
-@pytest.mark.parametrize("name", ["type_gate", "shared_gates"])
-def test_closed_gates_leave_the_memory_as_it_is(name: str) -> None:
-    layer = make_layer()
-    with torch.no_grad():
-        getattr(layer, name)[..., -1, :HIDDEN] = -1e6
-    before, after, cells = memories_of(layer)
-    assert torch.equal(before, after)
-    assert (cells == before[:, :, :, None]).all() == (name == "type_gate")
+    for name in ("type_gate", "shared_gates"):
+        layer = make_layer()
+        with torch.no_grad():
+            getattr(layer, name)[..., -1, :HIDDEN] = -1e6
+        before, after, cells = memories_of(layer)
+        assert torch.equal(before, after)
+        assert (cells == before[:, :, :, None]).all() == (name == "type_gate")
 
 
 def test_reading_backward_swaps_the_halves_where_both_directions_have_equal_weights() -> None:
