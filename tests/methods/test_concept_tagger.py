@@ -336,13 +336,6 @@ def test_sizes_are_those_of_the_papers():
     assert robust.example_weight.shape == (300,) and 0.009 < robust.example_weight.abs().max() <= 0.01
 
 
-def test_the_encoders_vectors_may_be_read_as_they_are_but_not_beside_examples():
-    tagger, batch = given("concept-tagger", "lstm_layers=0")
-    assert tagger.context.bilstm is None and tagger.loss(batch)["tags"] > 0
-    with pytest.raises(CrossNERError, match="lstm_layers"):
-        read_settings(RobustTagger, ["lstm_layers=0"])
-
-
 def over_words(method: str, tag_set: TagSet, known: str, seed: int, *settings: str) -> Any:
     torch.manual_seed(seed)
     kind = find_method(method)

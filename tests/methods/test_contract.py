@@ -47,6 +47,7 @@ every_variant = pytest.mark.parametrize(
     [
         *((name, ()) for name in method_names()),
         ("coach", ("templates=true",)),
+        ("concept-tagger", ("lstm_layers=0",)),
         ("laner", ("background=false",)),
         ("laner", ("context=false",)),
         ("moee", ("lstm_layers=0", "decoder=softmax")),

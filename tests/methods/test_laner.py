@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders.tasks import GivenVectors
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
@@ -23,18 +24,6 @@ ABLATIONS: list[dict[str, bool]] = [
     {"background": background, "context": context} for background in (True, False) for context in (True, False)
 ]
 every_ablation = pytest.mark.parametrize("ablation", ABLATIONS, ids=str)
-
-
-class GivenVectors(nn.Module):
-    """Stands for an encoder: the word vectors are what the test says."""
-
-    def __init__(self, vectors: Tensor) -> None:
-        super().__init__()
-        self.output_dim = vectors.shape[-1]
-        self.vectors = nn.Parameter(vectors)
-
-    def forward(self, batch: Batch) -> Tensor:
-        return self.vectors
 
 
 def make_batch(lengths: list[int], tags: Tensor, domains: tuple[str, ...] | None = None) -> Batch:

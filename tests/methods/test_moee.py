@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from builders.taggers import TAG_SET
+from builders.tasks import GivenVectors
 from torch import Tensor
 from torch.nn import functional
 
@@ -27,18 +28,6 @@ SETTINGS = {
 }
 both = pytest.mark.parametrize("method", ["mtl", "moee"])
 every_version = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
-
-
-class GivenVectors(torch.nn.Module):
-    """In an encoder's place: vectors that are parameters."""
-
-    def __init__(self, vectors: Tensor) -> None:
-        super().__init__()
-        self.vectors = torch.nn.Parameter(vectors)
-        self.output_dim = vectors.shape[-1]
-
-    def forward(self, batch: Batch) -> Tensor:
-        return self.vectors
 
 
 def given(method: str, *settings: str, tag_set: TagSet = TAG_SET, width: int = 5) -> tuple[Any, Batch]:

@@ -12,7 +12,6 @@ import torch
 from builders.taggers import TAG_SET, batch_of, make_tagger, some_sentences
 from torch import Tensor
 
-from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.layers.language_model import language_model_loss
@@ -256,13 +255,3 @@ def test_words_of_raw_text_without_a_type_teach_no_types(tiny_encoder_folder):
     for tag, teaches in (("B-place", True), ("B-person", False)):
         named = raw(batch, torch.full_like(batch.tags, TAG_SET.tags.index(tag)))
         assert bool(learn(tagger, named, "entity target")) == teaches
-
-
-def test_a_batch_of_both_domains_is_tagged_as_each_alone(tiny_encoder_folder):
-    tagger = make(tiny_encoder_folder, "attention=domain", "crf=domain")
-    sentences = [Sentence(("anna", "visited", "paris"), None, name) for name in ("songs", "news", "songs", "elsewhere")]
-    with torch.no_grad():
-        together = tagger.decode(batch_of(tagger, sentences))
-        alone = [tagger.decode(batch_of(tagger, [sentence])) for sentence in sentences]
-    assert together.tags == [decoded.tags[0] for decoded in alone]
-    assert len(TAG_SET) > 0 and together.tags[0] == together.tags[2]
