@@ -200,12 +200,12 @@ def test_five_thousand_words_or_odd_ones_each_get_a_tag_and_a_probability(tiny_e
     tagger = make_tagger(tiny_encoder_folder, method)
     long = Sentence(tuple(np.random.default_rng(2).choice(WORDS, 5000)), ("O",) * 5000, "news")
     odd = Sentence(("the", "\u200b", "x" * 100, ""), None, "news")
-    sentences = [long, odd, *some_sentences(6), *some_sentences(1, longest=1)]
-    decoded = decode(tagger, sentences)
-    for sentence, tags, probabilities in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
-        assert len(tags) == len(probabilities) == len(sentence.words)
-        assert all(isinstance(tag, int) and 0 <= tag < len(TAG_SET) for tag in tags)
-        assert all(0 < probability <= 1 for probability in probabilities)
+    for sentences in ([long, *some_sentences(2)], [odd, *some_sentences(6), *some_sentences(1, longest=1)]):
+        decoded = decode(tagger, sentences)
+        for sentence, tags, probabilities in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
+            assert len(tags) == len(probabilities) == len(sentence.words)
+            assert all(isinstance(tag, int) and 0 <= tag < len(TAG_SET) for tag in tags)
+            assert all(0 < probability <= 1 for probability in probabilities)
     batch = batch_of(tagger, [long])
     units = tagger.units(batch)
     assert all(value.isfinite() and (value > 0 or not units[name]) for name, value in tagger.loss(batch).items())
