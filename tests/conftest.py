@@ -9,11 +9,12 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when transformers is imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from crossner_cli.engine.runtime import limit_spinning  # noqa: E402
+
+limit_spinning()  # two processes test at once, and each has a thread a core
+
 import pytest  # noqa: E402
-from builders.encoders import (
-    make_architecture,
-    make_encoder,
-)
+from builders.encoders import make_architecture, make_encoder  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
