@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from crossner_cli.option_fields import DEVICE, Command, option
 
@@ -181,6 +181,17 @@ class Dapt(Compute):
         0.1, "Share of updates in which a new masked-LM head learns alone.", minimum=0.0, maximum=1.0, paper=0.0
     )
     attention_dropout: bool = optimisation(False, ATTENTION_HELP, paper=True)
+
+    @property
+    def peak_learning_rate(self) -> float:
+        """The peak learning rate: the option, else the default of the kind of model."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return STRINGS_RATE if self.encoder == STRINGS else ENCODER_RATE
+
+    def record(self) -> dict[str, Any]:
+        """The options that make a result, with the learning rate that is used."""
+        return {**super().record(), "learning_rate": self.peak_learning_rate}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -168,6 +168,7 @@ def tag_in_processes(
                     waiting.append(pool.submit(_tag_in_process, chunk))
             if waiting:
                 yield waiting.popleft().result()
+        pool.shutdown()
     except BrokenProcessPool:
         raise CrossNERError(
             "A process that was tagging ended unexpectedly.",

@@ -22,7 +22,7 @@ from crossner_cli.data.sentences import PreparedData
 from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import ENCODER_RATE, STRINGS, STRINGS_RATE, Dapt
+from crossner_cli.options import STRINGS, Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DaptResult
@@ -74,7 +74,6 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             an option without effect.
     """
     check_options(options)
-    options = dataclasses.replace(options, learning_rate=learning_rate_of(options))
     if options.encoder == STRINGS:
         return (yield from run_strings(run, options, engine))
     prepared = PreparedData.load(run, wanted_by="dapt")
@@ -131,13 +130,6 @@ def check_options(options: Dapt) -> None:
                 f"{flag} has no effect with --encoder {options.encoder}.",
                 hint=f"Leave {flag} out" + ("." if is_strings else f", or give --encoder {STRINGS}."),
             )
-
-
-def learning_rate_of(options: Dapt) -> float:
-    """The peak learning rate: the option, else the default of the kind of model."""
-    if options.learning_rate is not None:
-        return options.learning_rate
-    return STRINGS_RATE if options.encoder == STRINGS else ENCODER_RATE
 
 
 def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguageModel:
@@ -266,6 +258,6 @@ def make_stream(blocks: TokenBlocks, model: MaskedLanguageModel, options: Dapt) 
 def parameter_groups(model: MaskedLanguageModel, options: Dapt) -> list[ParameterGroup]:
     """Encoder and head, each with and without weight decay; a new head learns alone first."""
     starts_at = options.head_warmup if model.has_new_head else 0.0
-    rate, decay = learning_rate_of(options), options.weight_decay
+    rate, decay = options.peak_learning_rate, options.weight_decay
     encoder = group_by_decay(model.encoder_parameters(), rate, decay, starts_at)
     return [*encoder, *group_by_decay(model.head_parameters(), rate, decay)]

@@ -132,10 +132,9 @@ def _train(
         keep="last",
         checkpoint_every=options.checkpoint_every,
     )
-    assert options.learning_rate is not None
     fitted = yield from fit(
         models,
-        group_by_decay(models.parameters(), options.learning_rate, options.weight_decay),
+        group_by_decay(models.parameters(), options.peak_learning_rate, options.weight_decay),
         [train],
         plan,
         engine,

@@ -121,7 +121,7 @@ def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tm
     assert done.returncode == 0, done.stderr
     scored = list((tmp_path / "run").glob("**/evaluate/scores.json"))
     assert scored
-    assert "crossner report" not in recipe.read_text() or list((tmp_path / "run" / "report").glob("curve-*.svg"))
+    assert " --x " not in recipe.read_text() or list((tmp_path / "run" / "report").glob("curve-*.svg"))
     for path in scored:
         assert json.loads(path.read_text())
         assert (path.parent / "per_type.csv").is_file()
