@@ -224,7 +224,7 @@ def test_options_that_nothing_would_read_are_refused(changes: dict[str, Any], to
 
 def test_the_learning_rate_is_that_of_what_is_trained() -> None:
     rates = [Dapt(), Dapt(encoder="strings"), Dapt(encoder="strings", learning_rate=0.5)]
-    assert [dapt.learning_rate_of(options) for options in rates] == [1e-4, 5e-3, 0.5]
+    assert [options.peak_learning_rate for options in rates] == [1e-4, 5e-3, 0.5]
 
 
 @pytest.fixture
