@@ -15,6 +15,9 @@ NOT_PUBLISHED: Any = object()
 # Groups of the help that come last, below those of a command's own options.
 DEVICE, EVERY_COMMAND = "Device", "Every command"
 ARGUMENTS, OPTIONS, LAST = "Arguments", "Options", (DEVICE, EVERY_COMMAND)
+# Names of stdout, and of streams that are open already.
+STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+STREAMS = ("/dev/fd/", "/proc/self/fd/", "/dev/stderr")
 
 
 def option(
@@ -176,3 +179,8 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return [to_json(item) for item in value] if isinstance(value, list) else value
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is a pipe, a device, or a stream that is open already: it cannot be replaced."""
+    return str(path).startswith(STREAMS) or (path.exists() and not path.is_file() and not path.is_dir())

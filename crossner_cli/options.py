@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from crossner_cli.option_fields import DEVICE, Command, option
+from crossner_cli.option_fields import DEVICE, STDOUT, Command, is_stream, option
 
 # The groups of the help, each with what its options have in common.
 labelled_option = partial(option, panel="Labelled data")
@@ -25,9 +25,6 @@ LARGEST_SEED = 2**32 - 1
 STRINGS = "strings"  # dapt --encoder strings: language models of characters
 ENCODER_RATE, STRINGS_RATE = 1e-4, 5e-3  # peak learning rates of dapt
 CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once outside training, padding included
-# Names of stdout, and of streams that are open already.
-STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-STREAMS = ("/dev/fd/", "/proc/self/fd/", "/dev/stderr")
 
 MODEL_HELP = "Tagger to use: a stage of the run, or the path of a stage or tagger folder."
 DEFAULT_MODEL = "Default: the last tagger of the run, if its stages form one chain."
@@ -185,9 +182,8 @@ class Dapt(Compute):
     @property
     def peak_learning_rate(self) -> float:
         """The peak learning rate: the option, else the default of the kind of model."""
-        if self.learning_rate is not None:
-            return self.learning_rate
-        return STRINGS_RATE if self.encoder == STRINGS else ENCODER_RATE
+        default = STRINGS_RATE if self.encoder == STRINGS else ENCODER_RATE
+        return default if self.learning_rate is None else self.learning_rate
 
     def record(self) -> dict[str, Any]:
         """The options that make a result, with the learning rate that is used."""
@@ -351,11 +347,6 @@ class Predict(Compute):
         """Return whether the same command continues after an interruption: output and inputs are files."""
         place = self.place
         return place is not None and not is_stream(place) and bool(self.input) and all(map(Path.is_file, self.input))
-
-
-def is_stream(path: Path) -> bool:
-    """Return whether a path is a pipe, a device, or a stream that is open already: it cannot be replaced."""
-    return str(path).startswith(STREAMS) or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 @dataclass(frozen=True, kw_only=True)

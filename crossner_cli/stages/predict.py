@@ -15,7 +15,8 @@ from crossner_cli import __version__, figures
 from crossner_cli.data.files import Repairs
 from crossner_cli.engine.devices import Engine, default_threads, start_engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Decoding, Predict, is_stream
+from crossner_cli.option_fields import is_stream
+from crossner_cli.options import Decoding, Predict
 from crossner_cli.prediction.formats import ENDINGS, OutputFormat, choose_format, is_folder
 from crossner_cli.prediction.inputs import Inputs
 from crossner_cli.prediction.output import Draft, Output, Stream, check_output
