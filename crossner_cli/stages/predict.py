@@ -86,7 +86,8 @@ def run(
     for kind, count in repairs.counts.items():
         yield Notice(f"{kind}: {count} (first: {', '.join(repairs.examples[kind])})")
     result = {
-        **{"model": trained.label, "folder": str(trained.folder), "seed": trained.seed, "domain": domain},
+        **_name_tagger(trained),
+        "domain": domain,
         "calibrated": calibration is not None,
         "output": None if options.place is None else str(options.output),
         "format": format_name,
@@ -100,6 +101,11 @@ def _count(counts: dict[str, int], seconds: float, repairs: Repairs) -> dict[str
     tagged_words = counts["words"] - counts["words_before"]
     speed = round(tagged_words / max(seconds, 1e-9))
     return {**counts, "seconds": round(seconds, 2), "words_per_second": speed, "repairs": dict(repairs.counts)}
+
+
+def _name_tagger(trained: TrainedTagger) -> dict[str, Any]:
+    """Return the entries of a result that say which tagger was used."""
+    return {"model": trained.label, "folder": str(trained.folder), "seed": trained.seed}
 
 
 def _make_record(options: Predict, trained: TrainedTagger, result: dict[str, Any], seconds: float) -> Manifest:
