@@ -19,7 +19,7 @@ from measuring import Measured, Side, measure_in_turn, ratios, show, tabulate
 from torch import Tensor, nn
 
 from crossner_cli.engine.devices import start_engine
-from crossner_cli.engine.runtime import keep_freed_memory
+from crossner_cli.engine.processes import keep_freed_memory
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.options import Finetune

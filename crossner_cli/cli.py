@@ -18,7 +18,7 @@ import typer
 import typer.core
 
 from crossner_cli import __version__
-from crossner_cli.engine.runtime import limit_spinning
+from crossner_cli.engine.processes import limit_spinning
 from crossner_cli.errors import WRONG_USAGE, known_problems
 from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, fields_in_order, flag_of, to_json
 from crossner_cli.options import (

@@ -9,7 +9,7 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when transformers is imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from crossner_cli.engine.runtime import limit_spinning  # noqa: E402
+from crossner_cli.engine.processes import limit_spinning  # noqa: E402
 
 limit_spinning()  # two processes test at once, and each has a thread a core
 

@@ -48,12 +48,7 @@ MIXED = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 
 @dataclass
 class Engine:
-    """The devices and processes that work together.
-
-    Args:
-        accelerator: Accelerate's handle on devices and processes.
-        precision: ``fp32``, ``bf16`` or ``fp16``, resolved.
-    """
+    """The devices and processes that work together, and their precision: ``fp32``, ``bf16`` or ``fp16``."""
 
     accelerator: Any
     precision: str
@@ -66,7 +61,7 @@ class Engine:
 
     @property
     def on_cpu(self) -> bool:
-        """True if this process computes on a CPU."""
+        """True where the device is a CPU."""
         return self.device.type == "cpu"
 
     @property
@@ -136,20 +131,12 @@ class Engine:
         else:
             self.accelerator.free_memory()
 
-    def share(self, indices: Sequence[int]) -> Sequence[int]:
-        """This process's part of a list of sentences."""
-        return indices[self.rank :: self.world]
-
     def sum(self, numbers: Sequence[float]) -> list[float]:
         """Add numbers up over the processes, position by position."""
         if self.world == 1:
             return list(numbers)
-        total = torch.tensor(list(numbers), dtype=torch.float64, device=self.device if self._has_float64 else "cpu")
+        total = torch.tensor(list(numbers), dtype=torch.float64, device=self.device)
         return [float(number) for number in self.accelerator.reduce(total, reduction="sum").tolist()]
-
-    @property
-    def _has_float64(self) -> bool:
-        return self.device.type != "mps"
 
     def gather(self, items: list[Value]) -> list[Value]:
         """Lists of all processes, joined in the order of the processes, on every process."""
@@ -164,40 +151,35 @@ class Engine:
         """Do work on the main process alone and send its result, or its problem, to the others.
 
         Raises:
-            CrossNERError: The problem of the main process, on every process. Another exception there becomes one on
-                the others, which would wait for the main process otherwise.
+            CrossNERError: The problem of the main process, on every process; on the others, any other exception too.
         """
         if self.world == 1:
             return work()
         from accelerate.utils import broadcast_object_list
 
-        sent: list[Any] = [None, None]
+        sent: list[Any] = [None, "", ""]  # result, problem and way out
         failed: Exception | None = None
         if self.is_main:
             try:
                 sent[0] = work()
-            except CrossNERError as error:
-                sent[1] = (error.problem, error.hint)
             except Exception as error:
-                failed, sent[1] = error, (f"The main process failed: {type(error).__name__}: {error}.", "")
+                failed, sent[1] = error, f"The main process failed: {type(error).__name__}: {error}."
+                if isinstance(error, CrossNERError):
+                    sent[1:] = error.problem, error.hint
         broadcast_object_list(sent)
         if failed is not None:
             raise failed
-        if sent[1] is not None:
-            raise CrossNERError(sent[1][0], hint=sent[1][1])
+        if sent[1]:
+            raise CrossNERError(sent[1], hint=sent[2])
         result: Value = sent[0]
         return result
 
     def on_main_with_progress(self, work: Work[Value]) -> Work[Value]:
-        """Do work on the main process alone, with its progress if this is the only process."""
+        """Do work as ``on_main`` does, with its progress if this is the only process."""
         return (yield from work) if self.world == 1 else self.on_main(lambda: exhaust(work))
 
     def open_stage(self, run: RunDirectory, request: StageRequest) -> Stage:
-        """Open a stage on the main process; the others learn what it found and never lock or write.
-
-        Raises:
-            CrossNERError: As ``run.stage.open_stage``, on every process.
-        """
+        """Open a stage on the main process; the others learn what it found and never lock or write."""
         stage = Stage(run, request)
 
         def open_it() -> tuple[Manifest | None, bool]:
@@ -275,19 +257,13 @@ def default_threads() -> int:
 
 
 def choose_device(options: Compute) -> str:
-    """Resolve ``--device`` and ``--gpus`` to one device name for this process.
-
-    Raises:
-        CrossNERError: The device is unknown or not in this machine.
-    """
+    """Resolve ``--device`` and ``--gpus`` to one device name; refuse a device that this machine has not got."""
     wanted = options.device
     if options.gpus:
-        numbers = parse_gpus(options.gpus)
         if wanted not in ("auto", "cuda"):
-            raise CrossNERError(
-                f"--gpus {options.gpus} and --device {wanted} contradict each other.", hint="Give one of them."
-            )
-        wanted = "cuda" if "RANK" in os.environ else f"cuda:{numbers[0]}"
+            raise CrossNERError(f"--gpus and --device {wanted} contradict each other.", hint="Give one of them.")
+        first = parse_gpus(options.gpus)[0]
+        wanted = "cuda" if "RANK" in os.environ else f"cuda:{first}"
     if wanted == "auto":
         if torch.cuda.is_available():
             return "cuda"
@@ -310,24 +286,18 @@ def choose_device(options: Compute) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """Resolve ``auto`` to bf16 where the device has it in hardware, else fp32.
+    """Resolve ``auto`` to bf16 where the device multiplies it in hardware, else fp32.
 
     Raises:
         CrossNERError: fp16 on a CPU, where it would be slower and less exact than fp32.
     """
-    if wanted == "auto":
-        return "bf16" if has_bf16(device) else "fp32"
     if wanted == "fp16" and not device.startswith("cuda"):
         raise CrossNERError(f"--precision fp16 needs a GPU, the device is {device}.", hint="Use bf16, fp32 or auto.")
-    return wanted
-
-
-def has_bf16(device: str) -> bool:
-    """Return whether a device multiplies bf16 matrices in hardware."""
+    if wanted != "auto":
+        return wanted
+    has_bf16 = False
     if device.startswith("cuda"):
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device == "cpu":
-        # PyTorch's own flags cover x86; the ones for AMX and AVX512-BF16 are what its matrix library asks for.
-        checks = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-        return any(bool(getattr(torch.cpu, check, bool)()) for check in checks)
-    return False
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    elif device == "cpu":  # what PyTorch's matrix library asks for on x86
+        has_bf16 = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    return "bf16" if has_bf16 else "fp32"

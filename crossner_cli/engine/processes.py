@@ -1,18 +1,47 @@
-"""Processes that work together: started here where ``--gpus`` names several GPUs, or found under Slurm."""
+"""Processes: their C libraries, and several that work together, started for ``--gpus`` or found under Slurm.
+
+Importing this module imports no torch.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import re
 import signal
+import sys
 import tempfile
 from collections.abc import Sequence
 
-import torch
-
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.environment import PYTHON, python_path
+
+# Rounds that a thread of GNU OpenMP spins at a barrier before it sleeps, about as long as waking it takes; 300,000 is
+# the default of GNU OpenMP.
+SPIN_COUNT = 1_000
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of mallopt's settings
+KEPT, LARGEST = 2**30, 2**25  # bytes; glibc takes no larger second one
+
+
+def limit_spinning() -> None:
+    """Let OpenMP's threads sleep soon where they wait for each other, unless the user has set how they wait.
+
+    On a machine that has other work, a thread that spins takes the core from the one that it waits for. Has an effect
+    only before torch is imported, and on the processes that this one starts.
+    """
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
+
+
+def keep_freed_memory() -> bool:
+    """Let glibc keep up to 1 GB that was freed, in blocks of up to 32 MB, and use it again.
+
+    Otherwise it hands the gradients of a step back to the system; the pages of the next step's cost more time than is
+    needed to fill them. Returns True if this process's allocator is glibc's and has taken the settings.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    return bool(set_option and set_option(TRIM_THRESHOLD, KEPT) and set_option(MMAP_THRESHOLD, LARGEST))
 
 
 def parse_gpus(gpus: str) -> list[int]:
@@ -24,10 +53,10 @@ def parse_gpus(gpus: str) -> list[int]:
     parts = [part.strip() for part in gpus.split(",")]
     if not all(part.isdecimal() for part in parts) or len(set(parts)) != len(parts):
         raise CrossNERError(f"--gpus {gpus!r} is not a list of GPU numbers.", hint="Write --gpus 0,2,3.")
-    numbers = [int(part) for part in parts]
-    available = torch.cuda.device_count()
-    missing = [number for number in numbers if number >= available]
-    if missing and "RANK" not in os.environ:
+    import torch
+
+    numbers, available = [int(part) for part in parts], torch.cuda.device_count()
+    if max(numbers) >= available and "RANK" not in os.environ:
         raise CrossNERError(
             f"--gpus {gpus}: this machine has {available} GPU{'s' if available != 1 else ''}.",
             hint="Number them from 0, or use --device cpu.",
@@ -36,11 +65,7 @@ def parse_gpus(gpus: str) -> list[int]:
 
 
 def launch_processes(gpus: str | None, argv: Sequence[str]) -> int | None:
-    """Start one process a GPU where ``--gpus`` names several and no launcher has done so.
-
-    Args:
-        gpus: The value of ``--gpus``.
-        argv: The command's arguments.
+    """Run a command in one process a GPU where ``--gpus`` names several and no launcher has done so.
 
     Returns:
         Exit status of the processes, or None where this process is to do the work itself.
@@ -122,10 +147,8 @@ def read_slurm_variables() -> None:
     # The first process runs on the step's first machine; srun itself may have been typed on another.
     nodes = slurm.get("SLURM_STEP_NODELIST")
     slurm.setdefault("MASTER_ADDR", first_host(nodes) if nodes else slurm["SLURM_LAUNCH_NODE_IPADDR"])
-    numbers = [
-        int(found) if (found := slurm.get(name, "")).isdecimal() else 0 for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")
-    ]
-    slurm.setdefault("MASTER_PORT", str(20000 + (numbers[0] + 101 * numbers[1]) % 20000))
+    job, step = int(slurm["SLURM_JOB_ID"]), int(slurm["SLURM_STEP_ID"])
+    slurm.setdefault("MASTER_PORT", str(20000 + (job + 101 * step) % 20000))
 
 
 def first_host(nodes: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crossner_cli import figures
 from crossner_cli.engine.devices import Engine
-from crossner_cli.engine.runtime import keep_freed_memory
+from crossner_cli.engine.processes import keep_freed_memory
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import MultiTaskTagger

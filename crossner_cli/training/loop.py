@@ -231,7 +231,7 @@ class _Loop:
 
     def _parts(self, stream: Stream, items: list[int], epoch: int) -> list[tuple[Any, float]]:
         """This process's share of an update, cut into ``accumulate`` parts; an empty part weighs nothing."""
-        mine = self.engine.share(items)
+        mine = items[self.engine.rank :: self.engine.world]
         count = min(self.plan.accumulate, math.ceil(len(items) / self.engine.world))  # the same on every process
         parts = []
         for number in range(count):
