@@ -53,9 +53,16 @@ class Adaptation:
     def options(self, seed: int) -> Dapt:
         """The product's options: its defaults but for what both sides share."""
         return Dapt(
-            encoder=self.encoder, masking="token", mask_rate=self.mask_rate, max_steps=self.updates, seed=seed,
-            batch_size=self.batch_size, block_size=self.blocks.block_size, threads=self.threads, device="cpu",
-        )  # fmt: skip
+            encoder=self.encoder,
+            masking="token",
+            mask_rate=self.mask_rate,
+            max_steps=self.updates,
+            seed=seed,
+            batch_size=self.batch_size,
+            block_size=self.blocks.block_size,
+            threads=self.threads,
+            device="cpu",
+        )
 
 
 def read_blocks(corpus: Path, encoder: str, block_size: int, folder: Path) -> TokenBlocks:
@@ -83,9 +90,14 @@ def train_with_trainer(task: Adaptation, seed: int, *, bf16: bool) -> Measured:
         model = AutoModelForMaskedLM.from_pretrained(folder)
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=task.mask_rate)
     _, seconds = trainer_side.train(
-        model, BlockRows(task.blocks, tokenizer.all_special_ids), collator, batch_size=task.batch_size, seed=seed,
-        bf16=bf16, max_steps=task.updates,
-    )  # fmt: skip
+        model,
+        BlockRows(task.blocks, tokenizer.all_special_ids),
+        collator,
+        batch_size=task.batch_size,
+        seed=seed,
+        bf16=bf16,
+        max_steps=task.updates,
+    )
     return Measured(_subwords(task), seconds)
 
 

@@ -84,10 +84,16 @@ class FineTuning:
     def options(self, seed: int, **changes: Any) -> Finetune:
         """The product's options: its defaults but for what both sides share."""
         shared = {
-            "encoder": self.encoder, "epochs": self.epochs, "batch_size": self.batch_size,
-            "learning_rate": self.learning_rate, "head_learning_rate": self.head_learning_rate,
-            "threads": self.threads, "seed": seed, "device": "cpu", "patience": None,
-        }  # fmt: skip
+            "encoder": self.encoder,
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "head_learning_rate": self.head_learning_rate,
+            "threads": self.threads,
+            "seed": seed,
+            "device": "cpu",
+            "patience": None,
+        }
         return Finetune(**{**shared, **changes})
 
 
@@ -129,13 +135,20 @@ def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool) -> Measured:
             folder, id2label=numbers, label2id={name: number for number, name in numbers.items()}
         )
     trainer, seconds = trainer_side.train(
-        model, label_subwords(task.train, task.tag_set, tokenizer, length),
-        DataCollatorForTokenClassification(tokenizer), batch_size=task.batch_size, seed=seed, bf16=bf16,
-        num_train_epochs=task.epochs, learning_rate=task.learning_rate,
-    )  # fmt: skip
+        model,
+        label_subwords(task.train, task.tag_set, tokenizer, length),
+        DataCollatorForTokenClassification(tokenizer),
+        batch_size=task.batch_size,
+        seed=seed,
+        bf16=bf16,
+        num_train_epochs=task.epochs,
+        learning_rate=task.learning_rate,
+    )
     found = trainer.predict(label_subwords(task.dev, task.tag_set, tokenizer, length))
-    read = [numbers_of[gold != IGNORED] for numbers_of, gold in zip(found.predictions.argmax(-1), found.label_ids,
-                                                                    strict=True)]  # fmt: skip
+    read = [
+        numbers_of[gold != IGNORED]
+        for numbers_of, gold in zip(found.predictions.argmax(-1), found.label_ids, strict=True)
+    ]
     predicted = [
         [*task.tag_set.from_ids(ids.tolist()), *["O"] * (len(sentence.words) - len(ids))]
         for ids, sentence in zip(read, task.dev, strict=True)
@@ -163,9 +176,13 @@ def label_subwords(
 
 
 def train_with_product(
-    task: FineTuning, seed: int, *, alter: Callable[[nn.Module], None] | None = None,
-    stream_type: type[SentenceStream] = SentenceStream, **changes: Any,
-) -> Measured:  # fmt: skip
+    task: FineTuning,
+    seed: int,
+    *,
+    alter: Callable[[nn.Module], None] | None = None,
+    stream_type: type[SentenceStream] = SentenceStream,
+    **changes: Any,
+) -> Measured:
     """Train with the product's loop; ``alter`` changes the encoder, ``changes`` the options."""
     _, measured = train_tagger(task, seed, alter=alter, stream_type=stream_type, **changes)
     return measured
@@ -178,9 +195,13 @@ def design_tagger(options: Finetune) -> TaggerDesign:
 
 
 def train_tagger(
-    task: FineTuning, seed: int, *, alter: Callable[[nn.Module], None] | None = None,
-    stream_type: type[SentenceStream] = SentenceStream, **changes: Any,
-) -> tuple[Tagger, Measured]:  # fmt: skip
+    task: FineTuning,
+    seed: int,
+    *,
+    alter: Callable[[nn.Module], None] | None = None,
+    stream_type: type[SentenceStream] = SentenceStream,
+    **changes: Any,
+) -> tuple[Tagger, Measured]:
     """As ``train_with_product``, with the tagger."""
     options = task.options(seed, **changes)
     engine = start_engine(options)

@@ -129,10 +129,13 @@ def sides(layer: Layer, step: Step | None, pairs: Pairs) -> dict[str, Side]:
 
 
 TABLES: dict[str, tuple[Step | None, Pairs]] = {
-    "forward and backward": ("none", ONE), "with a step of SGD": ("sgd", ONE), "with a step of AdamW": ("adamw", ONE),
-    "forward, without gradients": (None, ONE), "an update of six passes": ("none", UPDATE),
+    "forward and backward": ("none", ONE),
+    "with a step of SGD": ("sgd", ONE),
+    "with a step of AdamW": ("adamw", ONE),
+    "forward, without gradients": (None, ONE),
+    "an update of six passes": ("none", UPDATE),
     "an update of six passes, with a step of AdamW": ("adamw", UPDATE),
-}  # fmt: skip
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -149,9 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--threads", type=int, help="CPU threads; default: all cores")
     wanted = parser.parse_args(arguments)
     layer = Layer(
-        wanted.width, wanted.hidden, sentences=wanted.sentences, words=wanted.words, shortest=wanted.shortest,
-        repeats=wanted.repeats, threads=wanted.threads,
-    )  # fmt: skip
+        wanted.width,
+        wanted.hidden,
+        sentences=wanted.sentences,
+        words=wanted.words,
+        shortest=wanted.shortest,
+        repeats=wanted.repeats,
+        threads=wanted.threads,
+    )
     for name, (step, pairs) in TABLES.items():
         found = measure_in_turn(sides(layer, step, pairs), wanted.rounds)
         longer = [f"{statistics.median(ratios(found[other], found[GENERATED])):.2f}" for other in (REFERENCE, PACKED)]

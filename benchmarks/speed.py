@@ -135,10 +135,16 @@ def fine_tuning_task(wanted: argparse.Namespace) -> FineTuning:
         note(f"there is no {folder}; the bundled {name} is used: too small to tell the F1 of two sides apart")
     labelled = read_domain(files, name=name)
     return FineTuning(
-        labelled.splits["train"][: wanted.sentences], labelled.splits["dev"][:DEV_SENTENCES],
-        TagSet({name: labelled.types}), wanted.encoder, wanted.epochs, wanted.batch_size, wanted.learning_rate,
-        wanted.head_learning_rate, wanted.threads,
-    )  # fmt: skip
+        labelled.splits["train"][: wanted.sentences],
+        labelled.splits["dev"][:DEV_SENTENCES],
+        TagSet({name: labelled.types}),
+        wanted.encoder,
+        wanted.epochs,
+        wanted.batch_size,
+        wanted.learning_rate,
+        wanted.head_learning_rate,
+        wanted.threads,
+    )
 
 
 def find_corpus(data: Path | None) -> Path:

@@ -31,10 +31,18 @@ def train(
     timer = LoopTimer()
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
-            output_dir=folder, use_cpu=True, bf16=bf16, seed=seed, per_device_train_batch_size=batch_size,
-            per_device_eval_batch_size=batch_size, report_to="none", save_strategy="no", logging_strategy="no",
-            disable_tqdm=True, **arguments,
-        )  # fmt: skip
+            output_dir=folder,
+            use_cpu=True,
+            bf16=bf16,
+            seed=seed,
+            per_device_train_batch_size=batch_size,
+            per_device_eval_batch_size=batch_size,
+            report_to="none",
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+            **arguments,
+        )
         trainer = Trainer(model, settings, data_collator=collator, train_dataset=rows, callbacks=[timer])
         trainer.remove_callback(PrinterCallback)
         # The engine of the other side lives in this Python process too; its precision must not reach this one.

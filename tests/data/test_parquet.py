@@ -58,8 +58,11 @@ def test_rows_without_text_are_told_or_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["date32", "timestamp", "time64"])
 def test_values_that_python_cannot_hold_are_told_or_their_rows_skipped(tmp_path: Path, kind: str) -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    kinds = {"date32": (pyarrow.date32(), 10**7), "timestamp": (pyarrow.timestamp("ms"), 10**15),
-             "time64": (pyarrow.time64("ns"), 1)}  # fmt: skip
+    kinds = {
+        "date32": (pyarrow.date32(), 10**7),
+        "timestamp": (pyarrow.timestamp("ms"), 10**15),
+        "time64": (pyarrow.time64("ns"), 1),
+    }
     of_column, beyond = kinds[kind]
     path = write_parquet(tmp_path / "in.parquet", text=["a", "b"], t=pyarrow.array([0, beyond], of_column))
     with pytest.raises(CrossNERError, match=r"in\.parquet, row 2: the column 't' holds a value that cannot") as caught:

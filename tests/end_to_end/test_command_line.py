@@ -307,9 +307,15 @@ def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> 
         words = zip(("Anna", "Smith", "waits"), tags.split(), strict=True)
         (tmp_path / f"{name}.conll").write_text("".join(f"{word}\t{tag}\n" for word, tag in words))
     command = [
-        "evaluate", "--gold", str(tmp_path / "gold.conll"), "--predictions", str(tmp_path / "predictions.conll"),
-        "--run", str(tmp_path / "run"), "--fine-grained",
-    ]  # fmt: skip
+        "evaluate",
+        "--gold",
+        str(tmp_path / "gold.conll"),
+        "--predictions",
+        str(tmp_path / "predictions.conll"),
+        "--run",
+        str(tmp_path / "run"),
+        "--fine-grained",
+    ]
     found = CliRunner().invoke(app, [*command, "--json", "--quiet"])
     assert found.exit_code == 0, found.output
     model = next(iter(json.loads(found.stdout)["result"]["models"].values()))

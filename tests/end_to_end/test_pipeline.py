@@ -61,13 +61,30 @@ def chain(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_folder: Path) -
     run = tmp_path_factory.mktemp("chain") / "run"
     here = ("--run", run)
     crossner(
-        "prepare-data", *here, "--source", "sample-source", "--target", "sample-target", "--corpus", "sample-target",
-        "--entities", "sample-target",
-    )  # fmt: skip
+        "prepare-data",
+        *here,
+        "--source",
+        "sample-source",
+        "--target",
+        "sample-target",
+        "--corpus",
+        "sample-target",
+        "--entities",
+        "sample-target",
+    )
     crossner(
-        "dapt", *here, *QUICK, "--encoder", tiny_encoder_folder, "--corpus-level", "integrated", "--block-size", "32",
-        "--max-steps", "20",
-    )  # fmt: skip
+        "dapt",
+        *here,
+        *QUICK,
+        "--encoder",
+        tiny_encoder_folder,
+        "--corpus-level",
+        "integrated",
+        "--block-size",
+        "32",
+        "--max-steps",
+        "20",
+    )
     crossner("pretrain-source", *here, *QUICK, "--start-from", "dapt", "--epochs", "1")
     crossner("finetune", *here, *QUICK, "--start-from", "pretrain-source", "--seeds", "1,2", "--epochs", "1")
     crossner("joint-train", *here, *QUICK, "--start-from", "dapt", "--method", "crf", "--max-steps", "5")
@@ -77,20 +94,36 @@ def chain(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_folder: Path) -
 
 def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
     assert files_of(chain / "prepare-data") == {
-        "manifest.json", "statistics.json", "repairs.json", "source/train.jsonl", "source/dev.jsonl",
-        "source/words.json", "target/train.jsonl", "target/dev.jsonl", "target/test.jsonl", "target/words.json",
+        "manifest.json",
+        "statistics.json",
+        "repairs.json",
+        "source/train.jsonl",
+        "source/dev.jsonl",
+        "source/words.json",
+        "target/train.jsonl",
+        "target/dev.jsonl",
+        "target/test.jsonl",
+        "target/words.json",
         *(f"corpus/{level}.{kind}" for level in LEVELS for kind in ("txt", "mentions")),
-    }  # fmt: skip
+    }
     assert files_of(chain / "dapt") == {
-        "manifest.json", "encoder/training.json", *(f"encoder/{name}" for name in MODEL_FILES),
-    }  # fmt: skip
+        "manifest.json",
+        "encoder/training.json",
+        *(f"encoder/{name}" for name in MODEL_FILES),
+    }
     assert files_of(chain / "pretrain-source") == {"manifest.json", *(f"tagger/{name}" for name in TAGGER_FILES)}
     assert files_of(chain / "finetune") == {
-        "manifest.json", *(f"tagger-seed-{seed}/{name}" for seed in (1, 2) for name in TAGGER_FILES),
-    }  # fmt: skip
+        "manifest.json",
+        *(f"tagger-seed-{seed}/{name}" for seed in (1, 2) for name in TAGGER_FILES),
+    }
     assert {path.name for path in chain.iterdir() if not path.name.startswith(".lock-")} == {
-        "prepare-data", "dapt", "pretrain-source", "finetune", "joint-train", "evaluate",
-    }  # fmt: skip
+        "prepare-data",
+        "dapt",
+        "pretrain-source",
+        "finetune",
+        "joint-train",
+        "evaluate",
+    }
 
 
 def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_to_be_forced_over(
@@ -99,8 +132,20 @@ def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_
     text = tmp_path / "text.txt"
     text.write_text("Anna met Peter in London.\n" * 2)
     crossner("prepare-data", "--run", tmp_path, "--target", "sample-target", "--corpus", text)
-    adapt = ("dapt", "--run", tmp_path, *QUICK, "--encoder", tiny_encoder_folder, "--corpus-level", "domain",
-             "--held-out", "0", "--epochs", "1")  # fmt: skip
+    adapt = (
+        "dapt",
+        "--run",
+        tmp_path,
+        *QUICK,
+        "--encoder",
+        tiny_encoder_folder,
+        "--corpus-level",
+        "domain",
+        "--held-out",
+        "0",
+        "--epochs",
+        "1",
+    )
     refused = CliRunner().invoke(app, [*map(str, adapt), "--block-size", "64"])
     assert refused.exit_code == 1 and "make no block of 64" in refused.stderr
     assert not list(tmp_path.glob(".draft-dapt")), "the way out is open"
@@ -113,8 +158,17 @@ def test_an_adaptation_that_ends_on_a_full_disk_is_finished_without_training_aga
 ) -> None:
     shutil.copytree(chain / "prepare-data", tmp_path / "prepare-data")
     encoder = ("--encoder", tiny_encoder_folder, "--block-size", "32", "--head-warmup", "0.5")
-    adapt = ("dapt", "--run", tmp_path, *QUICK, "--max-steps", "2", "--epochs", "1",
-             *(encoder if kind == "encoder" else ("--encoder", "strings", "--hidden-size", "4")))  # fmt: skip
+    adapt = (
+        "dapt",
+        "--run",
+        tmp_path,
+        *QUICK,
+        "--max-steps",
+        "2",
+        "--epochs",
+        "1",
+        *(encoder if kind == "encoder" else ("--encoder", "strings", "--hidden-size", "4")),
+    )
 
     def full(stage: Stage, *arguments: Any, **named: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -132,10 +186,31 @@ def test_an_adaptation_that_ends_on_a_full_disk_is_finished_without_training_aga
 def test_published_settings_are_part_of_what_a_stage_was_made_with(chain: Path, tmp_path: Path) -> None:
     shutil.copytree(chain, tmp_path / "run")
     adapt = (
-        "dapt", "--run", tmp_path / "run", *QUICK, "--encoder", chain / "dapt" / "encoder", "--name", "again",
-        "--block-size", "32", "--max-steps", "1", "--epochs", "1", "--head-warmup", "0.5", "--batch-size", "2",
-        "--learning-rate", "5e-5", "--weight-decay", "0", "--warmup", "0",
-    )  # fmt: skip
+        "dapt",
+        "--run",
+        tmp_path / "run",
+        *QUICK,
+        "--encoder",
+        chain / "dapt" / "encoder",
+        "--name",
+        "again",
+        "--block-size",
+        "32",
+        "--max-steps",
+        "1",
+        "--epochs",
+        "1",
+        "--head-warmup",
+        "0.5",
+        "--batch-size",
+        "2",
+        "--learning-rate",
+        "5e-5",
+        "--weight-decay",
+        "0",
+        "--warmup",
+        "0",
+    )
     done = CliRunner().invoke(app, [*map(str, adapt), "--paper", "--json"])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["options"]["attention_dropout"] is True
@@ -193,9 +268,19 @@ def test_a_tagger_is_saved_with_a_calibration_fitted_on_dev_sentences_alone(
     chain: Path, tiny_encoder_folder: Path
 ) -> None:
     crossner(
-        "finetune", "--run", chain, "--name", "longer", *QUICK, "--encoder", tiny_encoder_folder, "--epochs", "2",
-        "--head-learning-rate", "0.05",
-    )  # fmt: skip
+        "finetune",
+        "--run",
+        chain,
+        "--name",
+        "longer",
+        *QUICK,
+        "--encoder",
+        tiny_encoder_folder,
+        "--epochs",
+        "2",
+        "--head-learning-rate",
+        "0.05",
+    )
     dev = list(read_sentences(chain / "prepare-data" / "target" / "dev.jsonl"))
     engine = start_engine(Predict(device="cpu", threads=1))
     folder = chain / "longer" / "tagger"
@@ -239,9 +324,19 @@ def test_the_same_command_again_is_already_done_and_other_options_say_what_diffe
 def test_the_same_seed_gives_the_same_losses_and_another_seed_others(chain: Path, tiny_encoder_folder: Path) -> None:
     def losses(name: str, seed: int) -> list[float]:
         result = crossner(
-            "finetune", "--run", chain, "--name", name, *QUICK, "--encoder", tiny_encoder_folder, "--epochs", "2",
-            "--seed", str(seed),
-        )["result"]  # fmt: skip
+            "finetune",
+            "--run",
+            chain,
+            "--name",
+            name,
+            *QUICK,
+            "--encoder",
+            tiny_encoder_folder,
+            "--epochs",
+            "2",
+            "--seed",
+            str(seed),
+        )["result"]
         return [epoch["losses"]["tags"] for epoch in result["seeds"][str(seed)]["history"]]
 
     assert losses("a", 3) == losses("b", 3)
@@ -344,9 +439,21 @@ def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_pred
         (data / f"{split}.txt").write_text(f"{lines}\npeter\tB-person\nmet\tO\n\n")
     crossner("prepare-data", "--run", run, "--target", data)
     tagged = crossner(
-        "finetune", "--run", run, *QUICK, "--encoder", tiny_encoder_folder, "--epochs", "40", "--patience", "40",
-        "--set", "dropout=0", "--learning-rate", "0.005",
-    )  # fmt: skip
+        "finetune",
+        "--run",
+        run,
+        *QUICK,
+        "--encoder",
+        tiny_encoder_folder,
+        "--epochs",
+        "40",
+        "--patience",
+        "40",
+        "--set",
+        "dropout=0",
+        "--learning-rate",
+        "0.005",
+    )
     assert tagged["result"]["dev_f1"] > 99, "the loss must have reached words far behind the encoder's limit of 64"
     result = crossner("evaluate", "--run", run, *QUICK)
     assert next(iter(result["result"]["models"].values()))["f1"]["mean"] > 99
@@ -485,9 +592,16 @@ def few_sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / domain / f"{split}.txt").write_text("\n".join([*lines, ""]))
     (folder / "raw.txt").write_text("".join(f"raw visited Paris{' .' * number}\n" for number in range(6)))
     crossner(
-        "prepare-data", "--run", folder, "--source", folder / "news", "--target", folder / "songs", "--corpus",
+        "prepare-data",
+        "--run",
+        folder,
+        "--source",
+        folder / "news",
+        "--target",
+        folder / "songs",
+        "--corpus",
         folder / "raw.txt",
-    )  # fmt: skip
+    )
     return folder
 
 
@@ -500,9 +614,22 @@ def test_raw_text_is_learnt_from_beside_a_frozen_transformer_that_stays_as_it_is
         settings.append("adversary=grad")
     given = [argument for setting in settings for argument in ("--set", setting)]
     result = crossner(
-        "joint-train", "--run", few_sentences, "--name", method, *QUICK, "--method", method, *given, "--select-on",
-        "source", "--encoder", tiny_encoder_folder, "--max-steps", "2",
-    )["result"]  # fmt: skip
+        "joint-train",
+        "--run",
+        few_sentences,
+        "--name",
+        method,
+        *QUICK,
+        "--method",
+        method,
+        *given,
+        "--select-on",
+        "source",
+        "--encoder",
+        tiny_encoder_folder,
+        "--max-steps",
+        "2",
+    )["result"]
     losses = result["seeds"]["1"]["history"][-1]["losses"]
     assert "tags source" in losses and "tags target" not in losses
     assert ("adversary" if method == "multi-task-lstm" else "language target") in losses
@@ -673,10 +800,31 @@ def test_an_adaptation_trains_as_its_options_say(
 
     monkeypatch.setattr(dapt, "fit", watched)
     crossner(
-        "dapt", "--run", tmp_path, *QUICK, "--encoder", tiny_encoder_folder, "--block-size", "32", "--max-steps", "2",
-        "--epochs", "3", "--warmup", "0.3", "--clip-norm", "0.5", "--accumulate", "2", "--checkpoint-every", "9",
-        "--masking", "span", "--mask-rate", "0.4",
-    )  # fmt: skip
+        "dapt",
+        "--run",
+        tmp_path,
+        *QUICK,
+        "--encoder",
+        tiny_encoder_folder,
+        "--block-size",
+        "32",
+        "--max-steps",
+        "2",
+        "--epochs",
+        "3",
+        "--warmup",
+        "0.3",
+        "--clip-norm",
+        "0.5",
+        "--accumulate",
+        "2",
+        "--checkpoint-every",
+        "9",
+        "--masking",
+        "span",
+        "--mask-rate",
+        "0.4",
+    )
     assert plans == [
         Plan(epochs=3, max_steps=2, warmup=0.3, clip_norm=0.5, accumulate=2, keep="last", checkpoint_every=9)
     ]

@@ -144,8 +144,9 @@ def test_vectors_of_the_corpus_are_trained_for_ten_passes_with_the_seed_that_is_
     for seed in ("7", "8"):
         assert "far enough" in refused(*train, "--seed", seed)
     assert [(each["seed"], each["epochs"], each["minimum_count"], each["size"]) for each in asked] == [
-        (7, 10, 3, 6), (8, 10, 3, 6)
-    ]  # fmt: skip
+        (7, 10, 3, 6),
+        (8, 10, 3, 6),
+    ]
 
 
 def test_vectors_that_are_to_stay_as_they_are_must_be_there(run):
