@@ -1,33 +1,92 @@
-"""The formats of tagged documents: JSONL, CoNLL, Parquet, brat, HTML and spaCy."""
+"""Tagged documents, counts of them, and their formats: JSONL, CoNLL, Parquet, brat, HTML and spaCy."""
 
 from __future__ import annotations
 
 import html
 import itertools
 import re
-from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from crossner_cli.data import parquet as parquet_files
 from crossner_cli.data.columns import NO_WORD
 from crossner_cli.data.documents import ENDINGS as ENDINGS_READ
+from crossner_cli.data.documents import Document
 from crossner_cli.data.jsonl import is_writable
 from crossner_cli.data.text import Word
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.documents import TaggedDocument, Totals
 from crossner_cli.run.environment import import_optional
 from crossner_cli.run.storage import to_json
 
 # Name and bytes of a file of a folder; of an output that is one file, the bytes that follow.
 Piece = tuple[str, bytes]
 BYTE_ORDER_MARK = "\ufeff"
-BRAT_CONFIGURATION, BRAT_NAME = "annotation.conf", r"[A-Za-z0-9_-]+"
+BRAT_CONFIGURATION = "annotation.conf"
 SPACY_ATTRIBUTES = ("ENT_IOB", "ENT_TYPE")
 # An ending that is read as a format is written as it, too.
 ENDINGS = {**ENDINGS_READ, ".html": "html", ".htm": "html", ".spacy": "spacy"}
+
+
+@dataclass(frozen=True)
+class TaggedDocument:
+    """A document with its tags and entities.
+
+    Args:
+        document: As read.
+        tags: Legal BIO tags of each sentence.
+        entities: ``start`` and ``end`` in characters of the text, end exclusive, ``type``, ``text`` and ``score``. The
+            score is the probability that the entity is right if the tagger is calibrated; if not, it is the lowest
+            probability of the tags of its words, an upper bound of that of the whole.
+        repaired: Number of tags that could not follow the tag before them; an ``I-`` became a ``B-``.
+    """
+
+    document: Document
+    tags: Sequence[Sequence[str]]
+    entities: list[dict[str, Any]]
+    repaired: int
+
+
+@dataclass
+class Totals:
+    """Counts of tagged documents.
+
+    Documents that are not written, because an entity scored too low, count as ``unsure_documents``; their entities and
+    repairs are not counted. ``reading`` counts what the tagger could not read or left out.
+    """
+
+    documents: int = 0
+    blank_documents: int = 0
+    unsure_documents: int = 0
+    sentences: int = 0
+    words: int = 0
+    repaired: int = 0
+    rewritten_words: int = 0
+    entities: Counter[str] = field(default_factory=Counter)
+    reading: Counter[str] = field(default_factory=Counter)
+
+    def add(self, tagged: TaggedDocument, *, is_written: bool = True) -> None:
+        """Count one document."""
+        sentences = tagged.document.sentences
+        self.documents += 1
+        self.blank_documents += not sentences
+        self.sentences += len(sentences)
+        self.words += sum(map(len, sentences))
+        self.unsure_documents += not is_written
+        if is_written:
+            self.repaired += tagged.repaired
+            self.entities.update(entity["type"] for entity in tagged.entities)
+
+    def include(self, others: Mapping[str, Any]) -> None:
+        """Add the counts of another ``Totals``, given as the result of ``to_json``."""
+        for name, mine in vars(self).items():
+            setattr(self, name, mine + type(mine)(others[name]))
+
+    def to_json(self) -> dict[str, Any]:
+        """All counts; entities by type, the most frequent first."""
+        return {**vars(self), "entities": dict(self.entities.most_common()), "reading": dict(self.reading)}
 
 
 @dataclass(frozen=True)
@@ -47,6 +106,11 @@ class OutputFormat:
     passed_through: Any = None
 
     @property
+    def is_folder(self) -> bool:
+        """Return whether an output is a folder of files."""
+        return self.name == "brat"
+
+    @property
     def has_parts(self) -> bool:
         """Return whether documents are first written to several files in a folder."""
         return self.name in ("brat", "spacy", "parquet")
@@ -61,7 +125,8 @@ class OutputFormat:
     def begin(self) -> list[Piece]:
         """Return the pieces that come before all documents."""
         if self.name == "brat":
-            return [(BRAT_CONFIGURATION, _brat_configuration(self.types))]
+            sections = ["[entities]", *brat_names(self.types).values(), "[relations]", "[events]", "[attributes]", ""]
+            return [(BRAT_CONFIGURATION, "\n".join(sections).encode())]
         return [("", _html_head(self.types))] if self.name == "html" else []
 
     def end(self) -> list[Piece]:
@@ -96,11 +161,15 @@ class OutputFormat:
         return [("", text.encode())]
 
     def join(self, parts: Sequence[Path], target: Path) -> None:
-        """Join the files of a folder into one file."""
+        """Join the files of a folder into one file; a ``DocBin`` is held in memory, as by any reader of it."""
         if self.name == "parquet":
             parquet_files.join_files(parts, parquet_files.output_schema(self.passed_through), target)
-        else:
-            join_doc_bins(parts, target)
+            return
+        tokens = spacy_module("spacy.tokens")
+        whole = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
+        for part in parts:
+            whole.merge(tokens.DocBin().from_disk(part))
+        whole.to_disk(target)
 
 
 def choose_format(name: str, output: Path | None) -> str:
@@ -119,11 +188,6 @@ def choose_format(name: str, output: Path | None) -> str:
     if name == "parquet":
         parquet_files.pyarrow_module("pyarrow.parquet")
     return name
-
-
-def is_folder(name: str, output: Path) -> bool:
-    """Return whether an output is a folder: always with brat, and with spaCy unless its name ends in ``.spacy``."""
-    return name == "brat" or (name == "spacy" and ENDINGS.get(output.suffix.lower()) != "spacy")
 
 
 def to_record(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
@@ -206,24 +270,15 @@ def to_brat(tagged: TaggedDocument, number: int, totals: Totals, names: Mapping[
     return [(f"{name}.txt", tagged.document.text.encode()), (f"{name}.ann", "".join(lines).encode())]
 
 
-def brat_names(types: Iterable[str]) -> dict[str, str]:
+def brat_names(types: Sequence[str]) -> dict[str, str]:
     """Give each entity type a name that brat allows, of letters, digits, hyphens and underscores; no two share one."""
     names: dict[str, str] = {}
-    taken = {entity_type for entity_type in types if re.fullmatch(BRAT_NAME, entity_type)}
     for entity_type in types:
-        name = entity_type
-        if entity_type not in taken:
-            plain = re.sub(r"[^A-Za-z0-9_-]", "_", entity_type)
-            numbered = (f"{plain}_{number}" for number in itertools.count(2))
-            name = next(each for each in itertools.chain([plain], numbered) if each not in taken)
-            taken.add(name)
-        names[entity_type] = name
+        taken = {*types, *names.values()} - {entity_type}
+        plain = re.sub(r"[^A-Za-z0-9_-]", "_", entity_type)
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        names[entity_type] = next(name for name in itertools.chain([plain], numbered) if name not in taken)
     return names
-
-
-def _brat_configuration(types: Sequence[str]) -> bytes:
-    sections = ["[entities]", *brat_names(types).values(), "[relations]", "[events]", "[attributes]", ""]
-    return "\n".join(sections).encode()
 
 
 def to_html(tagged: TaggedDocument, types: Sequence[str]) -> str:
@@ -246,33 +301,14 @@ def _escape(text: str) -> str:
     return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]", NO_WORD, escaped)
 
 
-HTML_HEAD = """\
-<!DOCTYPE html>
-<html lang="">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Tagged text</title>
-<style>
-body { max-width: 60em; margin: 2em auto; padding: 0 1em; font: 1em/1.7 sans-serif; color: #111; background: #fff }
-p { white-space: pre-wrap; overflow-wrap: anywhere }
-mark { color: inherit; border-radius: .25em; padding: .1em .3em; background: #ddd }
-small { margin-left: .4em; font-size: .7em; opacity: .7 }
-COLOURS</style>
-</head>
-<body>
-<header>LEGEND</header>
-<main>
-"""
-
-
 def _html_head(types: Sequence[str]) -> bytes:
     """The start of a page that loads nothing, with a colour for each type."""
-    colours = [
-        f".t{number} {{ background: hsl({number * 137.5 % 360:.0f} 75% 85%) }}\n" for number in range(len(types))
-    ]
-    legend = " ".join(f'<mark class="t{number}">{_escape(name)}</mark>' for number, name in enumerate(types))
-    return HTML_HEAD.replace("COLOURS", "".join(colours)).replace("LEGEND", legend).encode()
+    import jinja2
+
+    source = (Path(__file__).parent / "templates" / "head.html").read_text(encoding="utf-8")
+    template = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True)
+    head: str = template.render(types=list(map(_escape, types)))
+    return head.encode()
 
 
 def spacy_module(name: str) -> Any:
@@ -284,14 +320,6 @@ def spacy_module(name: str) -> Any:
     return import_optional(name, "DocBin files are written with spaCy", extra="spacy")
 
 
-class Token(NamedTuple):
-    """A token of spaCy: its place in the text, and whether a space that is not part of it follows."""
-
-    start: int
-    end: int
-    has_space: bool
-
-
 def to_doc_bin(tagged: Iterable[TaggedDocument], totals: Totals) -> bytes:
     """Write documents as one ``DocBin`` of spaCy. The text of each ``Doc`` is exactly that of its document.
 
@@ -301,51 +329,31 @@ def to_doc_bin(tagged: Iterable[TaggedDocument], totals: Totals) -> bytes:
     tokens, vocabulary = spacy_module("spacy.tokens"), spacy_module("spacy.vocab").Vocab()
     found = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
     for each in tagged:
-        found.add(_to_doc(each, tokens, vocabulary, totals))
+        words = [word for sentence in each.document.sentences for word in sentence]
+        totals.rewritten_words += sum(not word.text for word in words)
+        texts, spaces = _cut_into_tokens(each.document.text, words)
+        doc = tokens.Doc(vocabulary, words=texts, spaces=spaces)
+        spans = [
+            doc.char_span(entity["start"], entity["end"], label=entity["type"], alignment_mode="contract")
+            for entity in each.entities
+        ]
+        doc.set_ents([span for span in spans if span is not None])
+        found.add(doc)
     return bytes(found.to_bytes())
 
 
-def _to_doc(tagged: TaggedDocument, tokens: Any, vocabulary: Any, totals: Totals) -> Any:
-    text = tagged.document.text
-    words = [word for sentence in tagged.document.sentences for word in sentence]
-    found = _tokens(text, [word for word in words if word.text])
-    totals.rewritten_words += sum(not word.text for word in words)
-    written, spaces = [text[token.start : token.end] for token in found], [token.has_space for token in found]
-    doc = tokens.Doc(vocabulary, words=written, spaces=spaces)
-    starts, ends = [token.start for token in found], [token.end for token in found]
-    spans = []
-    for entity in tagged.entities:
-        first, last = bisect_left(starts, entity["start"]), bisect_right(ends, entity["end"])
-        if first < last:
-            spans.append(tokens.Span(doc, first, last, label=entity["type"]))
-    doc.set_ents(spans)
-    return doc
-
-
-def _tokens(text: str, words: Iterable[Word]) -> list[Token]:
-    """Words and the white space between them; joined, they give the text."""
-    tokens: list[Token] = []
-
-    def fill(start: int, end: int) -> None:
-        if tokens and text[start:end].startswith(" "):
-            tokens[-1] = tokens[-1]._replace(has_space=True)
-            start += 1
-        if start < end:
-            tokens.append(Token(start, end, False))
-
+def _cut_into_tokens(text: str, words: Sequence[Word]) -> tuple[list[str], list[bool]]:
+    """Words and the white space between them, and whether a space that is not part of it follows each."""
+    tokens: list[str] = []
+    spaces: list[bool] = []
     behind = 0
-    for word in words:
-        fill(behind, word.start)
-        tokens.append(Token(word.start, word.end, False))
-        behind = word.end
-    fill(behind, len(text))
-    return tokens
-
-
-def join_doc_bins(parts: Sequence[Path], target: Path) -> None:
-    """Join ``DocBin`` files into one. It is held in memory, as by any reader of it."""
-    tokens = spacy_module("spacy.tokens")
-    whole = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
-    for part in parts:
-        whole.merge(tokens.DocBin().from_disk(part))
-    whole.to_disk(target)
+    for start, end in [*((word.start, word.end) for word in words if word.text), (len(text), len(text))]:
+        gap = text[behind:start]
+        if tokens and gap.startswith(" "):
+            spaces[-1] = True
+            gap = gap[1:]
+        pieces = [piece for piece in (gap, text[start:end]) if piece]
+        tokens += pieces
+        spaces += [False] * len(pieces)
+        behind = end
+    return tokens, spaces

@@ -42,42 +42,21 @@ class Inputs:
     stdin: BinaryIO | None = None
 
     def check(self) -> None:
-        """Refuse inputs that cannot be read.
-
-        Raises:
-            CrossNERError: A file is missing, Parquet comes through a pipe, or stdin is named twice.
-        """
+        """Refuse files that cannot be read."""
         for path in self.paths:
-            if is_stdin(path):
-                continue
-            if path.is_dir() or path.is_file() or not os.access(path, os.R_OK):
+            if str(path) != STDIN and (path.is_dir() or path.is_file() or not os.access(path, os.R_OK)):
                 open_bytes(path).close()  # explains what is wrong with it
-            elif self.format_of(path) == "parquet":
-                raise CrossNERError(
-                    f"{path} is a pipe, and Parquet cannot be read from one.", hint=f"Save it first: cat {path} > FILE"
-                )
-        if sum(map(is_stdin, self.paths)) > 1:
-            raise CrossNERError("stdin (-) is named more than once.", hint="Name it once.")
 
     def format_of(self, path: Path) -> Format:
         """The format that an input is read as."""
         return self.format or format_of_file(path)
 
     def shared_schema(self) -> Any:
-        """Read the schema of the rows if all inputs are Parquet; return None if not.
-
-        Raises:
-            CrossNERError: The files have different columns.
-        """
+        """Read the schema of the rows if all inputs are Parquet with the same columns; return None if not."""
         if not self.paths or not all(self.format_of(path) == "parquet" for path in self.paths):
             return None
-        schemas = [read_schema(path) for path in self.paths]
-        for path, schema in zip(self.paths, schemas, strict=True):
-            if not schema.equals(schemas[0]):
-                raise CrossNERError(
-                    f"{path} and {self.paths[0]} have different columns.", hint="Tag the files one at a time."
-                )
-        return schemas[0].remove_metadata()
+        first, *others = map(read_schema, self.paths)
+        return first.remove_metadata() if all(schema.equals(first) for schema in others) else None
 
     def read_chunks(self, repairs: Repairs, *, done: int = 0) -> Iterator[Chunk]:
         """Read all inputs, chunk by chunk.
@@ -111,31 +90,21 @@ class Inputs:
     def _read(self, repairs: Repairs, cut: Cut) -> Iterator[Document]:
         try:
             for path in self.paths or [Path(STDIN)]:
-                yield from self._read_one(path, repairs, cut)
+                if str(path) == STDIN:
+                    yield from read_documents(self._stdin(), "stdin", repairs, input_format=self.format, cut=cut)
+                elif self.format_of(path) == "parquet":
+                    yield from read_parquet_documents(path, repairs, cut=cut)
+                else:
+                    with open_bytes(path) as stream:
+                        yield from read_documents(stream, str(path), repairs, input_format=self.format, cut=cut)
         except BadLine as problem:
             hint = f"{problem.hint} Or leave such lines out: --skip-bad-lines."
             raise CrossNERError(problem.problem, hint=hint) from None
 
-    def _read_one(self, path: Path, repairs: Repairs, cut: Cut) -> Iterator[Document]:
-        if is_stdin(path):
-            yield from read_documents(self._stdin(), "stdin", repairs, input_format=self.format, cut=cut)
-        elif self.format_of(path) == "parquet":
-            yield from read_parquet_documents(path, repairs, cut=cut)
-        else:
-            with open_bytes(path) as stream:
-                yield from read_documents(stream, str(path), repairs, input_format=self.format, cut=cut)
-
     def _stdin(self) -> BinaryIO:
-        if self.stdin is not None:
-            return self.stdin
-        if sys.stdin is None:  # closed by whoever started this process
+        if self.stdin is None and sys.stdin is None:  # closed by whoever started this process
             raise CrossNERError("There is no stdin to read from.", hint="Name the files to tag.")
-        return sys.stdin.buffer
-
-
-def is_stdin(path: Path) -> bool:
-    """Return whether a path stands for stdin."""
-    return str(path) == STDIN
+        return self.stdin or sys.stdin.buffer
 
 
 def group_documents(documents: Iterable[Document]) -> Iterator[list[Document]]:

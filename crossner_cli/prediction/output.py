@@ -17,43 +17,21 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import filelock
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.documents import Totals
-from crossner_cli.prediction.formats import BRAT_CONFIGURATION, OutputFormat, Piece, is_folder
+from crossner_cli.prediction.formats import BRAT_CONFIGURATION, OutputFormat, Piece, Totals
 from crossner_cli.run.directory import describe_differences
 from crossner_cli.run.storage import flush_folder, write_json
 
 SECONDS_BETWEEN_RECORDS = 5.0
-PART = re.compile(r"\d{9,}\.(txt|ann|spacy)")  # as OutputFormat names the files of a folder
-
-
-class Output(Protocol):
-    """A place that tagged documents are written to.
-
-    Attributes:
-        totals: Counts of the documents that an interrupted command has written; their number is ``totals.documents``.
-        notes: What was found of an interrupted command.
-    """
-
-    totals: Totals
-    notes: list[str]
-
-    def write(self, pieces: Sequence[Piece], totals: Totals) -> None:
-        """Write what follows; ``totals`` counts all documents up to it."""
-
-    def finish(self) -> None:
-        """Write the end."""
-
-    def close(self) -> None:
-        """Stop, finished or not."""
+PART = re.compile(r"\d{9,}\.(txt|ann)")  # as OutputFormat names the files of a folder
 
 
 class Stream:
-    """An output that is written as it is made: stdout or a pipe.
+    """An output that is written as it is made: stdout or a pipe; it never continues an earlier command.
 
     Args:
         stream: Where to write; None on a process that writes nothing.
@@ -89,21 +67,19 @@ class Stream:
 class Draft:
     """An output that is renamed when complete.
 
+    ``totals`` counts the documents that the draft holds, ``notes`` tell what was found of an interrupted command.
+
     Args:
         path: Its final name.
         output_format: How it begins and ends, and whether the draft is a folder of parts.
         depends_on: Everything its bytes depend on; None if it cannot be continued, as when stdin is read.
-        is_forced: Whether an existing output is replaced.
 
     Raises:
         CrossNERError: Another process writes it.
     """
 
-    def __init__(
-        self, path: Path, output_format: OutputFormat, depends_on: Mapping[str, Any] | None, *, is_forced: bool
-    ) -> None:
-        self.path, self.format = path, output_format
-        self.depends_on = None if depends_on is None else {**depends_on, "--force": is_forced}
+    def __init__(self, path: Path, output_format: OutputFormat, depends_on: Mapping[str, Any] | None) -> None:
+        self.path, self.format, self.depends_on = path, output_format, depends_on
         self.draft = path.with_name(f".{path.name}.draft")
         self.progress = path.with_name(f".{path.name}.progress.json")
         self.totals, self.bytes = Totals(), 0
@@ -127,7 +103,7 @@ class Draft:
             raise
 
     def write(self, pieces: Sequence[Piece], totals: Totals) -> None:
-        """Add to the draft, and record the progress every few seconds."""
+        """Add to the draft, and record the progress every few seconds; ``totals`` counts all documents up to here."""
         self._add(pieces)
         self.bytes += sum(len(data) for _, data in pieces)
         self.totals = totals
@@ -138,7 +114,7 @@ class Draft:
         """Write the end, flush everything, and rename the draft."""
         self._add(self.format.end())  # not counted: a command that continues here writes it again
         whole = self.draft
-        if self.format.has_parts and not is_folder(self.format.name, self.path):
+        if self.format.has_parts and not self.format.is_folder:
             whole = self.draft / "whole"
             self.format.join(self._parts(), whole)
         _flush(whole)
@@ -234,26 +210,22 @@ class Draft:
         self._lock.release()
 
 
-def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequence[Path]) -> None:
-    """Refuse an output that cannot be written or must not be replaced.
+Output = Stream | Draft
 
-    Args:
-        output: A file or a folder.
-        is_folder: Which of the two.
-        is_forced: Whether an existing output may be replaced.
-        inputs: The files that are read.
+
+def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequence[Path]) -> None:
+    """Refuse a file or folder that cannot be written, and one that must not be replaced.
 
     Raises:
-        CrossNERError: It cannot be written.
+        CrossNERError: As above.
     """
     another = "Name another --output."
     if output.is_file() if is_folder else output.is_dir():
         kinds = ("file", "folder") if is_folder else ("folder", "file")
         raise CrossNERError(f"--output {output} is a {kinds[0]}, and a {kinds[1]} is to be written.", hint=another)
-    if output.is_file() and any(path.is_file() and path.samefile(output) for path in inputs):
-        raise CrossNERError(f"--output {output} is one of the files to tag.", hint=another)
-    if output.is_dir() and any(output.resolve() in path.resolve().parents for path in inputs):
-        raise CrossNERError(f"--output {output} holds files to tag.", hint=another)
+    real = [path.resolve() for path in inputs]
+    if any(output.resolve() in (path, *path.parents) for path in real):
+        raise CrossNERError(f"--output {output} is or holds a file to tag.", hint=another)
     if output.is_dir() and not _holds_only_output(output):
         raise CrossNERError(f"--output {output} holds other files than tagged documents.", hint=another)
     if not is_forced and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
@@ -266,12 +238,9 @@ def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequ
 
 
 def _holds_only_output(folder: Path) -> bool:
-    """Return whether a folder holds only files that are written here, so that it may be replaced."""
-    names = {path.name for path in folder.iterdir()}
-    endings = {"spacy", "txt", "ann"} if BRAT_CONFIGURATION in names else {"spacy"}
-    parts = [PART.fullmatch(name) for name in names - {BRAT_CONFIGURATION}]
-    is_known = all(part is not None and part[1] in endings for part in parts)
-    return is_known and all((folder / name).is_file() for name in names)
+    """Return whether a folder is empty or holds only files that are written here, so that it may be replaced."""
+    others = {path for path in folder.iterdir() if not (PART.fullmatch(path.name) and path.is_file())}
+    return others <= {folder / BRAT_CONFIGURATION} and (bool(others) or not any(folder.iterdir()))
 
 
 def _number(part: Path) -> int:

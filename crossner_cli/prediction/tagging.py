@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -21,8 +22,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
-from crossner_cli.prediction.documents import TaggedDocument, Totals
-from crossner_cli.prediction.formats import OutputFormat, Piece
+from crossner_cli.prediction.formats import OutputFormat, Piece, TaggedDocument, Totals
 from crossner_cli.prediction.inputs import Chunk
 from crossner_cli.taggers.calibration import Calibration, score_entity
 from crossner_cli.taggers.folder import load_tagger
@@ -36,13 +36,8 @@ CHUNKS_PER_PROCESS = 2
 class Tagging:
     """The tagger and the output format of a prediction, as plain values that can be sent to another process.
 
-    Args:
-        folder: The tagger's folder.
-        output_format: What tagged documents are written as.
-        decoding: Which tag sequences the tagger may give.
-        calibration: Turns scores into probabilities; None leaves them.
-        min_score: Smallest score of an entity in a document that is written; None writes all documents.
-        batch_subwords: Subwords read at once; None is the engine's default.
+    Without ``calibration`` scores stay as they are. With ``min_score`` only documents with entities, all of that score
+    or more, are written. ``batch_subwords`` are read at once; None is the engine's default.
     """
 
     folder: Path
@@ -63,9 +58,7 @@ class TaggedChunk(NamedTuple):
 class ChunkTagger:
     """Tag one chunk after another.
 
-    Args:
-        tagging: What to tag with, and how to write.
-        engine: Where to work. Each of its processes is given the same chunks; only the main one returns bytes.
+    Each process of the engine is given the same chunks; only the main one returns bytes.
 
     Raises:
         CrossNERError: The tagger cannot be loaded.
@@ -79,9 +72,10 @@ class ChunkTagger:
 
     def __call__(self, chunk: Chunk) -> TaggedChunk:
         """Tag the documents of a chunk and write them as bytes."""
-        totals, written = Totals(), []
+        totals, written, least = Totals(), [], self.tagging.min_score
         for number, tagged in enumerate(self._tag(chunk.documents), start=chunk.first):
-            is_written = tagged.scores_at_least(self.tagging.min_score)
+            scores = [entity["score"] for entity in tagged.entities]
+            is_written = least is None or min(scores, default=-1.0) >= least
             totals.add(tagged, is_written=is_written)
             if is_written:
                 written.append((number, tagged))
@@ -109,14 +103,7 @@ class ChunkTagger:
 def to_tagged_document(
     document: Document, found: Sequence[Tagged], scheme: Scheme, calibration: Calibration | None = None
 ) -> TaggedDocument:
-    """Put the tags of a document's sentences together, and find the entities in its text.
-
-    Args:
-        document: As read.
-        found: Tags and probabilities of each sentence.
-        scheme: Scheme of the tags.
-        calibration: Turns scores into probabilities; None leaves them.
-    """
+    """Put the tags of a document's sentences together, and find the entities in its text."""
     tags: list[Sequence[str]] = []
     entities: list[dict[str, Any]] = []
     repaired = 0
@@ -139,11 +126,7 @@ def tag_in_processes(
 ) -> Generator[TaggedChunk, None, None]:
     """Tag chunks in several processes; results come in the order of the chunks.
 
-    Args:
-        chunks: Read as processes become free, so that few are in memory.
-        tagging: What to tag with, and how to write.
-        make_engine: Makes the engine of a process; it is sent to the process.
-        count: Number of processes.
+    Chunks are read as processes become free, so that few are in memory.
 
     Raises:
         CrossNERError: A process failed or ended. A problem of the input is raised after the results of the chunks
@@ -153,21 +136,21 @@ def tag_in_processes(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, context, initializer=_prepare_process, initargs=(tagging, make_engine))
     waiting: deque[Future[TaggedChunk]] = deque()
-    problem: CrossNERError | None = None
-    is_last = False
+    problems: list[CrossNERError] = []
+
+    def read_until_problem() -> Iterator[Chunk]:
+        try:
+            yield from chunks
+        except CrossNERError as error:
+            problems.append(error)
+
     try:
-        while waiting or not is_last:
-            while not is_last and len(waiting) < CHUNKS_PER_PROCESS * count:
-                try:
-                    chunk = next(chunks, None)
-                except CrossNERError as error:
-                    chunk, problem = None, error
-                if chunk is None:
-                    is_last = True
-                else:
-                    waiting.append(pool.submit(_tag_in_process, chunk))
-            if waiting:
+        for chunk in read_until_problem():
+            waiting.append(pool.submit(_tag_in_process, chunk))
+            if len(waiting) == CHUNKS_PER_PROCESS * count:
                 yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
         pool.shutdown()
     except BrokenProcessPool:
         raise CrossNERError(
@@ -179,21 +162,20 @@ def tag_in_processes(
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()  # what it still tags is not wanted any more
             process.join()
-    if problem is not None:
-        raise problem
+    if problems:
+        raise problems[0]
 
 
-_make_chunk_tagger: Callable[[], ChunkTagger]
-_chunk_tagger: ChunkTagger | None = None
+_get_chunk_tagger: Callable[[], ChunkTagger]
 
 
 def _prepare_process(tagging: Tagging, make_engine: Callable[[], Engine]) -> None:
     """Begin the life of a tagging process."""
-    global _make_chunk_tagger, _chunk_tagger
+    global _get_chunk_tagger
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends the others
     threading.Thread(target=_end_with_main_process, daemon=True).start()
     # The tagger is loaded with the first chunk: a problem can be returned from there, but not from here.
-    _make_chunk_tagger, _chunk_tagger = lambda: ChunkTagger(tagging, make_engine()), None
+    _get_chunk_tagger = cache(lambda: ChunkTagger(tagging, make_engine()))
 
 
 def _end_with_main_process() -> None:
@@ -205,7 +187,4 @@ def _end_with_main_process() -> None:
 
 
 def _tag_in_process(chunk: Chunk) -> TaggedChunk:
-    global _chunk_tagger
-    if _chunk_tagger is None:
-        _chunk_tagger = _make_chunk_tagger()
-    return _chunk_tagger(chunk)
+    return _get_chunk_tagger()(chunk)

@@ -17,7 +17,7 @@ from crossner_cli.engine.devices import Engine, default_threads, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import is_stream
 from crossner_cli.options import Decoding, Predict
-from crossner_cli.prediction.formats import ENDINGS, OutputFormat, choose_format, is_folder
+from crossner_cli.prediction.formats import ENDINGS, OutputFormat, choose_format
 from crossner_cli.prediction.inputs import Inputs
 from crossner_cli.prediction.output import Draft, Output, Stream, check_output
 from crossner_cli.prediction.tagging import ChunkTagger, TaggedChunk, Tagging, tag_in_processes
@@ -131,10 +131,11 @@ def _check(options: Predict, inputs: Inputs, engine: Engine) -> str:
     inputs.check()
     place = options.place
     name = choose_format(options.format, None if place is None else options.output)
-    if place is not None and is_stream(place) and OutputFormat(name).has_parts:
+    kind = OutputFormat(name)
+    if place is not None and is_stream(place) and kind.has_parts:
         raise CrossNERError(f"--format {name} cannot be written to {place}.", hint="Name a file or a folder.")
     if place is not None and not is_stream(place):
-        check_output(place, is_folder=is_folder(name, place), is_forced=options.force, inputs=options.input)
+        check_output(place, is_folder=kind.is_folder, is_forced=options.force, inputs=options.input)
     return name
 
 
@@ -199,7 +200,7 @@ def _open(
         elif is_stream(place):
             opened.append(Stream(place.open("wb"), output_format, is_own=True))
         else:
-            opened.append(Draft(place, output_format, depends_on, is_forced=options.force))
+            opened.append(Draft(place, output_format, depends_on))
 
     engine.on_main(open_it)
     return opened[0] if opened else Stream(None, output_format)

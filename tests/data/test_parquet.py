@@ -13,8 +13,7 @@ from crossner_cli.data import parquet as parquet_files
 from crossner_cli.data.documents import read_documents, read_parquet_documents
 from crossner_cli.data.files import Repairs
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.documents import TaggedDocument
-from crossner_cli.prediction.formats import to_jsonl, to_row
+from crossner_cli.prediction.formats import TaggedDocument, to_jsonl, to_row
 
 
 def write_parquet(path: Path, **columns: Any) -> Path:

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from crossner_cli.data.documents import Document, document_of_words
 from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.documents import TaggedDocument, Totals
 from crossner_cli.prediction.formats import (
     OutputFormat,
+    TaggedDocument,
+    Totals,
     brat_names,
     choose_format,
-    is_folder,
     to_brat,
     to_doc_bin,
     to_html,
@@ -237,7 +237,6 @@ def test_what_is_no_stream_needs_a_name() -> None:
     for name in ("brat", "spacy", "parquet"):
         with pytest.raises(CrossNERError, match=f"--format {name} cannot be written to stdout"):
             choose_format(name, None)
-    assert is_folder("brat", Path("x")) and is_folder("spacy", Path("x")) and not is_folder("spacy", Path("x.spacy"))
 
 
 @pytest.mark.parametrize(("name", "extra"), [("spacy", "spacy"), ("parquet", "parquet")])

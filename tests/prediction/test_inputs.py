@@ -72,28 +72,19 @@ def test_a_pipe_is_opened_once_and_read_to_its_end(tmp_path: Path) -> None:
     inputs.check()
     assert read_texts(inputs) == ["Anna met Peter."] * 3
     writer.join(timeout=10)
-    pipe.rename(tmp_path / "pipe.parquet")
-    with pytest.raises(CrossNERError, match="Parquet cannot be read from one"):
-        Inputs([tmp_path / "pipe.parquet"]).check()
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [(["nothing.txt"], "nothing.txt cannot be read"), (["."], "cannot be read"), (["-", "-"], "more than once")],
-)
-def test_inputs_that_cannot_be_read_are_refused(names: list[str], message: str, tmp_path: Path) -> None:
-    paths = [Path(name) if name == "-" else tmp_path / name for name in names]
-    with pytest.raises(CrossNERError, match=message):
-        Inputs(paths).check()
+@pytest.mark.parametrize("name", ["nothing.txt", "."])
+def test_inputs_that_cannot_be_read_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match="cannot be read"):
+        Inputs([tmp_path / name]).check()
 
 
-def test_parquet_files_share_a_schema_or_are_refused(tmp_path: Path) -> None:
+def test_columns_pass_through_where_all_files_have_the_same_ones(tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     one, two, other = (tmp_path / f"{name}.parquet" for name in ("one", "two", "other"))
     for path, columns in ((one, {"text": ["a"]}), (two, {"text": ["b"]}), (other, {"text": ["c"], "id": [1]})):
         parquet.write_table(pyarrow.table(columns), path)
     (tmp_path / "lines.jsonl").write_text('{"text": "d"}\n')
     assert Inputs([one, two]).shared_schema().names == ["text"]
-    assert Inputs([one, tmp_path / "lines.jsonl"]).shared_schema() is None
-    with pytest.raises(CrossNERError, match="have different columns"):
-        Inputs([one, other]).shared_schema()
+    assert Inputs([one, tmp_path / "lines.jsonl"]).shared_schema() is Inputs([one, other]).shared_schema() is None

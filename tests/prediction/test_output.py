@@ -149,7 +149,6 @@ def test_a_command_can_be_interrupted_again_and_again(begin: Any, tmp_path: Path
     [
         ("input", "input 1: "),
         ("options", "decoding: 'trained' -> 'any'"),
-        ("--force", "--force"),
         ("draft", "the draft has changed"),
         ("stdin", "stdin cannot be read again"),
         ("format", "format: "),
@@ -161,7 +160,6 @@ def test_another_command_starts_again_and_says_why(
     output = as_a_kill_leaves_it(begin, tmp_path, "out", 2, format="jsonl")
     changes: dict[str, dict[str, Any]] = {
         "options": {"decoding": "any"},
-        "--force": {"force": True},
         "stdin": {"input": [Path("/dev/null")]},
         "format": {"format": "brat"},
     }
@@ -284,22 +282,13 @@ def test_an_output_of_the_wrong_kind_or_without_a_folder_is_refused(begin: Any, 
     for place, output_format, message in (
         (tmp_path / "folder", "jsonl", "is a folder, and a file"),
         (text, "brat", "is a file, and a folder"),
-        (text, "jsonl", "is one of the files to tag"),
+        (text, "jsonl", "is or holds a file to tag"),
+        (text.parent, "brat", "is or holds a file to tag"),
         (tmp_path / "there" / "out.jsonl", "jsonl", "There is no folder"),
     ):
         with pytest.raises(CrossNERError, match=message):
             finish(begin(place, format=output_format, force=True))
     assert text.read_text().startswith("Anna 0 met")
-
-
-@pytest.mark.parametrize("name", ["1.txt", "000000001.txt"])
-def test_a_folder_with_files_to_tag_is_never_replaced(begin: Any, tmp_path: Path, name: str) -> None:
-    texts = tmp_path / "texts"
-    texts.mkdir()
-    (texts / name).write_text("Anna met Peter.\n")
-    with pytest.raises(CrossNERError, match="holds files to tag"):
-        finish(begin(texts, format="brat", force=True, input=[texts / name]))
-    assert (texts / name).read_text() == "Anna met Peter.\n"
 
 
 def test_a_device_takes_formats_without_parts(begin: Any) -> None:

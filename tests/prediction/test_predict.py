@@ -242,18 +242,6 @@ def test_several_processes_need_the_cpu(tmp_path: Path, monkeypatch: pytest.Monk
     assert "--gpus 0,1" in caught.value.hint
 
 
-def test_spacy_files_of_a_folder_hold_a_chunk_each(predicted: Predicted, tmp_path: Path) -> None:
-    tokens, vocab = pytest.importorskip("spacy.tokens"), pytest.importorskip("spacy.vocab")
-    data = "\n".join(MANY_LINES).encode()
-    predicted(data, output=tmp_path / "out", format="spacy")
-    predicted(data, output=tmp_path / "out.spacy")
-    files = sorted((tmp_path / "out").iterdir())
-    assert [path.name for path in files] == [f"{first:09}.spacy" for first in (1, 21, 41)]
-    texts = [doc.text for path in files for doc in tokens.DocBin().from_disk(path).get_docs(vocab.Vocab())]
-    whole = tokens.DocBin().from_disk(tmp_path / "out.spacy").get_docs(vocab.Vocab())
-    assert texts == [doc.text for doc in whole] == MANY_LINES
-
-
 def test_columns_of_parquet_pass_through_and_other_keys_become_json(predicted: Predicted, tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"id": list(range(60)), "text": [f"Anna {n}" for n in range(60)], "tags": [1] * 60})
@@ -267,3 +255,10 @@ def test_columns_of_parquet_pass_through_and_other_keys_become_json(predicted: P
     predicted(output=tmp_path / "other.parquet", input=[tmp_path / "in.jsonl", tmp_path / "in.parquet"])
     given = parquet.read_table(tmp_path / "other.parquet").column("given").to_pylist()
     assert given[:3] == ['{"id": 7}', None, '{"id": 0}']
+
+
+def test_a_spacy_file_holds_all_documents_in_order(predicted: Predicted, tmp_path: Path) -> None:
+    tokens, vocab = pytest.importorskip("spacy.tokens"), pytest.importorskip("spacy.vocab")
+    predicted("\n".join(MANY_LINES).encode(), output=tmp_path / "out.spacy")
+    docs = tokens.DocBin().from_disk(tmp_path / "out.spacy").get_docs(vocab.Vocab())
+    assert [doc.text for doc in docs] == MANY_LINES

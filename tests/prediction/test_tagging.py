@@ -24,8 +24,7 @@ from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Predict
 from crossner_cli.prediction import tagging as module
-from crossner_cli.prediction.documents import Totals
-from crossner_cli.prediction.formats import OutputFormat, to_conll, to_jsonl
+from crossner_cli.prediction.formats import OutputFormat, Totals, to_conll, to_jsonl
 from crossner_cli.prediction.inputs import Chunk
 from crossner_cli.prediction.tagging import TaggedChunk, Tagging, tag_in_processes, to_tagged_document
 from crossner_cli.taggers.calibration import Calibration
