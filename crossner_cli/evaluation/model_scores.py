@@ -12,7 +12,7 @@ from crossner_cli.data.tags import AnyScheme
 from crossner_cli.evaluation.scores import Scores, mean_and_deviation
 from crossner_cli.run.results import Average, ModelResult, OtherMode, SeedScores, TypeResult
 from crossner_cli.run.storage import write_csv
-from crossner_cli.taggers.calibration import Calibration, ScoredEntity, calibrate, measure_reliability
+from crossner_cli.taggers.tagging import Calibration, ScoredEntity, calibrate, measure_reliability
 
 PER_TYPE_COLUMNS = ("precision", "recall", "f1", "support", "predicted", "correct")
 

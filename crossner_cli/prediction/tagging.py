@@ -24,9 +24,8 @@ from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.prediction.formats import OutputFormat, Piece, TaggedDocument, Totals
 from crossner_cli.prediction.inputs import Chunk
-from crossner_cli.taggers.calibration import Calibration, score_entity
 from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.tagging import Tagged, count_unread, tag
+from crossner_cli.taggers.tagging import Calibration, Tagged, count_unread, score_entity, tag
 
 # Chunks handed out per process: one that it tags and one that waits for it.
 CHUNKS_PER_PROCESS = 2

@@ -24,11 +24,10 @@ from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
-from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DaptStringsResult
 from crossner_cli.run.stage import Stage
-from crossner_cli.taggers.card import Provenance, write_strings_card
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import fit
 from crossner_cli.training.plan import ParameterGroup, Plan
@@ -59,9 +58,6 @@ def run_strings(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manife
         result = trained.read()
         if result is None:
             result = dataclasses.asdict((yield from _adapt(stage, texts, options, engine)))
-            write_strings_card(
-                stage.draft, Provenance(stage.request, stage.name, [], read_manifest(prepared.folder)), result
-            )
             trained.write(result)
         else:
             yield Notice(f"{stage.name}: trained before the interruption.")

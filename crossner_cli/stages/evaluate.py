@@ -32,10 +32,9 @@ from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_file
 from crossner_cli.stages.evaluate_files import finish_evaluation, page_notice, refuse_parents, score_two_files
-from crossner_cli.taggers.calibration import read_calibration, score_entities
 from crossner_cli.taggers.folder import load_tagger, read_tag_set, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
-from crossner_cli.taggers.tagging import Tagged, count_unread, tag_with_progress
+from crossner_cli.taggers.tagging import Tagged, count_unread, read_calibration, score_entities, tag_with_progress
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:

@@ -24,14 +24,12 @@ from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import ExportedModel, ExportResult
 from crossner_cli.run.storage import check_output_folder, output_folder, write_json
-from crossner_cli.taggers.calibration import read_calibration
 from crossner_cli.taggers.card import write_onnx_card
-from crossner_cli.taggers.folder import load_tagger
-from crossner_cli.taggers.onnx import (
+from crossner_cli.taggers.folder import (
     MODEL,
     PACKAGES,
     QUANTISED,
-    count_differences,
+    load_tagger,
     quantise,
     read_onnx,
     require_linear,
@@ -39,7 +37,7 @@ from crossner_cli.taggers.onnx import (
     write_onnx,
 )
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
-from crossner_cli.taggers.tagging import tag, tag_with_progress
+from crossner_cli.taggers.tagging import read_calibration, tag, tag_with_progress
 
 COMMAND, RECORD = "export", "export.json"
 # Files of configuration and tokenizer in a model folder.
@@ -197,7 +195,12 @@ def _compare(sides: Sequence[Side], sentences: Sequence[Sentence]) -> list[Expor
             f1=score(gold, side.tags, mode="conll").f1,
             words_per_second=round(words / max(statistics.median(side.seconds), 1e-9)),
             seconds=[round(seconds, 3) for seconds in side.seconds],
-            other_tags=count_differences(sides[0].tags, side.tags),
+            other_tags=_count_differences(sides[0].tags, side.tags),
         )
         for side in sides
     ]
+
+
+def _count_differences(left: Sequence[Sequence[str]], right: Sequence[Sequence[str]]) -> int:
+    """Count the words that have other tags."""
+    return sum(one != other for a, b in zip(left, right, strict=True) for one, other in zip(a, b, strict=True))

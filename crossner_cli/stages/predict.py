@@ -25,10 +25,9 @@ from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
-from crossner_cli.taggers.calibration import Calibration, read_calibration
 from crossner_cli.taggers.folder import read_domain_of_new_text, read_tag_set, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
-from crossner_cli.taggers.tagging import READING
+from crossner_cli.taggers.tagging import READING, Calibration, read_calibration
 
 COMMAND = "predict"
 # Options that do not change what is written of lines that can be read.

@@ -22,13 +22,11 @@ from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import write_json
 from crossner_cli.stages.recipe import Recipe, TaggerData, read_data, resolve_recipe
-from crossner_cli.taggers.calibration import ENTRY as CALIBRATION
-from crossner_cli.taggers.calibration import fit_calibration, score_entities
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
 from crossner_cli.taggers.carry_over import KnownWords, start_tagger
 from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.known_words import collect_known_words
-from crossner_cli.taggers.tagging import keep_frozen_states, tag
+from crossner_cli.taggers.tagging import CALIBRATION, fit_calibration, keep_frozen_states, score_entities, tag
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.plan import group_parameters

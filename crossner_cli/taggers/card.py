@@ -30,9 +30,8 @@ from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import ExportResult, SeedResult
 from crossner_cli.run.stage import StageRequest
 from crossner_cli.run.storage import write_atomically
-from crossner_cli.taggers.calibration import METHOD as CALIBRATION_METHOD
-from crossner_cli.taggers.calibration import read_calibration
 from crossner_cli.taggers.folder import get_method_name, read_types
+from crossner_cli.taggers.tagging import CALIBRATION_METHOD, read_calibration
 
 CARD = "README.md"
 FEW_ENTITIES = 10
@@ -44,14 +43,7 @@ MARKDOWN = re.compile(r"([\\`*_\[\]{}<>|~&$#!@:])")
 
 @dataclass(frozen=True)
 class Provenance:
-    """The making of a model.
-
-    Args:
-        request: Command and options.
-        name: The stage's name.
-        lineage: The stages it started from, the first weights first.
-        prepared: Manifest of the run's data.
-    """
+    """The making of a model: command and options, the stages it started from, the first one first, and the data."""
 
     request: StageRequest
     name: str
@@ -74,6 +66,12 @@ class Provenance:
             lines.append(text if is_name else f"{text} (digest {plain(step['digest'][:16])})")
         this = f"{plain(self.request.command)}, named {plain(self.name)}"
         return [*lines, f"{this}{f', method {plain(method)}' if method else ''}, seed {seed}: this model"]
+
+    def find_licences(self, names: Sequence[str]) -> dict[str, str]:
+        """The licences of those domains that are data sets known by name; all of these are English."""
+        known = known_domains()
+        folders = {each["name"] for each in self.domains.values() if "folder" in each.get("origins", {}).values()}
+        return {name: known[name].licence for name in names if name in known and name not in folders}
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,13 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
     method, calibration = get_method_name(tagger), read_calibration(folder)
     target = domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
     names = [provenance.domains[role]["name"] for role in facts.labelled]
+    licences = provenance.find_licences(names)
+    is_known = licences.keys() == set(names) != set()
     is_classifier, score = _is_token_classifier(folder), facts.result.dev_f1
+    counts = {role: _count_types(sentences) for role, sentences in facts.labelled.items()}
+    in_all = sum(counts.values(), Counter[str]())
     front_matter = ModelCardData(
-        language="en" if _are_known(provenance, names) else None,
+        language="en" if is_known else None,
         base_model=base_model(provenance.lineage) if (folder / "config.json").is_file() else None,
         pipeline_tag="token-classification",
         library_name="transformers" if is_classifier else "crossner",
@@ -114,7 +116,8 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         model_name=f"{provenance.name}-seed-{facts.seed}",
         eval_results=None if score is None else [_dev_score(facts.dev, score)],
     )
-    text = _render(
+    _write(
+        folder,
         "tagger.md",
         front_matter,
         provenance,
@@ -128,17 +131,21 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         is_classifier=is_classifier,
         is_legal=getattr(tagger.hyper, "legal", True),
         keeps_last=provenance.request.options.get("keep") == "last",
-        data=_count_data(provenance, facts),
+        roles=provenance.domains,
+        counts=counts,
+        labelled_of_target=sum(
+            len(facts.labelled[role]) for role, name in zip(facts.labelled, names, strict=True) if name == target
+        ),
+        unseen=[name for name in tagger.tag_set.domains[target] if not in_all[name]],
+        few=[f"{name} ({in_all[name]})" for name in tagger.tag_set.domains[target] if 0 < in_all[name] < FEW_ENTITIES],
         calibration=calibration,
         calibration_method=CALIBRATION_METHOD,
         correct=figures.percent(calibration.correct, calibration.entities) if calibration else "",
         domains=names,
-        is_known=_are_known(provenance, names),
-        licences=_licences(provenance, names),
+        is_known=is_known,
+        licences=licences,
         warnings=provenance.prepared["result"].get("warnings", []),
-        **_count_examples(provenance, facts, target, tagger.tag_set.domains[target]),
     )
-    write_atomically(folder / CARD, text)
 
 
 def write_encoder_card(folder: Path, provenance: Provenance, result: Mapping[str, Any]) -> None:
@@ -151,7 +158,8 @@ def write_encoder_card(folder: Path, provenance: Provenance, result: Mapping[str
         tags=["domain-adaptive-pretraining", "fill-mask", "crossner"],
         model_name=provenance.name,
     )
-    text = _render(
+    _write(
+        folder,
         "encoder.md",
         front_matter,
         provenance,
@@ -160,28 +168,6 @@ def write_encoder_card(folder: Path, provenance: Provenance, result: Mapping[str
         corpus=result["corpus"],
         result=result,
     )
-    write_atomically(folder / CARD, text)
-
-
-def write_strings_card(folder: Path, provenance: Provenance, result: Mapping[str, Any]) -> None:
-    """Write the card of language models of characters."""
-    read = result["strings"]
-    roles = ("target", "source") if read["text"] == "both" else (read["text"],)
-    front_matter = ModelCardData(
-        library_name="crossner",
-        tags=["language-model", "contextual-string-embeddings", "crossner"],
-        model_name=provenance.name,
-    )
-    text = _render(
-        "strings.md",
-        front_matter,
-        provenance,
-        lineage=provenance.describe_lineage(None, provenance.request.options["seed"]),
-        domains=[provenance.domains[role]["name"] for role in roles],
-        characters=read["characters"],
-        result=result,
-    )
-    write_atomically(folder / CARD, text)
 
 
 def write_onnx_card(folder: Path, tagger_folder: Path, label: str, result: ExportResult) -> None:
@@ -223,8 +209,7 @@ def settings(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{plain(name)} = {value}" for name, value in pairs) or "none"
 
 
-def count_types(sentences: Iterable[Sentence]) -> Counter[str]:
-    """Count the entities of each type."""
+def _count_types(sentences: Iterable[Sentence]) -> Counter[str]:
     return Counter(name for sentence in sentences for _, _, name in to_spans(sentence.tags or ()))
 
 
@@ -249,7 +234,7 @@ def _templates() -> jinja2.Environment:
     return environment
 
 
-def _render(template: str, front_matter: ModelCardData, provenance: Provenance, **values: Any) -> str:
+def _write(folder: Path, template: str, front_matter: ModelCardData, provenance: Provenance, **values: Any) -> None:
     request = provenance.request
     defaults = request.defaults or {}
     text = (
@@ -264,7 +249,7 @@ def _render(template: str, front_matter: ModelCardData, provenance: Provenance, 
             **values,
         )
     )
-    return str(ModelCard(text))
+    write_atomically(folder / CARD, str(ModelCard(text)))
 
 
 def _dev_score(domain: str, score: float) -> EvalResult:
@@ -284,43 +269,3 @@ def _is_token_classifier(folder: Path) -> bool:
     config = folder / "config.json"
     record = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
     return any(str(name).endswith("ForTokenClassification") for name in record.get("architectures") or [])
-
-
-def _are_known(provenance: Provenance, names: Sequence[str]) -> bool:
-    """Return whether domains of the run are data sets known by name: all of these are English."""
-    known = known_domains()
-    folders = {each["name"] for each in provenance.domains.values() if "folder" in each.get("origins", {}).values()}
-    return bool(names) and all(name in known and name not in folders for name in names)
-
-
-def _licences(provenance: Provenance, names: Sequence[str]) -> list[tuple[str, str]]:
-    texts = {name: domain.licence for name, domain in known_domains().items()}
-    return [(name, texts[name]) for name in names if _are_known(provenance, [name])]
-
-
-def _count_data(provenance: Provenance, facts: TrainingFacts) -> list[dict[str, Any]]:
-    """One row a role of labelled sentences."""
-    rows = []
-    for role, sentences in facts.labelled.items():
-        domain, counts = provenance.domains[role], count_types(sentences)
-        rows.append(
-            {
-                "role": role,
-                "domain": domain["name"],
-                "sentences": len(sentences),
-                "words": sum(len(sentence.words) for sentence in sentences),
-                "entities": [(name, counts[name]) for name in domain["types"]],
-            }
-        )
-    return rows
-
-
-def _count_examples(provenance: Provenance, facts: TrainingFacts, target: str, types: Sequence[str]) -> dict[str, Any]:
-    """Labelled sentences of the target, and its types with few examples or none."""
-    labelled = {provenance.domains[role]["name"]: sentences for role, sentences in facts.labelled.items()}
-    counts = sum(map(count_types, labelled.values()), Counter[str]())
-    return {
-        "labelled_of_target": len(labelled.get(target, ())),
-        "unseen": [name for name in types if not counts[name]],
-        "few": [f"{name} ({counts[name]})" for name in types if 0 < counts[name] < FEW_ENTITIES],
-    }

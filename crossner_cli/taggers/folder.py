@@ -7,8 +7,13 @@ hyperparameters and tag set; ``tagger.safetensors`` holds the tensors above the 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +23,14 @@ from torch import Tensor, nn
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.pretrained import LoadedWeights, quiet_transformers, read_tensors
-from crossner_cli.encoders.transformer import TransformerEncoder, load_transformer
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.transformer import Encoder, TransformerEncoder, load_transformer
 from crossner_cli.encoders.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
 from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors
+from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.methods.multi_task import domain_of_new_text, taught_types
 from crossner_cli.run.storage import write_json
 
@@ -31,6 +38,11 @@ Decoding = Literal["trained", "legal", "any"]
 DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
 # Parts of a transformer's file that are not read: linear's classifier, and a pooler, which gives no word.
 STORED_BESIDE = ("classifier", "pooler")
+# A linear tagger's scores as a graph for other runtimes, and the same with weights in int8.
+MODEL, QUANTISED = "model.onnx", "model_quantized.onnx"
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+LARGEST_FILE = 1_900_000_000  # bytes: what one file in ONNX's format can hold, with some room
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "logits"
 
 
 def is_tagger_folder(folder: Path) -> bool:
@@ -39,11 +51,7 @@ def is_tagger_folder(folder: Path) -> bool:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Read ``tagger.json``.
-
-    Raises:
-        CrossNERError: It is missing or broken, or describes no tagger.
-    """
+    """Read ``tagger.json``; refuse one that is missing, broken, or describes no tagger."""
     path = folder / DESCRIPTION
     if not path.is_file():
         raise CrossNERError(f"{folder} holds no tagger ({DESCRIPTION} is missing).", hint="Give a tagger's folder.")
@@ -62,54 +70,36 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def read_tag_set(folder: Path) -> TagSet:
-    """Read the tag set of a tagger's folder.
-
-    Raises:
-        CrossNERError: ``tagger.json`` is missing or broken.
-    """
+    """Read the tag set of a tagger's folder."""
     record = read_description(folder)["tag_set"]
     try:
         found = TagSet.from_json(record)
         # A type that is no name would fail wherever types are written, far from here.
         "".join([*found.domains, *found.types])
-    except (KeyError, TypeError, AttributeError) as error:
+        if not found.domains:
+            raise ValueError("it has no domain")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CrossNERError(
             f"{folder / DESCRIPTION} holds no tag set: {error!r}.", hint="Train the tagger again."
         ) from None
-    if not found.domains:
-        raise CrossNERError(f"{folder / DESCRIPTION} holds a tag set of no domain.", hint="Train the tagger again.")
     return found
 
 
 def read_domain_of_new_text(folder: Path) -> str:
-    """Read the domain as whose text a tagger tags new text.
-
-    Raises:
-        CrossNERError: ``tagger.json`` is missing or broken.
-    """
+    """Read the domain as whose text a tagger tags new text."""
     description = read_description(folder)
     return domain_of_new_text(read_tag_set(folder), description["hyperparameters"])
 
 
 def read_types(folder: Path, domain: str) -> tuple[str, ...]:
-    """Read the types that a tagger can find in a domain: those that were taught; of all domains if it lacks this one.
-
-    Raises:
-        CrossNERError: ``tagger.json`` is missing or broken.
-    """
+    """Read the types of a domain, or of all if the tagger lacks this one, as far as they were taught."""
     description, tag_set = read_description(folder), read_tag_set(folder)
     taught = taught_types(tag_set, description["hyperparameters"])
     return tuple(each for each in tag_set.domains.get(domain, tag_set.types) if each in taught)
 
 
 def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
-    """Write a tagger so that the folder alone is enough to use it.
-
-    Args:
-        tagger: The tagger.
-        folder: Made if it does not exist.
-        more: Further entries of ``tagger.json``.
-    """
+    """Write a tagger so that the folder alone is enough to use it; ``more`` are further entries of ``tagger.json``."""
     folder.mkdir(parents=True, exist_ok=True)
     encoder = tagger.encoder
     if isinstance(encoder, WordEncoder):
@@ -117,7 +107,7 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
     transformer = encoder.transformer if isinstance(encoder, WordEncoder) else encoder
     if isinstance(transformer, TransformerEncoder):
         with quiet_transformers():
-            to_hugging_face(tagger, transformer).save_pretrained(folder)
+            _to_hugging_face(tagger, transformer).save_pretrained(folder)
             transformer.reader.tokenizer.save_pretrained(folder)
     save_file({name: value.contiguous().cpu() for name, value in head_tensors(tagger).items()}, folder / TENSORS)
     description = {
@@ -134,7 +124,7 @@ def get_method_name(tagger: Tagger) -> str:
     return type(tagger).__module__.rpartition(".")[2].replace("_", "-")
 
 
-def to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
+def _to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
     """Return the model that transformers saves: with the classifier if its own token classifier is that and no more."""
     from transformers import AutoModelForTokenClassification
 
@@ -161,15 +151,11 @@ def to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
 def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained") -> Tagger:
     """Load a tagger for use: in evaluation mode, on the engine's device.
 
-    Args:
-        folder: The tagger's folder.
-        engine: Devices and precision.
-        decoding: Legal tag sequences only, any, or as it was trained.
-
     Raises:
-        CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences.
+        CrossNERError: The folder is no tagger's, its parts do not belong together, or it gives no tag sequences and
+            another ``decoding`` than its own is asked for.
     """
-    tagger = build_tagger(folder, engine)
+    tagger = _build_tagger(folder, engine)
     if (decoding := resolve_decoding(folder, decoding)) != "trained":
         tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
     tagger.encoder.prepare_for_inference(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
@@ -196,24 +182,18 @@ def resolve_decoding(folder: Path, decoding: Decoding) -> Decoding:
     return "trained" if (decoding == "legal") == is_legal else decoding
 
 
-def build_tagger(folder: Path, engine: Engine) -> Tagger:
-    """Load a tagger.
-
-    Raises:
-        CrossNERError: Its folder is damaged, or its settings are not those of its method.
-    """
-    description = read_description(folder)
-    tag_set = read_tag_set(folder)
+def _build_tagger(folder: Path, engine: Engine) -> Tagger:
+    """Make a tagger of the tensors in its folder."""
+    description, tag_set = read_description(folder), read_tag_set(folder)
     method = find_method(description["method"])
     try:
         hyper = method.Hyperparameters(**description["hyperparameters"])
-    except TypeError as error:
+    except (TypeError, CrossNERError) as error:
         raise CrossNERError(
-            f"{folder / DESCRIPTION} does not fit the method {description['method']!r}: {error}.",
+            f"{folder / DESCRIPTION} does not fit the method {description['method']!r}: "
+            f"{getattr(error, 'problem', f'{error}.')}",
             hint="Train the tagger again.",
         ) from None
-    except CrossNERError as error:
-        raise CrossNERError(f"{folder / DESCRIPTION}: {error.problem}", hint="Train the tagger again.") from None
     transformer: TransformerEncoder | None = None
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
         transformer, weights = load_transformer(str(folder), method.reads, attention=engine.attention)
@@ -221,7 +201,16 @@ def build_tagger(folder: Path, engine: Engine) -> Tagger:
     encoder = load_word_encoder(folder, hyper, transformer) if isinstance(hyper, WordInputs) else transformer
     assert encoder is not None
     tagger = method(encoder, tag_set, hyper)
-    load_tensors(tagger, read_tensors(folder / TENSORS), folder)
+    tensors = read_tensors(folder / TENSORS)
+    shapes, stored = (
+        {name: tuple(value.shape) for name, value in each.items()} for each in (head_tensors(tagger), tensors)
+    )
+    if shapes != stored:
+        raise CrossNERError(
+            f"{folder / TENSORS} does not fit {DESCRIPTION} beside it: {stored} instead of {shapes}.",
+            hint="Train the tagger again.",
+        )
+    tagger.load_state_dict(tensors, strict=False)
     return tagger
 
 
@@ -237,14 +226,113 @@ def _check_whole(weights: LoadedWeights, folder: Path) -> None:
             )
 
 
-def load_tensors(tagger: Tagger, tensors: dict[str, Tensor], folder: Path) -> None:
-    """Put stored tensors above the encoder into a tagger of the same shape."""
-    own = head_tensors(tagger)
-    shapes = {name: tuple(value.shape) for name, value in own.items()}
-    stored = {name: tuple(value.shape) for name, value in tensors.items()}
-    if shapes != stored:
-        raise CrossNERError(
-            f"{folder / TENSORS} does not fit {DESCRIPTION} beside it: {stored} instead of {shapes}.",
-            hint="Train the tagger again.",
+class SubwordScores(nn.Module):
+    """The scores that the graph computes: one a tag for each subword of padded windows.
+
+    Windows, first subwords of words, the domain's tags and legal sequences remain the work of whoever reads the scores.
+    """
+
+    def __init__(self, tagger: LinearTagger) -> None:
+        super().__init__()
+        assert isinstance(tagger.encoder, TransformerEncoder)
+        self.model, self.classifier = tagger.encoder.model, tagger.classifier
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """One score a tag, (R, T, K), of subwords, (R, T)."""
+        scores: Tensor = self.classifier(self.model(input_ids=input_ids, attention_mask=attention_mask)[0])
+        return scores
+
+
+def require_linear(tagger: Tagger, folder: Path) -> LinearTagger:
+    """Refuse taggers whose tags do not follow from scores of subwords alone: those of other methods than ``linear``."""
+    if isinstance(tagger, LinearTagger):
+        return tagger
+    raise CrossNERError(
+        f"{folder} is a tagger of the method {get_method_name(tagger)}; only linear taggers are exported.",
+        hint="Train one: crossner finetune --method linear.",
+    )
+
+
+def require_onnx() -> None:
+    """Refuse to begin without the packages that write and run ONNX."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise CrossNERError(f"Not installed: {', '.join(missing)}.", hint='pip install "crossner[onnx]"')
+
+
+def write_onnx(tagger: LinearTagger, path: Path) -> None:
+    """Write the graph of a tagger in evaluation mode, on a CPU, in fp32.
+
+    Weights that exceed the largest file are written beside it, as ``NAME.data``.
+    """
+    scores = SubwordScores(tagger).eval()
+    example = torch.full((2, 4), tagger.encoder.reader.pad_id), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    sizes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("subwords")}
+    size = sum(value.numel() * value.element_size() for value in scores.parameters())
+    with _silence_exporters():
+        # Plain products and softmax, which every runtime has.
+        scores.model.set_attn_implementation("eager")
+        torch.onnx.export(
+            scores,
+            example,
+            str(path),
+            input_names=INPUTS,
+            output_names=[OUTPUT],
+            dynamic_shapes=(sizes, sizes),
+            dynamo=True,
+            verbose=False,
+            external_data=size > LARGEST_FILE,
         )
-    tagger.load_state_dict(tensors, strict=False)
+
+
+def quantise(path: Path, into: Path) -> None:
+    """Write a graph with its weights in int8; activations are quantised as they come (dynamic quantisation)."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    large = path.with_name(f"{path.name}.data").is_file()
+    with _silence_exporters():
+        quantize_dynamic(
+            str(path), str(into), weight_type=QuantType.QInt8, per_channel=True, use_external_data_format=large
+        )
+
+
+@contextlib.contextmanager
+def _silence_exporters() -> Iterator[None]:
+    """Keep what exporters say of themselves off the screen."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+class OnnxScores(Encoder):
+    """Stands where a tagger has its encoder and gives the scores of each word, one a tag, instead of its vector."""
+
+    def __init__(self, path: Path, tags: int, reader: Any, threads: int) -> None:
+        import onnxruntime
+
+        super().__init__()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+        self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.output_dim, self.reader = tags, reader
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The scores of each word's first subword, (B, W, K)."""
+        mask = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+        read = {"input_ids": batch.input_ids.numpy(), "attention_mask": mask.numpy()}
+        scores = torch.from_numpy(self.session.run([OUTPUT], read)[0])  # (R, T, K)
+        return scores.flatten(0, 1)[batch.word_places.flatten()].view(*batch.word_places.shape, -1)
+
+
+def read_onnx(path: Path, tagger: LinearTagger, threads: int) -> LinearTagger:
+    """A tagger that decodes as the one that was exported, from the scores of the graph."""
+    read = LinearTagger(
+        OnnxScores(path, len(tagger.tag_set), tagger.encoder.reader, threads), tagger.tag_set, tagger.hyper
+    )
+    read.classifier = nn.Identity()  # type: ignore[assignment]
+    return read.eval()

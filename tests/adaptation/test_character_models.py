@@ -175,7 +175,7 @@ def test_a_killed_stage_resumes_to_the_bit_identical_language_models(run: RunDir
     whole, killed = (load_file(run.folder(name) / "strings.safetensors") for name in ("whole", "killed"))
     assert all(torch.equal(killed[name], value) for name, value in whole.items())
     files = {path.name for path in run.folder("killed").iterdir()}
-    assert files == {"README.md", "manifest.json", "strings.json", "strings.safetensors", "training.json"}
+    assert files == {"manifest.json", "strings.json", "strings.safetensors", "training.json"}
 
 
 def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> None:

@@ -36,11 +36,10 @@ from crossner_cli.run.stage import Stage
 from crossner_cli.stages import dapt
 from crossner_cli.stages import train as tagger_training
 from crossner_cli.stages.recipe import read_data, resolve_recipe
-from crossner_cli.taggers.calibration import fit_calibration, read_calibration, score_entities
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.known_words import collect_known_words
 from crossner_cli.taggers.sources import Start
-from crossner_cli.taggers.tagging import Tagged, tag
+from crossner_cli.taggers.tagging import Tagged, fit_calibration, read_calibration, score_entities, tag
 from crossner_cli.training.plan import Plan
 
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}

@@ -24,9 +24,8 @@ from crossner_cli.prediction import inputs
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, exhaust
 from crossner_cli.stages.predict import run as predict
-from crossner_cli.taggers.calibration import Calibration
 from crossner_cli.taggers.folder import save_tagger
-from crossner_cli.taggers.tagging import tag
+from crossner_cli.taggers.tagging import Calibration, tag
 
 Predicted = Callable[..., tuple[dict[str, Any], list[str]]]
 MANY_LINES = [f"Anna {number} met Peter in London" + " and Paris" * (number % 17) for number in range(60)]

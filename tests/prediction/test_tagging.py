@@ -27,8 +27,7 @@ from crossner_cli.prediction import tagging as module
 from crossner_cli.prediction.formats import OutputFormat, Totals, to_conll, to_jsonl
 from crossner_cli.prediction.inputs import Chunk
 from crossner_cli.prediction.tagging import TaggedChunk, Tagging, tag_in_processes, to_tagged_document
-from crossner_cli.taggers.calibration import Calibration
-from crossner_cli.taggers.tagging import Tagged
+from crossner_cli.taggers.tagging import Calibration, Tagged
 
 TAGGING = Tagging(Path("tagger"), OutputFormat("jsonl"))
 

@@ -30,8 +30,8 @@ from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, exhaust
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.prepare_data import run as prepare_data
-from crossner_cli.taggers.calibration import Calibration
 from crossner_cli.taggers.folder import save_tagger
+from crossner_cli.taggers.tagging import Calibration
 
 DOMAINS = {"news": ("person", "place", "song")}
 SPLITS = {

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
-from crossner_cli.taggers.calibration import (
-    ENTRY,
+from crossner_cli.taggers.tagging import (
+    CALIBRATION,
     Calibration,
     ScoredEntity,
+    Tagged,
     calibrate,
     fit_calibration,
     log_odds,
@@ -24,7 +25,6 @@ from crossner_cli.taggers.calibration import (
     read_calibration,
     score_entities,
 )
-from crossner_cli.taggers.tagging import Tagged
 
 ENTITIES = st.lists(st.tuples(st.floats(0, 1), st.booleans()).map(lambda pair: ScoredEntity(*pair)), max_size=30)
 
@@ -119,9 +119,9 @@ def test_numbers_in_the_folder_are_read_back_and_what_are_none_is_told(tmp_path:
     found = fit_calibration(too_sure(50, 4))
     (tmp_path / "tagger.json").write_text(json.dumps(description))
     assert read_calibration(tmp_path) is None
-    (tmp_path / "tagger.json").write_text(json.dumps({**description, ENTRY: found.to_json()}))
+    (tmp_path / "tagger.json").write_text(json.dumps({**description, CALIBRATION: found.to_json()}))
     assert read_calibration(tmp_path) == found
     for wrong in (5, {}, {**found.to_json(), "slope": math.nan}, {**found.to_json(), "intercept": True}):
-        (tmp_path / "tagger.json").write_text(json.dumps({**description, ENTRY: wrong}))
+        (tmp_path / "tagger.json").write_text(json.dumps({**description, CALIBRATION: wrong}))
         with pytest.raises(CrossNERError, match="calibration must hold the numbers slope"):
             read_calibration(tmp_path)

@@ -19,7 +19,6 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Dapt, Finetune
 from crossner_cli.run.results import ExportResult, SeedResult, StartCounts
-from crossner_cli.taggers.calibration import ENTRY, Calibration
 from crossner_cli.taggers.card import (
     CARD,
     Provenance,
@@ -29,10 +28,10 @@ from crossner_cli.taggers.card import (
     settings,
     write_encoder_card,
     write_onnx_card,
-    write_strings_card,
     write_tagger_card,
 )
 from crossner_cli.taggers.folder import save_tagger
+from crossner_cli.taggers.tagging import CALIBRATION, Calibration
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"
 KINDS = ("person", HOSTILE, "\n---\nlicense: mit\n- x: {y")
@@ -145,7 +144,7 @@ def test_limits_are_told_by_what_was_read(linear: Any) -> None:
 
 def test_calibration_and_decoding_are_told_as_the_tagger_has_them(tiny_encoder_folder: Path, tmp_path: Path) -> None:
     told = {}
-    for legal, found in (("true", {ENTRY: Calibration(0.5, -0.1, 1200, 300).to_json()}), ("false", {})):
+    for legal, found in (("true", {CALIBRATION: Calibration(0.5, -0.1, 1200, 300).to_json()}), ("false", {})):
         tagger = make_tagger(tiny_encoder_folder, "linear", TagSet({"x": ["person"]}), f"legal={legal}")
         save_tagger(tagger, tmp_path / legal, **found)
         told[legal] = shown(tagger_card(tmp_path / legal, tagger, provenance("x"), training("x")))
@@ -164,26 +163,17 @@ def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder
         assert (card.data.base_model is None) == (method == "bilstm-crf")
 
 
-def test_an_adapted_encoder_and_language_models_of_characters_have_cards_too(tmp_path: Path) -> None:
+def test_an_adapted_encoder_has_a_card_too(tmp_path: Path) -> None:
     result = {"perplexity_before": 31.5, "perplexity_after": None, "epochs": 3, "updates": 4321}
     corpus = {"level": "entity", "blocks": 1234, "block_size": 64, "unknown_subwords": 5}
-    run = prepared("ai")
-    run["result"]["domains"]["source"] = {"name": HOSTILE, "origins": {}}
-    encoder, strings = (Dapt(epochs=3, encoder=name).stage_request("dapt", {}) for name in ("minilm", "strings"))
-    adapted = Provenance(encoder, HOSTILE, provenance("x").lineage, prepared("ai"))
+    request = Dapt(epochs=3, encoder="minilm").stage_request("dapt", {})
+    adapted = Provenance(request, HOSTILE, provenance("x").lineage, prepared("ai"))
     write_encoder_card(tmp_path, adapted, {**result, "corpus": corpus})
     card = ModelCard.load(tmp_path / CARD)
     assert card.data.pipeline_tag == "fill-mask" and card.data.library_name == "transformers"
     text = shown(card.text)
     assert "31.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 blocks of 64" in text
     assert f"{HOSTILE}: an encoder adapted to raw text of ai" in text and "epochs = 3" in text
-    of_strings = {**result, "strings": {"text": "both", "characters": 1234}}
-    write_strings_card(tmp_path, Provenance(strings, HOSTILE, [], run), of_strings)
-    card = ModelCard.load(tmp_path / CARD)
-    assert card.data.library_name == "crossner" and card.data.base_model is None
-    text = shown(card.text)
-    assert "31.50 before, – after, 3 epochs, 4,321 updates" in text and "1,234 characters" in text
-    assert f"language models of characters of ai, {HOSTILE}" in text
 
 
 def test_the_card_of_a_graph_has_no_use_with_transformers(tmp_path: Path) -> None:

@@ -204,7 +204,10 @@ def test_parts_that_do_not_belong_together_are_a_known_problem(saved, engine):
         ({"method": "nope"}, "There is no method 'nope'"),
         ({"method": "linear"}, "does not fit tagger.json"),
         ({"hyperparameters": {"colour": 1}}, "does not fit the method 'crf': .*'colour'"),
-        ({"hyperparameters": {"dropout": 7}}, r"tagger.json: A dropout rate of 7 .*\nTrain the tagger again"),
+        (
+            {"hyperparameters": {"dropout": 7}},
+            r"does not fit the method 'crf': A dropout rate of 7 .*\nTrain the tagger again",
+        ),
         ({"tag_set": {"domains": {"news": ["person"]}, "scheme": "bio"}}, "does not fit tagger.json"),
     ):
         (folder / "tagger.json").write_text(json.dumps({**description, **changes}))

@@ -22,10 +22,8 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Decoding, Export
-from crossner_cli.taggers.calibration import Calibration
-from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.onnx import read_onnx
-from crossner_cli.taggers.tagging import tag
+from crossner_cli.taggers.folder import load_tagger, read_onnx, save_tagger
+from crossner_cli.taggers.tagging import Calibration, tag
 
 CALIBRATION = Calibration(1.5, -0.5, 8, 6)
 onnx = pytest.importorskip("onnx")
