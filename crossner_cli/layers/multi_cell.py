@@ -45,10 +45,9 @@ class MultiCellLSTM(nn.Module):
         hidden: Units of one direction, H.
         cells: Entity type cells in all.
         attentions: Sets of attention weights: 1, or one a domain.
-        alike: Entity type cells begin with equal weights, as in the released code.
     """
 
-    def __init__(self, width: int, hidden: int, cells: int, attentions: int = 1, *, alike: bool = False) -> None:
+    def __init__(self, width: int, hidden: int, cells: int, attentions: int = 1) -> None:
         super().__init__()
         self.hidden, self.output_dim = hidden, DIRECTIONS * hidden
 
@@ -60,10 +59,8 @@ class MultiCellLSTM(nn.Module):
             of_state = uniform(count, DIRECTIONS, hidden, size, limit=hidden**-0.5)
             return torch.cat([of_state, uniform(count, DIRECTIONS, width + 1, size, limit=width**-0.5)], dim=2)
 
-        def of_types() -> nn.Parameter:
-            return nn.Parameter(affine(1, hidden).repeat(cells, 1, 1, 1) if alike else affine(cells, hidden))
-
-        self.type_gate, self.type_candidate = of_types(), of_types()  # of i_k and c~_k: (cells, 2, H + d + 1, H)
+        self.type_gate = nn.Parameter(affine(cells, hidden))  # of i_k: (cells, 2, H + d + 1, H)
+        self.type_candidate = nn.Parameter(affine(cells, hidden))  # of c~_k, likewise
         self.shared_gates = nn.Parameter(affine(1, 2 * hidden)[0])  # of i and o: (2, H + d + 1, 2 H)
         self.shared_candidate = nn.Parameter(affine(1, hidden)[0])  # of c~~: (2, H + d + 1, H)
         self.query, self.key = (  # P and Q

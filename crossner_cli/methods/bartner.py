@@ -33,21 +33,13 @@ LEAST = 1e-12  # probability that is written where rounding leaves none
 
 
 class Windows(NamedTuple):
-    """The words that each of the R rows of a batch is to tell of: N in all, P at most in a row.
+    """The words that each of the R rows of a batch is to tell of: N in all, P at most in a row."""
 
-    Args:
-        rows: Row of each word, (N,), which never falls.
-        places: Which word of its row it is, (N,).
-        counts: Words of each row, (R,).
-        columns: Column of each word's first subword, (R, P).
-        sentences: The sentence of each row, (R,).
-    """
-
-    rows: Tensor
-    places: Tensor
-    counts: Tensor
-    columns: Tensor
-    sentences: Tensor
+    rows: Tensor  # of each word, (N,); never falls
+    places: Tensor  # of each word in its row, (N,)
+    counts: Tensor  # words of each row, (R,)
+    columns: Tensor  # of each word's first subword, (R, P)
+    sentences: Tensor  # of each row, (R,)
 
     @property
     def mask(self) -> Tensor:
@@ -78,15 +70,8 @@ class Entity(NamedTuple):
     probability: float
 
 
-def read_entities(
-    steps: Sequence[int], types: int, probabilities: Sequence[float] | None = None
-) -> tuple[list[Entity], int]:
-    """Read a written sequence.
-
-    Args:
-        steps: Without the end.
-        types: Number of types, E.
-        probabilities: Of each step; 1 where none are given.
+def read_entities(steps: Sequence[int], types: int, probabilities: Sequence[float]) -> tuple[list[Entity], int]:
+    """Read a written sequence without its end, given the number of types, E, and the probability of each step.
 
     Returns:
         The entities, and how many parts of the sequence are none: those without a type or without words, with words
@@ -96,8 +81,8 @@ def read_entities(
     taken: set[int] = set()
     words: list[int] = []
     probability, discarded = 1.0, 0
-    for number, step in enumerate(steps):
-        probability *= 1.0 if probabilities is None else probabilities[number]
+    for step, share in zip(steps, probabilities, strict=True):
+        probability *= share
         if step > types:
             words.append(step - types - 1)
             continue
@@ -125,20 +110,6 @@ def join_entities(before: list[Entity], entities: Sequence[Entity], words: int) 
     whole = Entity(ending.start, opening.end, ending.type, probability)
     others = [entity for entity in before if entity is not ending]
     return [*others, whole, *(entity for entity in moved if entity is not opening)]
-
-
-class Written(NamedTuple):
-    """The output of the decoder, row by row.
-
-    Args:
-        steps: (R, S); ``NO_STEP`` behind the end.
-        probabilities: Of each of them, (R, S).
-        outside: For each word, (R, P), the probability that no step points to it: the least of all steps.
-    """
-
-    steps: Tensor
-    probabilities: Tensor
-    outside: Tensor
 
 
 class BARTNER(Tagger):
@@ -186,24 +157,23 @@ class BARTNER(Tagger):
         self.mlp = nn.Sequential(nn.Linear(size, size), Dropout(hyper.dropout), nn.ReLU(), nn.Linear(size, size))
         start = torch.cat([encoder.end_vector.detach()[None], encoder.describe(types)])
         self.symbols = nn.Parameter(start)  # the end and the types, (1+E, H)
-        tags = [split_tag(tag) for tag in tag_set.tags]
-        numbers = {"": 0, **{name: number for number, name in enumerate(types, start=1)}}
+        prefixes = [split_tag(tag)[0] for tag in tag_set.tags]
         for name, values in {
-            "opening": tag_set.to_ids([f"B-{name}" for name in types]),  # (E,)
-            "tag_types": [numbers[name] for _, name in tags],  # (K,)
-            "opens": [prefix in "BS" for prefix, _ in tags],
-            "closes": [prefix in "ESO" for prefix, _ in tags],
+            "opening": torch.tensor(tag_set.to_ids([f"B-{name}" for name in types]), dtype=torch.long),  # (E,)
+            "tag_types": torch.tensor(tag_set.type_numbers()),  # (K,)
+            "opens": torch.tensor([prefix in "BS" for prefix in prefixes]),
+            "closes": torch.tensor([prefix in "ESO" for prefix in prefixes]),
         }.items():
-            kind = torch.bool if name in ("opens", "closes") else torch.long
-            self.register_buffer(name, torch.tensor(values, dtype=kind), persistent=False)
+            self.register_buffer(name, values, persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy, summed over the steps, each given the gold steps before it."""
         windows = find_windows(batch)
         steps = self._targets(batch, windows)  # (R, S)
         read = self.encoder.read(batch)
-        inputs = self._inputs(steps[:, :-1], batch, windows)
-        states = self.encoder.write(inputs, read, batch.attention_mask)
+        start = self.encoder.start_vector.expand(len(steps), 1, -1)
+        before = self._vectors(steps[:, :-1], batch.input_ids.gather(1, windows.columns))
+        states = self.encoder.write(torch.cat([start, before], dim=1), read, batch.attention_mask)
         scores = self._scores(states, self._pointed(read, batch, windows), windows.mask)
         return {"steps": functional.cross_entropy(scores.flatten(0, 1), steps.flatten(), reduction="sum")}
 
@@ -214,28 +184,24 @@ class BARTNER(Tagger):
     def decode(self, batch: Batch) -> Decoded:
         """Write entities step by step, each time the likeliest; what is no entity is discarded and counted."""
         windows = find_windows(batch)
-        written = self._write(batch, windows)
-        owner = windows.sentences.tolist()
+        types = self.tag_set.types
         probabilities: list[list[float]] = [[] for _ in range(len(batch))]
         found: list[list[Entity]] = [[] for _ in range(len(batch))]
-        rows = (windows.counts, written.steps, written.probabilities, written.outside)
-        for sentence, count, steps, likely, outside in zip(owner, *(part.tolist() for part in rows), strict=True):
+        rows = (windows.sentences, windows.counts, *self._write(batch, windows))
+        for sentence, count, steps, likely, outside in zip(*(part.tolist() for part in rows), strict=True):
             length = next((place for place, step in enumerate(steps) if step in (END, NO_STEP)), len(steps))
-            entities, discarded = read_entities(steps[:length], len(self.tag_set.types), likely)
+            entities, discarded = read_entities(steps[:length], len(types), likely[:length])
             self.discarded_sequences += discarded
             before = len(probabilities[sentence])
             probabilities[sentence] += outside[:count]
             found[sentence] = join_entities(found[sentence], entities, before)
+        tags = []
         for entities, likely in zip(found, probabilities, strict=True):
             for start, end, _, probability in entities:
                 likely[start:end] = [probability] * (end - start)
-        tags = [self._tags(entities, len(likely)) for entities, likely in zip(found, probabilities, strict=True)]
+            spans = [Span(entity.start, entity.end, types[entity.type - 1]) for entity in entities]
+            tags.append(self.tag_set.to_ids(to_tags(spans, len(likely), self.tag_set.scheme)))
         return Decoded(tags, probabilities)
-
-    def _tags(self, entities: Sequence[Entity], words: int) -> list[int]:
-        names = self.tag_set.types
-        spans = [Span(entity.start, entity.end, names[entity.type - 1]) for entity in entities]
-        return self.tag_set.to_ids(to_tags(spans, words, self.tag_set.scheme))
 
     def _targets(self, batch: Batch, windows: Windows) -> Tensor:
         """Return the steps of the gold tags, (R, S); ``NO_STEP`` behind the end. Spans are read by conlleval's rule."""
@@ -257,11 +223,6 @@ class BARTNER(Tagger):
         holds_words = (windows.counts > 0).nonzero()[:, 0]
         steps[holds_words, totals[holds_words]] = END
         return steps
-
-    def _inputs(self, steps: Tensor, batch: Batch, windows: Windows) -> Tensor:
-        """Return what the decoder reads: the start, then the vector of each step, (R, S+1, H) for (R, S)."""
-        start = self.encoder.start_vector.expand(len(steps), 1, -1)
-        return torch.cat([start, self._vectors(steps, batch.input_ids.gather(1, windows.columns))], dim=1)
 
     def _vectors(self, steps: Tensor, subwords: Tensor) -> Tensor:
         """Return the vectors of steps, (R, S, H): of the pointed one of the ``subwords``, (R, P), or of the symbol."""
@@ -290,10 +251,14 @@ class BARTNER(Tagger):
         words = types.all(dim=1, keepdim=True).expand(-1, windows.columns.shape[1])
         return torch.cat([torch.zeros_like(words[:, :1]), types, words], dim=1)
 
-    def _write(self, batch: Batch, windows: Windows) -> Written:
+    def _write(self, batch: Batch, windows: Windows) -> tuple[Tensor, Tensor, Tensor]:
         """Write until every row has ended, or has as many steps as the longest sequence of entities takes.
 
         Rows that have ended are left out of the steps that follow.
+
+        Returns:
+            The steps, (R, S), ``NO_STEP`` behind the end, the probability of each, and for each word, (R, P), the
+            probability that no step points to it: the least of all steps.
         """
         alive, longest = (windows.counts > 0).nonzero()[:, 0], 2 * windows.counts + 1
         steps = torch.full((len(longest), int(longest.max())), NO_STEP, device=longest.device)
@@ -320,7 +285,7 @@ class BARTNER(Tagger):
                 alive, chosen, *of_rows = (part[kept] for part in (alive, chosen, *of_rows))
                 attention = None if attention is None else attention[kept]
             inputs = self._vectors(chosen[:, None], of_rows[-1])
-        return Written(steps, probabilities, (1 - most).clamp(LEAST, 1.0))
+        return steps, probabilities, (1 - most).clamp(LEAST, 1.0)
 
 
 METHOD = BARTNER

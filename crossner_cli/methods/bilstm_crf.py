@@ -39,6 +39,7 @@ class BiLSTMCRFTagger(Tagger):
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
     reads = "words"
+    terms = ("crf",)
     rows = Rows(tags={f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()})
     paper = Paper(
         settings={"word_size": "300", "input_dropout": "0.5", "characters": "none", "legal": "false"},
@@ -54,24 +55,17 @@ class BiLSTMCRFTagger(Tagger):
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the negative log-likelihood of the gold sequences, summed over sentences."""
         assert batch.tags is not None
-        return {"crf": self.tag_layer.loss(self._states(batch), batch.tags, batch.word_mask)}
-
-    def units(self, batch: Batch) -> dict[str, int]:
-        """Count words, so that the loss and its learning rate do not depend on sentence length."""
-        return {"crf": batch.words}
+        return {"crf": self.tag_layer.loss(self.states(batch), batch.tags, batch.word_mask)}
 
     def decode(self, batch: Batch) -> Decoded:
         """Return the best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
-        moves = self.rules.moves() if self.hyper.legal else None
-        return self.tag_layer.decode(self._states(batch), batch.word_mask, self.rules.allowed(batch.domains), moves)
+        allowed, moves = self.rules.allowed(batch.domains), self.rules.moves(self.hyper.legal)
+        return self.tag_layer.decode(self.states(batch), batch.word_mask, allowed, moves)
 
-    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+    def states(self, batch: Batch) -> Tensor:
         """Return the outputs of the BiLSTM, (B, W, 2 H)."""
-        return {"hidden": self._states(batch)}
-
-    def _states(self, batch: Batch) -> Tensor:
         states: Tensor = self.dropout(self.lstm(self.encoder(batch), batch.word_mask))
-        return states  # (B, W, 2 H)
+        return states
 
 
 METHOD = BiLSTMCRFTagger

@@ -28,7 +28,6 @@ from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, decode_words
 from crossner_cli.layers.settings import rate, setting
 from crossner_cli.methods.contract import UNPUBLISHED_FOR_WORDS, Paper
 from crossner_cli.methods.described import DescribedInputs, DescribedTagger
-from crossner_cli.methods.moee import type_row_of_tags
 from crossner_cli.methods.mtl import entity_class_of_tags
 
 CLASSES = 3  # of a pass: O, B, I
@@ -37,17 +36,11 @@ MOST_READ = 2**15
 
 
 class Passes(NamedTuple):
-    """N passes, each over one sentence for one type of its domain.
+    """N passes, each over one sentence for one type of its domain."""
 
-    Args:
-        sentences: Place of each pass's sentence in the batch, (N,).
-        types: Place of its type in the tag set, (N,).
-        scores: Of O, B and I before the softmax, (N, W, 3).
-    """
-
-    sentences: Tensor
-    types: Tensor
-    scores: Tensor
+    sentences: Tensor  # place of each pass's sentence in the batch, (N,)
+    types: Tensor  # place of its type in the tag set, (N,)
+    scores: Tensor  # of O, B and I before the softmax, (N, W, 3)
 
 
 class ConceptTagger(DescribedTagger):
@@ -56,22 +49,13 @@ class ConceptTagger(DescribedTagger):
     Nothing above the encoder learns a row a tag or a type: all types share all weights.
 
     Args:
-        encoder: Sentences to one vector a word, and types to one vector a description.
-        tag_set: The tags of the run.
-        hyper: The method's own ``Hyperparameters``.
         context_size: Units of one direction of the first BiLSTM; ``lstm_size`` where None.
-        type_vectors: How many vectors that tell of a type stand beside h.
-
-    Raises:
-        CrossNERError: The encoder has no vectors for descriptions.
+        type_vectors: Number of vectors of a type beside h.
     """
 
     @dataclass(frozen=True)
     class Hyperparameters(DescribedInputs):
-        """Settings of words, descriptions and both BiLSTMs.
-
-        Static vectors describe the types too, so that types alike are read alike where --embeddings give a meaning.
-        """
+        """Settings of words, descriptions and both BiLSTMs."""
 
         lstm_layers: int = setting(
             2, "Layers of the BiLSTM that all types share; 0 leaves the encoder's vectors.", minimum=0
@@ -113,7 +97,7 @@ class ConceptTagger(DescribedTagger):
         self.type_classifier = nn.Linear(self.type_lstm.output_dim, CLASSES)
         first_tags = tag_set.to_ids([f"B-{entity_type}" for entity_type in tag_set.types])
         self.register_buffer("first_tags", torch.tensor(first_tags, dtype=torch.long), persistent=False)
-        self.register_buffer("type_row", type_row_of_tags(tag_set), persistent=False)
+        self.register_buffer("type_row", torch.tensor(tag_set.type_numbers()), persistent=False)
         self.register_buffer("class_of_tag", entity_class_of_tags(tag_set, CLASSES), persistent=False)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
@@ -126,14 +110,10 @@ class ConceptTagger(DescribedTagger):
         passes = sentences.bincount()[sentences]  # of the same sentence
         return {"tags": (losses * batch.word_mask[sentences] / passes[:, None]).sum()}
 
-    def units(self, batch: Batch) -> dict[str, int]:
-        """Count words, however many types their domain has."""
-        return {"tags": batch.words}
-
     def decode(self, batch: Batch) -> Decoded:
         """Return the best sequence of the domain's tags, with the probability of each word's tag."""
         log_probabilities = self._merge(self._passes(batch), len(batch))  # (B, W, K)
-        moves = self.rules.moves() if self.hyper.legal else None
+        moves = self.rules.moves(self.hyper.legal)
         decoded = decode_words(log_probabilities, batch.word_mask, moves)
         if moves is not None or self.tag_set.scheme == "bio":
             return decoded

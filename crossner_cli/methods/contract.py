@@ -23,20 +23,16 @@ from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, Moves
 from crossner_cli.layers.settings import Settings
 
 SHARED = {"contract", "described", "multi_task"}  # modules beside the methods
-LARGEST_NUMBER = 2**31 - 1  # of settings; above it sizes of tensors overflow
-# Options of CrossNER's BERT tagger that papers of taggers of words have no value for (``Paper.options``), ...
+# Options of CrossNER's BERT tagger for which papers of taggers of words have no value (``Paper.options``), ...
 UNPUBLISHED_FOR_WORDS = dict.fromkeys(("encoder", "learning_rate", "train_embeddings", "attention_dropout", "keep"))
-# ... and those of its optimiser, which papers that train with SGD have none for.
+# ... and those of its optimiser, for which papers that train with SGD have none.
 UNPUBLISHED_FOR_ADAM = dict.fromkeys(("head_learning_rate", "schedule", "warmup", "clip_norm", "patience"))
 
 
 class Shares(NamedTuple):
-    """The shares that each word of a batch takes of X things.
+    """The shares that each word of a batch takes of X things: words of the sentence, labels before each, or named ones.
 
-    Args:
-        values: (B, W, X); rows outside the word mask mean nothing, nor do columns of words outside it.
-        columns: Names of the X things; ``words`` for the words of the sentence; ``labels`` for the labels before each
-            of its words.
+    Values are (B, W, X); rows outside the word mask mean nothing, nor do columns of words outside it.
     """
 
     values: Tensor
@@ -44,7 +40,7 @@ class Shares(NamedTuple):
 
 
 class OtherUnits(int):
-    """A number of units that are not words, as ``Tagger.units`` counts them."""
+    """A number of units that are not words."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +63,10 @@ class Paper:
     """The published options and settings of a method, for ``--paper``.
 
     Args:
-        settings: Published settings that differ from the defaults, as texts.
+        settings: Settings that differ from the defaults, as texts.
         with_target_labels: Further ones of a tagger that learns labels of the target.
         without_target_labels: Further ones of a tagger that does not.
-        options: Published options that differ from those of CrossNER's BERT tagger; None where none is published.
+        options: Options that differ from those of CrossNER's BERT tagger; None where none is published.
         target_options: Names of those that hold only where the target is trained on.
     """
 
@@ -80,11 +76,6 @@ class Paper:
     options: Mapping[str, Any] = field(default_factory=dict)
     target_options: frozenset[str] = frozenset()
 
-    def settings_for(self, given: Mapping[str, str], *, of_source: bool) -> dict[str, str]:
-        """Return the published settings of a tagger with the given ones, trained on the source alone or not."""
-        has_labels = not of_source and "target-ner" in given.get("tasks", "target-ner")
-        return {**self.settings, **(self.with_target_labels if has_labels else self.without_target_labels)}
-
     def options_for(self, *, of_source: bool) -> dict[str, Any]:
         """Return the published options of a tagger trained on the source alone or not."""
         left_out = self.target_options if of_source else frozenset()
@@ -92,13 +83,7 @@ class Paper:
 
 
 class Tagger(nn.Module, ABC):
-    """An encoder and what a method puts above it.
-
-    Args:
-        encoder: Sentences to one vector a word.
-        tag_set: The tags of the run.
-        hyper: The method's own ``Hyperparameters``.
-    """
+    """An encoder, which gives one vector a word, and what a method puts above it."""
 
     @dataclass(frozen=True)
     class Hyperparameters(Settings):
@@ -109,6 +94,7 @@ class Tagger(nn.Module, ABC):
     reads: ClassVar[Literal["subwords", "words", "encoder-decoder"]] = "subwords"
     rows: ClassVar[Rows] = Rows()
     paper: ClassVar[Paper] = Paper()
+    terms: ClassVar[tuple[str, ...]] = ("tags",)  # names of the loss terms, where each is a sum over words
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Any) -> None:
         super().__init__()
@@ -117,14 +103,11 @@ class Tagger(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Return named loss terms, each summed over its units.
+        """Return named loss terms, each summed over its units, by which the training loop divides it."""
 
-        The training loop divides each term by its units over all processes.
-        """
-
-    @abstractmethod
     def units(self, batch: Batch) -> dict[str, int]:
         """Return the number of units of each term, without computing anything: words, or ``OtherUnits``."""
+        return dict.fromkeys(self.terms, batch.words)
 
     @abstractmethod
     def decode(self, batch: Batch) -> Decoded:
@@ -134,9 +117,14 @@ class Tagger(nn.Module, ABC):
         """Return the weights that ``decode`` computes on its way, by name; none where a method has no such weights."""
         return {}
 
+    def states(self, batch: Batch) -> Tensor:
+        """Return the vectors that tags are scored from, (B, W, D)."""
+        states: Tensor = self.encoder(batch)
+        return states
+
     def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
         """Return the vectors that tags are scored from, (B, W, D), as ``hidden``, and others by name."""
-        return {"hidden": self.encoder(batch)}
+        return {"hidden": self.states(batch)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Same as ``loss``: what a data-parallel wrapper calls."""
@@ -165,9 +153,9 @@ class TagRules(nn.Module):
         rows = [self._numbers.get(domain, -1) for domain in domains]
         return self.of_domains[torch.tensor(rows, device=self.of_domains.device)]
 
-    def moves(self) -> Moves:
-        """Return the penalty of each move: 0 where the scheme allows it, else next to -infinity."""
-        return Moves(self.start, self.transitions, self.stop)
+    def moves(self, legal: bool = True) -> Moves | None:
+        """Return the penalty of each move: 0 where the scheme allows it, else next to -infinity; None for no rules."""
+        return Moves(self.start, self.transitions, self.stop) if legal else None
 
 
 def head_tensors(tagger: Tagger) -> dict[str, Tensor]:
@@ -182,11 +170,7 @@ def method_names() -> list[str]:
 
 
 def find_method(name: str) -> type[Tagger]:
-    """Look a method up by its file name.
-
-    Raises:
-        CrossNERError: There is no such file.
-    """
+    """Look a method up by its file name; refuse one that does not exist."""
     if name not in method_names():
         hint = f"{suggest(name, method_names())}Methods: {', '.join(method_names())}."
         raise CrossNERError(f"There is no method {name!r}.", hint=hint)
@@ -222,26 +206,23 @@ def split_setting(text: str) -> tuple[str, str]:
 
 def published_settings(method: type[Tagger], settings: Iterable[str], *, of_source: bool) -> list[str]:
     """Return the published settings that ``key=value`` texts do not set, as such texts."""
-    given = dict(map(split_setting, settings))
-    published = method.paper.settings_for(given, of_source=of_source)
+    given, paper = dict(map(split_setting, settings)), method.paper
+    has_labels = not of_source and "target-ner" in given.get("tasks", "target-ner")
+    published = {**paper.settings, **(paper.with_target_labels if has_labels else paper.without_target_labels)}
     return [f"{key}={value}" for key, value in published.items() if key not in given]
 
 
 def _convert(value: str, kind: Any, text: str) -> Any:
     """Convert the value of a setting, given as ``text``, into the type of its field."""
     truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if kind is bool and value.lower() in truths:
-        return truths[value.lower()]
-    if kind is str or (typing.get_origin(kind) is Literal and value in typing.get_args(kind)):
-        return value
-    if kind in (int, float):
-        try:
-            number = kind(value)
-        except ValueError:
-            pass
-        else:
-            if kind is float or abs(number) <= LARGEST_NUMBER:
-                return number
-            raise CrossNERError(f"--set {text!r}: {number} is above {LARGEST_NUMBER:,}.", hint="Give a smaller number.")
-    wanted = " or ".join(map(str, typing.get_args(kind))) or getattr(kind, "__name__", str(kind))
+    try:
+        if kind is bool:
+            return truths[value.lower()]
+        if kind in (int, float, str):
+            return kind(value)
+        if value in typing.get_args(kind):
+            return value
+    except (KeyError, ValueError):
+        pass
+    wanted = " or ".join(map(str, typing.get_args(kind))) or kind.__name__
     raise CrossNERError(f"--set {text!r}: expected {wanted}, got {value!r}.", hint="Write key=value, as dropout=0.1.")

@@ -30,6 +30,7 @@ class CRFTagger(Tagger):
         dropout: float = rate(0.1, "Share of the values of each word vector dropped before the scores.")
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
+    terms = ("crf",)
     rows = Rows(tags=TAG_DIMENSIONS)
     paper = Paper(settings={"dropout": "0", "legal": "false"})
 
@@ -44,14 +45,10 @@ class CRFTagger(Tagger):
         assert batch.tags is not None
         return {"crf": -self.crf.log_likelihood(self._scores(batch), batch.tags, batch.word_mask).sum()}
 
-    def units(self, batch: Batch) -> dict[str, int]:
-        """Count words, so that the loss and its learning rate do not depend on sentence length."""
-        return {"crf": batch.words}
-
     def decode(self, batch: Batch) -> Decoded:
         """Return the best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
         scores = self._scores(batch).masked_fill(~self.rules.allowed(batch.domains)[:, None], self.crf.impossible)
-        tags = self.crf.viterbi(scores, batch.word_mask, self.rules.moves() if self.hyper.legal else None)  # (B, W)
+        tags = self.crf.viterbi(scores, batch.word_mask, self.rules.moves(self.hyper.legal))  # (B, W)
         return pair_probabilities(tags, self.crf.marginals(scores, batch.word_mask), batch.word_mask)
 
     def _scores(self, batch: Batch) -> Tensor:

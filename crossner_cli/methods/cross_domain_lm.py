@@ -40,7 +40,6 @@ from torch.nn import functional
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
@@ -103,29 +102,13 @@ class CrossDomainLM(MultiTaskTagger):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_layers(self.lstm_layers, self.generator)
-            if self.words == "none" and self.learns("lm"):
-                raise CrossNERError(
-                    f"words=none, tasks={self.tasks}: without words there are none to predict.",
-                    hint="Set words=trained, or tasks=target-ner,source-ner.",
-                )
-            if self.domain_vectors == "alike" and self.generator not in ("full", "domain"):
-                raise CrossNERError(
-                    f"domain_vectors=alike, generator={self.generator}: domains have no vectors.",
-                    hint="Set generator=full or generator=domain, or leave domain_vectors out.",
-                )
-            if self.lm_mixed and self.learns("lm") < 2:
-                raise CrossNERError(
-                    f"lm_mixed=true, tasks={self.tasks}: no two language models could read each other's text.",
-                    hint="Name target-lm and source-lm, or leave lm_mixed out.",
-                )
+            self.check_words()
 
         @property
         def streams(self) -> tuple[str, ...]:
             """The tasks of which an update reads a batch each: no raw text if labelled sentences replace it."""
-            instead: set[str] = set()
-            if self.lm_text == "labelled":
-                instead = {f"{role}-lm" for role in roles_of(self.task_names, "ner")}
-            return tuple(task for task in self.task_names if task not in instead)
+            replaced = roles_of(self.task_names, "ner") if self.lm_text == "labelled" else ()
+            return tuple(task for task in self.task_names if task not in {f"{role}-lm" for role in replaced})
 
         @property
         def learns_from_dictionary(self) -> bool:
@@ -144,7 +127,7 @@ class CrossDomainLM(MultiTaskTagger):
                 tasks=2,
                 task_size=0 if hyper.generator == "domain" else hyper.task_size,
             )
-            if hyper.domain_vectors == "alike":
+            if hyper.domain_vectors == "alike" and hyper.generator != "task":
                 repeat_first_row(self.lstm.generator.domain_vectors)
         self.upper: BiLSTM | None = None
         if hyper.lstm_layers > 1:

@@ -68,22 +68,16 @@ class DescribedTagger(Tagger, ABC):
         self.register_buffer("descriptions", rows)
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the tensors of a start, with the descriptions that this tagger is given in place of the start's.
-
-        Args:
-            old: The tensors above its encoder.
-            tag_set: Its tags.
-            settings: Its hyperparameters.
-        """
+        """Return the tensors of a start, given its tags and settings, with the descriptions given to this tagger."""
         rows = old.get("descriptions")
         if rows is None or rows.shape[1:] != self.descriptions.shape[1:]:
             return old
         changed = self.redescribed_types(settings)
-        self.keep_words("descriptions", read_descriptions, settings, tag_set, " ".join)
+        self.keep_words("descriptions", read_descriptions, " ".join, tag_set, settings)
         return {**old, "descriptions": replace_rows(rows, tag_set, self.descriptions, self.tag_set, changed)}
 
     def redescribed_types(self, settings: Mapping[str, Any]) -> list[str]:
-        """Return the types whose given description differs from that of a start with these hyperparameters."""
+        """Return the types whose given description differs from that of a start with these settings."""
         given = read_descriptions(self.hyper.descriptions)
         before = read_descriptions(settings.get("descriptions", ""))
         return [name for name in given if given[name] != tuple(describe_type(name, before))]
@@ -92,34 +86,24 @@ class DescribedTagger(Tagger, ABC):
         self,
         name: str,
         read: Callable[[str], Mapping[str, tuple[str, ...]]],
-        settings: Mapping[str, Any],
-        tag_set: TagSet,
         join: Callable[[Sequence[str]], str],
+        tag_set: TagSet,
+        settings: Mapping[str, Any],
     ) -> None:
-        """Add to a setting the words that come with rows of a start, since a later stage must know them.
-
-        Args:
-            name: The setting.
-            read: Reads its text as words of types.
-            settings: The hyperparameters of the start.
-            tag_set: The tags of the start.
-            join: Writes the words of one type.
-        """
+        """Add to a setting the words of types that a start brings along, since a later stage must know them."""
         given = read(getattr(self.hyper, name))
-        shared = [kind for kind in tag_set.types if kind in self.tag_set.types and kind not in given]
-        before = read(settings.get(name, ""))
-        kept = {kind: before[kind] for kind in before if kind in shared}
+        kept = {
+            kind: words
+            for kind, words in read(settings.get(name, "")).items()
+            if kind in tag_set.types and kind in self.tag_set.types and kind not in given
+        }
         if kept:
             text = ";".join(f"{kind}={join(words)}" for kind, words in {**given, **kept}.items())
             self.hyper = dataclasses.replace(self.hyper, **{name: text})
 
 
 def check_description_size(method: type[Tagger], size: int) -> None:
-    """Refuse vectors of words whose width a method that describes types with them cannot read.
-
-    Raises:
-        CrossNERError: The method reads descriptions in halves, and the width is odd.
-    """
+    """Refuse vectors of words of an odd width where a method reads descriptions in halves."""
     if issubclass(method, DescribedTagger) and method.needs_even_width and size % 2:
         raise CrossNERError(
             f"Type descriptions have {size} values, and this method needs an even number: each direction of a BiLSTM"
@@ -129,19 +113,14 @@ def check_description_size(method: type[Tagger], size: int) -> None:
 
 
 def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
-    """Read ``type=word word;type=word``: the words that describe each type.
-
-    Raises:
-        CrossNERError: The text is not of this form, or names a type twice.
-    """
+    """Read ``type=word word;type=word``, the words that describe each type; refuse any other text."""
     return parse_type_words(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
 
 
 def replace_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Sequence[str]) -> Tensor:
     """Return a copy of the old rows, (1 + E, ...), with the new rows of some types that both sets have."""
-    here, there = ("", *new_set.types), ("", *old_set.types)
     rows = old.clone()
     for name in types:
-        if name in here and name in there:
-            rows[there.index(name)] = new[here.index(name)]
+        if name in new_set.types and name in old_set.types:
+            rows[1 + old_set.types.index(name)] = new[1 + new_set.types.index(name)]
     return rows

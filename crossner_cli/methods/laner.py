@@ -36,16 +36,7 @@ MOST_PAIRS = 2**17
 
 
 def shares_of(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return the softmax of the dot products of queries with vectors.
-
-    Args:
-        asked: Queries, (B, Q, D).
-        vectors: What is weighed, (B, V, D).
-        mask: Where a vector is, (B, V); every one where None.
-
-    Returns:
-        The share of each vector, (B, Q, V).
-    """
+    """Return the softmax of the dot products of queries, (B, Q, D), with vectors, (B, V, D): shares, (B, Q, V)."""
     scores = asked @ vectors.mT
     if mask is not None:
         scores = scores.masked_fill(~mask[:, None], -torch.inf)
@@ -53,22 +44,16 @@ def shares_of(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Ten
 
 
 def attend(asked: Tensor, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Sum vectors, each weighted by its share: one sum a query, (B, Q, D). Arguments as of ``shares_of``."""
+    """Sum vectors, each weighted by its share: one sum a query, (B, Q, D)."""
     return shares_of(asked, vectors, mask) @ vectors
 
 
 class Prefix(NamedTuple):
-    """The labels given so far to B sentences, the last label first.
+    """The labels given so far to B sentences, the last label first, as far as the context may see them."""
 
-    Args:
-        labels: Those that the context may see, (B, L, d2).
-        forward: Their forward states, (B, L, d2).
-        state: What the forward half goes on from.
-    """
-
-    labels: Tensor
-    forward: Tensor
-    state: tuple[Tensor, Tensor]
+    labels: Tensor  # (B, L, d2)
+    forward: Tensor  # their forward states, (B, L, d2)
+    state: tuple[Tensor, Tensor]  # what the forward half goes on from
 
 
 class LabelEncoder(nn.Module):
@@ -80,18 +65,13 @@ class LabelEncoder(nn.Module):
     - The forward half is one pass over all labels.
     - The backward state of the last label has read that label only: a table of one row a tag.
     - All other backward states are one batch with one row a word. Step t reads the label t places before each row's
-      last one and drops the rows that have none left.
-
-    Args:
-        tags: Number of tags, K.
-        size: Values of a label and of each half's state, d2.
-        memory: Most labels that are read backwards.
+      last one and drops the rows that have none left; at most ``memory`` labels are read backwards.
     """
 
     def __init__(self, tags: int, size: int, memory: int) -> None:
         super().__init__()
         self.memory = memory
-        self.labels = nn.Embedding(tags, size)  # U_lab
+        self.labels = nn.Embedding(tags, size)  # U_lab, (K, d2)
         self.start = nn.Parameter(torch.randn(1, size))
         self.forward_lstm = nn.LSTM(size, size, batch_first=True)
         self.backward_lstm = nn.LSTM(size, size, batch_first=True)
@@ -106,10 +86,7 @@ class LabelEncoder(nn.Module):
         return torch.cat([start, tags[:, :-1]], dim=1)
 
     def last(self, previous: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode the label before each word.
-
-        Args:
-            previous: Rows of the table, (B, W).
+        """Encode the label before each word, given its row of the table, (B, W).
 
         Returns:
             The e_{i-1} of each word i, (B, W, 2 d2), and of them the forward states, (B, W, d2).
@@ -120,12 +97,10 @@ class LabelEncoder(nn.Module):
         return torch.cat([forward, functional.embedding(previous, alone[:, 0])], dim=-1), forward
 
     def extend(self, prefix: Prefix | None, labels: Tensor, *, keep: bool) -> Prefix:
-        """Put one label behind each prefix.
+        """Put one label, a row of the table, (B,), behind each prefix, of which there is none at the first word.
 
-        Args:
-            prefix: What was given before; None at the first word.
-            labels: Rows of the table, (B,); where they are fewer than the prefixes, the last prefixes end here.
-            keep: Keep the labels before, up to ``memory``: only the context needs them.
+        Where labels are fewer than prefixes, the last prefixes end here. ``keep`` says if the labels before are kept,
+        up to ``memory``: only the context needs them.
         """
         label, left, kept = self.table()[labels][:, None], len(labels), self.memory - 1
         hidden, cell = prefix.state if prefix else 2 * [label.new_zeros(1, left, label.shape[-1])]
@@ -144,10 +119,7 @@ class LabelEncoder(nn.Module):
         return torch.cat([prefix.forward, backward], dim=-1)
 
     def context(self, asked: Tensor, forward: Tensor, previous: Tensor, mask: Tensor) -> Tensor:
-        """Attend from each word to the labels before it: the e^c of each word, (B, W, 2 d2).
-
-        Arguments as of ``weigh``.
-        """
+        """Attend from each word to the labels before it: the e^c of each word, (B, W, 2 d2)."""
         shares, backward = self.weigh(asked, forward, previous, mask)
         return torch.cat([shares @ forward, backward], dim=-1)
 
@@ -156,12 +128,12 @@ class LabelEncoder(nn.Module):
 
         Args:
             asked: One query a word, (B, W, 2 d2).
-            forward: Forward states, (B, W, d2).
+            forward: Forward states of the labels, (B, W, d2).
             previous: Rows of the table, (B, W).
             mask: Where a word is, (B, W).
 
         Returns:
-            The share of the label before each word, (B, W, W), and the sum of backward states so weighted, (B, W, d2).
+            The share of each label, (B, W, W), and the sum of backward states so weighted, (B, W, d2).
         """
         input_weight, _, input_bias, hidden_bias = self.backward_lstm.all_weights[0]
         gates = functional.linear(self.table(), input_weight, input_bias + hidden_bias)  # (K+1, 4 d2)
@@ -193,8 +165,7 @@ class LabelEncoder(nn.Module):
             scores: What forward states add to the score of each label, (R, W).
             gates: What the gates of the LSTM receive from each label, (K+1, 4 d2).
             previous: Rows of the table, (B, W).
-            sentences: Sentence of each word, (R,).
-            ends: Its place in the sentence, which is that of its last label, (R,).
+            sentences, ends: Sentence of each word, (R,), and its place there, which is that of its last label.
 
         Returns:
             The weight of each label, (R, W), and the weighted sum of the backward states, (R, d2).
@@ -209,12 +180,9 @@ class LabelEncoder(nn.Module):
         return by_place.t(), (weights[..., None] * states).sum(dim=0)
 
     def _read_backwards(self, gates: Tensor, labels: Tensor, counts: list[int]) -> Tensor:
-        """Return the backward states after each label, (T, R, d2), for R rows of which step t has the last counts[t].
+        """Return the backward states after each of the labels, (T, R, d2), the last label of each row first.
 
-        Args:
-            gates: What the LSTM's gates receive from each label, (K+1, 4 d2).
-            labels: Rows of that table, the last label of each row first, (T, R).
-            counts: Rows that have a label left, for each step.
+        Labels are rows of ``gates``, (K+1, 4 d2); step t has one for the last ``counts[t]`` of the R rows.
         """
         weight = self.backward_lstm.all_weights[0][1].t()  # (d2, 4 d2)
         hidden = cell = gates.new_zeros(labels.shape[1], len(weight))
@@ -279,10 +247,6 @@ class LANER(Tagger):
             scores = self._scores(words.float(), real, batch.tags)
             return {"tags": functional.cross_entropy(scores[real], batch.tags[real], reduction="sum")}
 
-    def units(self, batch: Batch) -> dict[str, int]:
-        """Count words."""
-        return {"tags": batch.words}
-
     def decode(self, batch: Batch) -> Decoded:
         """Return the likeliest tag of each word given those before it, with the probability of each choice."""
         words = self.encoder(batch)
@@ -324,10 +288,10 @@ class LANER(Tagger):
         No legal tag leads where no other can follow: what is begun can end with the next word, in the same type.
         """
         lengths, order = mask.sum(dim=1).sort(descending=True)  # sentences that have a word left come first
-        words, mask, allowed, moves = words[order], mask[order], allowed[order], self.rules.moves()
+        words, mask, allowed, rules = words[order], mask[order], allowed[order], self.rules
         tags, probabilities = torch.zeros_like(mask, dtype=torch.long), torch.zeros_like(mask, dtype=torch.float)
         prefix, previous = None, torch.full_like(lengths, allowed.shape[1])  # the start label
-        penalties = moves.start.expand_as(allowed)
+        penalties = rules.start.expand_as(allowed)
         for word, left in enumerate(mask.sum(dim=0).tolist()):
             here, sentences, real, banned = words[:left, word, None], words[:left], mask[:left], ~allowed[:left]
             if self.reads_labels:
@@ -338,9 +302,9 @@ class LANER(Tagger):
                 scores = self._predict(here, sentences, real)
             if self.hyper.legal:
                 is_last = (lengths[:left] == word + 1)[:, None]
-                banned |= penalties[:left] + moves.stop * is_last < 0
+                banned |= penalties[:left] + rules.stop * is_last < 0
             best, previous = scores[:, 0].masked_fill(banned, -torch.inf).log_softmax(dim=-1).max(dim=-1)
-            penalties = moves.transitions[previous]
+            penalties = rules.transitions[previous]
             tags[order[:left], word], probabilities[order[:left], word] = previous, best.exp()
         return tags, probabilities
 
@@ -352,17 +316,13 @@ class LANER(Tagger):
         last: Tensor | None = None,
         context: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Score the tags of some words.
+        """Return the scores o_i, (B, Q, K), of the tags of words whose vectors h_i are ``here``, (B, Q, H).
 
         Args:
-            here: Their vectors h_i, (B, Q, H).
             words: The vectors of the whole sentence, (B, W, H).
             mask: Where a word is, (B, W).
             last: The label before each, e_{i-1}, (B, Q, 2 d2).
             context: From queries h'_i, (B, Q, 2 d2), to what they see of the labels before each, e^c_i, likewise.
-
-        Returns:
-            Scores o_i, (B, Q, K).
         """
         background, labels = [], []
         if self.hyper.background:

@@ -49,16 +49,11 @@ class LinearTagger(Tagger):
         real = batch.word_mask  # (B, W)
         return {"tags": functional.cross_entropy(self._scores(batch)[real], batch.tags[real], reduction="sum")}
 
-    def units(self, batch: Batch) -> dict[str, int]:
-        """Count words."""
-        return {"tags": batch.words}
-
     def decode(self, batch: Batch) -> Decoded:
         """Return the likeliest legal sequence of the domain's tags, with each word's probability of its tag."""
         allowed = self.rules.allowed(batch.domains)[:, None]  # (B, 1, K)
         log_probabilities = torch.log_softmax(self._scores(batch).masked_fill(~allowed, IMPOSSIBLE), -1)
-        moves = self.rules.moves() if self.hyper.legal else None
-        return decode_words(log_probabilities, batch.word_mask, moves)
+        return decode_words(log_probabilities, batch.word_mask, self.rules.moves(self.hyper.legal))
 
     def _scores(self, batch: Batch) -> Tensor:
         scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.layers.bilstm import Context
@@ -52,7 +52,7 @@ class MoEETagger(Tagger):
         self.gate = nn.Linear(width, experts)
         self.experts = EntityExperts(experts, width, hyper.expert_size)
         self.tag_layer = TagLayer(hyper.expert_size, len(tag_set), hyper.decoder)  # CRF2
-        self.register_buffer("type_row", type_row_of_tags(tag_set), persistent=False)
+        self.register_buffer("type_row", torch.tensor(tag_set.type_numbers()), persistent=False)
         if hyper.multi_task:
             self.entity_layer = TagLayer(width, hyper.entity_classes, hyper.decoder)  # CRF1
             self.register_buffer("entity_class", entity_class_of_tags(tag_set, hyper.entity_classes), persistent=False)
@@ -61,7 +61,7 @@ class MoEETagger(Tagger):
         """Return the losses of Task2, of the gate (cross-entropy with gold types) and of Task1, summed over words."""
         assert batch.tags is not None
         real = batch.word_mask  # (B, W)
-        states = self.context(self.encoder(batch), real)  # h, (B, W, D)
+        states = self.states(batch)  # h
         mixture, gate = self._mixture(states)
         gate_loss = functional.cross_entropy(gate[real], self.type_row[batch.tags][real], reduction="sum")
         terms = {"tags": self.tag_layer.loss(mixture, batch.tags, real), "gate": self.hyper.gate_weight * gate_loss}
@@ -77,18 +77,19 @@ class MoEETagger(Tagger):
 
     def decode(self, batch: Batch) -> Decoded:
         """Return the best sequence of the domain's tags, with the probability of each tag."""
-        mixture, _ = self._mixture(self.context(self.encoder(batch), batch.word_mask))
-        moves = self.rules.moves() if self.hyper.legal else None
-        return self.tag_layer.decode(mixture, batch.word_mask, self.rules.allowed(batch.domains), moves)
+        mixture, _ = self._mixture(self.states(batch))
+        allowed, moves = self.rules.allowed(batch.domains), self.rules.moves(self.hyper.legal)
+        return self.tag_layer.decode(mixture, batch.word_mask, allowed, moves)
 
     def explain(self, batch: Batch) -> dict[str, Shares]:
         """Return the experts' shares alpha."""
-        _, gate = self._mixture(self.hidden_states(batch)["hidden"])
+        _, gate = self._mixture(self.states(batch))
         return {"experts": Shares(gate.softmax(dim=-1), ("O", *self.tag_set.types))}
 
-    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+    def states(self, batch: Batch) -> Tensor:
         """Return the h of each word, (B, W, D)."""
-        return {"hidden": self.context(self.encoder(batch), batch.word_mask)}
+        states: Tensor = self.context(self.encoder(batch), batch.word_mask)
+        return states
 
     def _mixture(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Meta-expert features m, (B, W, S), and the gate before its softmax, (B, W, E), of states h, (B, W, D)."""
@@ -98,13 +99,7 @@ class MoEETagger(Tagger):
 
 
 class EntityExperts(nn.Module):
-    """E linear maps L_a(h) of the same vector, mixed: m = sum_a alpha_a L_a(h).
-
-    Args:
-        experts: E.
-        width: Of the vectors read, D.
-        size: Of an expert's output, S.
-    """
+    """E linear maps L_a(h) of the same vector of D values to S, mixed: m = sum_a alpha_a L_a(h)."""
 
     def __init__(self, experts: int, width: int, size: int) -> None:
         super().__init__()
@@ -116,12 +111,6 @@ class EntityExperts(nn.Module):
         """From states, (B, W, D), and the experts' shares, (B, W, E), to m, (B, W, S)."""
         outputs = functional.linear(states, self.weight.flatten(0, 1), self.bias.flatten())  # (B, W, E * S)
         return torch.einsum("bwe,bwes->bws", alpha, outputs.view(*alpha.shape, -1))
-
-
-def type_row_of_tags(tag_set: TagSet) -> Tensor:
-    """Return the expert of each tag, (K,): 0 for O, then the types in the order of the tag set."""
-    rows = {entity_type: row for row, entity_type in enumerate(("", *tag_set.types))}
-    return torch.tensor([rows[split_tag(tag)[1]] for tag in tag_set.tags])
 
 
 METHOD = MoEETagger

@@ -43,6 +43,7 @@ class MTLTagger(Tagger):
         legal: bool = setting(True, "Give only tag sequences that the scheme allows.")
 
     reads = "words"
+    terms = ("tags", "entity")
     rows = Rows(tags={f"tag_layer.{name}": dimensions for name, dimensions in TAG_DIMENSIONS.items()})
     paper = Paper(
         settings={"word_size": "300", "characters": "none", "legal": "false"},
@@ -67,26 +68,22 @@ class MTLTagger(Tagger):
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the negative log-likelihood of the gold sequences of Task2 and Task1, summed over sentences."""
         assert batch.tags is not None
-        states = self.context(self.encoder(batch), batch.word_mask)  # h, (B, W, D)
+        states = self.states(batch)  # h
         entity = self.entity_layer.loss(states, self.entity_class[batch.tags], batch.word_mask)
         return {
             "tags": self.tag_layer.loss(states, batch.tags, batch.word_mask),
             "entity": self.hyper.entity_weight * entity,
         }
 
-    def units(self, batch: Batch) -> dict[str, int]:
-        """Count words, for both tasks."""
-        return {"tags": batch.words, "entity": batch.words}
-
     def decode(self, batch: Batch) -> Decoded:
         """Return the best sequence of the domain's tags, with the probability of each tag."""
-        states = self.context(self.encoder(batch), batch.word_mask)
-        moves = self.rules.moves() if self.hyper.legal else None
-        return self.tag_layer.decode(states, batch.word_mask, self.rules.allowed(batch.domains), moves)
+        allowed, moves = self.rules.allowed(batch.domains), self.rules.moves(self.hyper.legal)
+        return self.tag_layer.decode(self.states(batch), batch.word_mask, allowed, moves)
 
-    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+    def states(self, batch: Batch) -> Tensor:
         """Return the h of each word, (B, W, D)."""
-        return {"hidden": self.context(self.encoder(batch), batch.word_mask)}
+        states: Tensor = self.context(self.encoder(batch), batch.word_mask)
+        return states
 
 
 def entity_class_of_tags(tag_set: TagSet, classes: int) -> Tensor:

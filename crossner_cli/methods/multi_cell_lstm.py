@@ -6,15 +6,15 @@ one domain gives their target-only model.
 Differs: a domain's loss is divided by the words of as many average sentences (of raw text by its words, labelled by a
 dictionary or not) instead of its sentences. The attention loss reads the mean of both directions' scores, as the paper
 says; the released code averages their probabilities and applies the softmax again. attention=shared follows the paper,
-attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; cells=alike begins as the
-code does, where cells that the same batches reach stay equal for ever without the two type losses. The CRF is shared
-where all domains have the same types (crf=domain never shares). Types of which no task learns a label, as those that
-the target has alone, run no cells (the papers' domains have the same types there). Gates have one bias vector, as in
-the paper. An epoch reads both domains whole, with smaller batches of the smaller one, and an update reads both; the
-code's is one pass over the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's
-does. A dictionary's entries with digits label words too, which the code never finds. Negatives of the language model
-are drawn by how often words occur; the code ranks words by where they are first met. Sequences are legal ones
-(legal=false: the CRF alone).
+attention=domain the code, whose source attention reads P where Q is meant. Cells begin apart; in the code they begin
+alike, and those that the same batches reach stay equal for ever without the two type losses. The CRF is shared where
+all domains have the same types (crf=domain never shares). Types of which no task learns a label, as those that the
+target has alone, run no cells (the papers' domains have the same types there). Gates have one bias vector, as in the
+paper. An epoch reads both domains whole, with smaller batches of the smaller one, and an update reads both; the code's
+is one pass over the target, a step for each domain in turn. A frozen transformer drops nothing, which the code's does.
+A dictionary's entries with digits label words too, which the code never finds. Negatives of the language model are
+drawn by how often words occur; the code ranks words by where they are first met. Sequences are legal ones (legal=false:
+the CRF alone).
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.layers.multi_cell import MultiCellLSTM, MultiCellStates
 from crossner_cli.layers.multi_cell_recurrence import DIRECTIONS
-from crossner_cli.layers.randomness import Dropout, repeat_first_row
+from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Shares
 from crossner_cli.methods.multi_task import MultiTaskInputs, MultiTaskTagger, taught_types
@@ -59,16 +58,11 @@ class MultiCellTagger(MultiTaskTagger):
         attention: Literal["shared", "domain"] = setting(
             "shared", "The weights of the attention: shared by the domains, or a set for each."
         )
-        cells: Literal["apart", "alike"] = setting("apart", "The cells begin apart or alike.")
         negatives: int = setting(50, "Words that a word of raw text is told from.", minimum=1)
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.learns("lm") and self.words == "none":
-                raise CrossNERError(
-                    f"tasks={self.tasks}, words=none: there are no words to predict.",
-                    hint="Set words=trained or words=frozen, or take target-lm and source-lm out of tasks.",
-                )
+            self.check_words()
 
         @property
         def learns_from_dictionary(self) -> bool:
@@ -94,14 +88,11 @@ class MultiCellTagger(MultiTaskTagger):
 
     def __init__(self, encoder: Encoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         super().__init__(encoder, tag_set, hyper)
-        types, alike = 1 + len(tag_set.types), hyper.cells == "alike"  # O is one
+        types = 1 + len(tag_set.types)  # O is one
         attentions = 2 if hyper.attention == "domain" else 1
-        self.lstm = MultiCellLSTM(encoder.output_dim, hyper.lstm_size, types, attentions, alike=alike)
+        self.lstm = MultiCellLSTM(encoder.output_dim, hyper.lstm_size, types, attentions)
         self.dropout = Dropout(hyper.dropout)
         self.type_score = nn.Linear(self.lstm.output_dim, types)  # w_k and b_k
-        if alike:
-            for value in self.type_score.parameters():
-                repeat_first_row(value)
         if hyper.learns("lm"):
             assert isinstance(encoder, WordEncoder)
             count = len(encoder.vocabulary.words) + 1
@@ -114,7 +105,7 @@ class MultiCellTagger(MultiTaskTagger):
         words, terms, kinds = self.encoder(batch), {}, self._kinds(batch)
         for domain, rows in self.rows_by_domain(batch):
             mask, tags = batch.word_mask[rows], None if batch.tags is None else batch.tags[rows]
-            states = self.states(words[rows], mask, domain)
+            states = self.run_cells(words[rows], mask, domain)
             if "tags" in kinds:
                 assert tags is not None
                 terms[self.term("tags", domain)] = self.tag_loss(self.dropout(states.hidden), tags, mask, domain)
@@ -159,10 +150,10 @@ class MultiCellTagger(MultiTaskTagger):
 
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Return the h of each word with dropout, (B, W, 2 H), given its vector, (B, W, D)."""
-        states: Tensor = self.dropout(self.states(words, mask, domain).hidden)
+        states: Tensor = self.dropout(self.run_cells(words, mask, domain).hidden)
         return states
 
-    def states(self, words: Tensor, mask: Tensor, domain: int) -> MultiCellStates:
+    def run_cells(self, words: Tensor, mask: Tensor, domain: int) -> MultiCellStates:
         """Run the cells of a domain over word vectors, (B, W, D)."""
         states: MultiCellStates = self.lstm(words, mask, self.cells_of(domain), self._attention_of(domain))
         return states
@@ -173,7 +164,7 @@ class MultiCellTagger(MultiTaskTagger):
         shares = self.type_score.weight.new_zeros(DIRECTIONS, *batch.word_mask.shape, len(columns))
         for domain, rows in self.rows_by_domain(batch):
             of_domain = torch.zeros_like(shares[:, rows])
-            attention = self.states(words[rows], batch.word_mask[rows], domain).attention  # (B, W, 2, l)
+            attention = self.run_cells(words[rows], batch.word_mask[rows], domain).attention  # (B, W, 2, l)
             of_domain[..., self.cells_of(domain)] = attention.softmax(dim=-1).permute(2, 0, 1, 3)
             shares[:, rows] = of_domain
         return {"cells forward": Shares(shares[0], columns), "cells backward": Shares(shares[1], columns)}
@@ -186,7 +177,7 @@ class MultiCellTagger(MultiTaskTagger):
             given[row, : len(tags)] = self.type_of_tag[torch.tensor(tags, device=given.device)]
         cells = torch.zeros_like(found["hidden"])
         for domain, rows in self.rows_by_domain(batch):
-            states = self.states(words[rows], batch.word_mask[rows], domain)
+            states = self.run_cells(words[rows], batch.word_mask[rows], domain)
             runs = self.runs[domain]
             place = ((runs.cumsum(dim=0) - 1) * runs)[given[rows]]  # among the domain's; O's of a type without a cell
             of_words = states.in_words(states.cells)  # (B, W, 2, l, H)

@@ -39,11 +39,7 @@ Places = Tensor | slice  # of sentences in a batch
 
 
 def read_tasks(text: str) -> tuple[str, ...]:
-    """Read comma-separated tasks, in the order of ``TASKS``.
-
-    Raises:
-        CrossNERError: The text names none, one that does not exist, or one twice.
-    """
+    """Read comma-separated tasks, in the order of ``TASKS``; refuse one that does not exist or is named twice."""
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in TASKS or names.count(name) > 1:
@@ -72,8 +68,7 @@ def taught_types(tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
 def domain_of_new_text(tag_set: TagSet, settings: Mapping[str, Any]) -> str:
     """Return the domain as whose text a tagger of any method with these hyperparameters tags new text.
 
-    This is the target, which stands first. It is the source where no task reads the target, whose types and CRF then
-    mean nothing.
+    This is the target, which stands first, or the source where no task reads the target.
     """
     domains = list(tag_set.domains)
     is_source = "tasks" in settings and set(roles_of(read_tasks(settings["tasks"]))) == {ROLES[SOURCE]}
@@ -127,6 +122,14 @@ class MultiTaskInputs(WordInputs):
         """Return in how many domains ``ner`` or ``lm`` is a task."""
         return len(roles_of(self.task_names, kind))
 
+    def check_words(self) -> None:
+        """Refuse language models without words."""
+        if self.words == "none" and self.learns("lm"):
+            raise CrossNERError(
+                f"words=none, tasks={self.tasks}: without words there are none to predict.",
+                hint="Set words=trained, or tasks=target-ner,source-ner.",
+            )
+
     def shares_crf(self, tag_set: TagSet) -> bool:
         """True if one CRF serves all domains."""
         if self.crf == "auto":
@@ -171,28 +174,31 @@ class MultiTaskTagger(Tagger):
         self.tag_layers = nn.ModuleList(TagLayer(2 * hyper.lstm_size, len(tag_set), "crf") for _ in range(layers))
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the tensors of a start under the names under which this tagger takes them.
+        """Return the tensors of a start, given its tags and settings, under the names by which this tagger takes them.
 
         What the start learnt in one domain alone begins both: of the other it holds random values. What it has once
         begins as many as there are here, and what is here once begins as the target's. Where both have two, domains of
         one name and types belong together, whichever was the target.
-
-        Args:
-            old: The tensors above its encoder.
-            tag_set: Its tags.
-            settings: Its hyperparameters.
         """
         if "tasks" not in settings:
             return old
         tasks = read_tasks(settings["tasks"])
-        adopted, there, here = dict(old), tag_set.domains, self.tag_set.domains
+        adopted, there, here = dict(old), list(tag_set.domains), list(self.tag_set.domains.items())
+
+        def match_domain(place: int) -> int:
+            """Return the domain of the start that one of this tagger's begins as.
+
+            That of its place comes before others, since a CRF has learnt never to choose types of the other domain.
+            """
+            domain = tag_set.choose_domain(*here[place], *there[place : place + 1]) if place < len(here) else None
+            return there.index(domain) if domain in there else place
 
         def match_domains(roles: list[str], wanted: int, found: int) -> list[int]:
             """Return which of the domains found each of those wanted begins as."""
             if len(set(roles)) == 1:
                 places = [ROLES.index(roles[0]) if len(there) > 1 else 0] * wanted
             else:
-                places = [self._match_domain(place, tag_set) if place < len(here) else place for place in range(wanted)]
+                places = [match_domain(place) for place in range(wanted)]
             return [min(place, found - 1) for place in places]
 
         layers = 1 + any(name.startswith("tag_layers.1.") for name in old)
@@ -206,32 +212,17 @@ class MultiTaskTagger(Tagger):
             adopted[name] = old[name][match_domains(roles_of(tasks), len(own[name]), len(old[name]))]
         return adopted
 
-    def _match_domain(self, place: int, start: TagSet) -> int:
-        """Return the domain of a start that one of this tagger's begins as; the one of its place where none fits.
-
-        The domain of its place comes before others, since a CRF has learnt never to choose types of the other domain
-        alone.
-        """
-        there = list(start.domains)
-        domain = start.choose_domain(*list(self.tag_set.domains.items())[place], *there[place : place + 1])
-        return there.index(domain) if domain in there else place
-
     def set_word_counts(self, counts: Tensor) -> None:
-        """Rank the words that a language model tells the right one from.
-
-        Args:
-            counts: How often each word number of the encoder is predicted in the training, (V+1,).
-        """
+        """Rank the words that language models tell the right one from, by how often each is predicted, (V+1,)."""
         if self.language_model is not None:
             self.language_model.set_counts(counts)
 
     def update(self, progress: float) -> AbstractContextManager[None]:
-        """Return the context of all forward and backward passes of an update: parameters are generated once in it.
+        """Return the context of all passes of an update, in which parameters are generated once.
 
-        Args:
-            progress: Share of the training's updates that are done, from 0.
+        ``progress`` is the share of the training's updates that are done.
         """
-        lstm = getattr(self, "lstm", None)
+        lstm = self.lstm
         return lstm.generator.shared() if isinstance(lstm, GeneratedBiLSTM) else contextlib.nullcontext()
 
     def tag_layer(self, domain: int) -> TagLayer:
@@ -287,18 +278,18 @@ class MultiTaskTagger(Tagger):
     def tag_states(self, words: Tensor, mask: Tensor, domain: int) -> Tensor:
         """Return the states that a domain's tags are scored from, (B, W, 2 H), given word vectors, (B, W, D)."""
 
-    def hidden_states(self, batch: Batch) -> dict[str, Tensor]:
+    def states(self, batch: Batch) -> Tensor:
         """Return the states that each domain's tags are scored from, (B, W, 2 H)."""
         words = self.encoder(batch)
-        found = words.new_zeros(*words.shape[:2], 2 * self.hyper.lstm_size)
+        found: Tensor = words.new_zeros(*words.shape[:2], 2 * self.hyper.lstm_size)
         for domain, rows in self.rows_by_domain(batch):
             found[rows] = self.tag_states(words[rows], batch.word_mask[rows], domain).to(found.dtype)
-        return {"hidden": found}
+        return found
 
     def decode(self, batch: Batch) -> Decoded:
         """Return the best sequence of the domain's tags, with the probability of each tag."""
         words, allowed = self.encoder(batch), self.rules.allowed(batch.domains)
-        moves = self.rules.moves() if self.hyper.legal else None
+        moves = self.rules.moves(self.hyper.legal)
         tags: list[list[int]] = [[] for _ in batch.domains]
         probabilities: list[list[float]] = [[] for _ in batch.domains]
         for domain, rows in self.rows_by_domain(batch):

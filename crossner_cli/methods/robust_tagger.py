@@ -40,9 +40,6 @@ class RobustTagger(ConceptTagger):
     """A concept tagger whose passes read [h ; q_k ; sum_j a_j x_{k,j}], a = softmax_j((h * w_a) . x_{k,j}).
 
     The states h must be as wide as the vectors x of words, so the first BiLSTM has half their width a direction.
-
-    Raises:
-        CrossNERError: The encoder has no vectors of words, or their width is odd.
     """
 
     @dataclass(frozen=True)
@@ -81,9 +78,7 @@ class RobustTagger(ConceptTagger):
     def __init__(self, encoder: WordEncoder, tag_set: TagSet, hyper: Hyperparameters) -> None:
         size = encoder.description_size
         super().__init__(encoder, tag_set, hyper, context_size=size // 2, type_vectors=2)
-        words = [example_words(entity_type, read_examples(hyper.examples)) for entity_type in tag_set.types]
-        most = max(map(len, (*PUBLISHED.values(), *read_examples(hyper.examples).values())))
-        examples, is_example = example_rows(encoder, words, self.descriptions, most)
+        examples, is_example = self._look_up_examples(encoder)
         self.register_buffer("examples", examples)  # x, (1 + E, J, D)
         self.register_buffer("is_example", is_example)  # (1 + E, J)
         self.example_weight = nn.Parameter(torch.empty(size).uniform_(-0.01, 0.01))  # w_a
@@ -92,7 +87,7 @@ class RobustTagger(ConceptTagger):
         """Return the tensors of a start, with the descriptions and examples that this tagger is given in their place.
 
         Lists of another length stand in rows of another width: this tagger gets as many places as the examples that
-        are kept need. Arguments as of ``DescribedTagger.adopt``.
+        are kept need.
         """
         old = super().adopt(old, tag_set, settings)
         examples, is_example = old.get("examples"), old.get("is_example")
@@ -107,7 +102,7 @@ class RobustTagger(ConceptTagger):
             if not example_words(name, given) and not example_words(name, before)
         ]
         kept = [row for row, name in enumerate(tag_set.types, 1) if name in self.tag_set.types and name not in changed]
-        self.keep_words("examples", read_examples, settings, tag_set, _join_examples)
+        self.keep_words("examples", read_examples, _join_examples, tag_set, settings)
         places = max([self.examples.shape[1], *is_example[kept].sum(dim=1).tolist()])
         self.examples, self.is_example = resize_lists(self.examples, self.is_example, places)
         examples, is_example = resize_lists(examples, is_example, places)
@@ -117,6 +112,24 @@ class RobustTagger(ConceptTagger):
             "is_example": replace_rows(is_example, tag_set, self.is_example, self.tag_set, changed),
         }
 
+    @torch.no_grad()
+    def _look_up_examples(self, encoder: WordEncoder) -> tuple[Tensor, Tensor]:
+        """Return the vectors of each type's examples, (1 + E, J, D), zeros where there is none, and where there is one.
+
+        A type without any has its description for its only one.
+        """
+        given = read_examples(self.hyper.examples)
+        most = max(map(len, (*PUBLISHED.values(), *given.values())))  # J
+        examples = torch.zeros(len(self.descriptions), most, self.descriptions.shape[1])
+        is_example = torch.zeros(len(self.descriptions), most, dtype=torch.bool)
+        for row, entity_type in enumerate(self.tag_set.types, 1):
+            # A transformer has several vectors a word, which are summed as in descriptions.
+            vectors = [encoder.embed_words([word]).sum(dim=0) for word in example_words(entity_type, given)]
+            found = vectors or [self.descriptions[row]]
+            examples[row, : len(found)] = torch.stack(found)
+            is_example[row, : len(found)] = True
+        return examples, is_example
+
     def _inputs(self, states: Tensor, rows: Tensor) -> Tensor:
         examples = self.examples[rows]  # (n, J, D)
         scores = (states * self.example_weight) @ examples.mT  # (n, W, J)
@@ -125,11 +138,7 @@ class RobustTagger(ConceptTagger):
 
 
 def read_examples(text: str) -> dict[str, tuple[str, ...]]:
-    r"""Read ``type=word+word;type=word+word``: the words of each type; ``\+`` is a + of a word, as in ``C\+\+``.
-
-    Raises:
-        CrossNERError: The text is not of this form, or names a type twice.
-    """
+    r"""Read ``type=word+word;type=word+word``, the words of each type; ``\+`` is a + of a word. Refuse other texts."""
 
     def split(listed: str) -> list[str]:
         return [word.replace(r"\+", "+") for word in re.split(r"(?<!\\)\+", listed)]
@@ -150,31 +159,6 @@ def _join_examples(words: Sequence[str]) -> str:
 def example_words(entity_type: str, given: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return the examples of a type: those given, else the published ones, else none."""
     return given.get(entity_type) or PUBLISHED.get(" ".join(describe_type(entity_type)), ())
-
-
-@torch.no_grad()
-def example_rows(
-    encoder: WordEncoder, words: Sequence[Sequence[str]], descriptions: Tensor, most: int
-) -> tuple[Tensor, Tensor]:
-    """Look up the vectors of the examples of each type.
-
-    Args:
-        encoder: What has vectors of words.
-        words: Examples of each type; one without any has its description for its only one.
-        descriptions: A row for O, then one a type, (1 + E, D).
-        most: J, at least as many as any type has.
-
-    Returns:
-        The vectors, (1 + E, J, D), with zeros where there is none, and whether there is one, (1 + E, J).
-    """
-    examples = torch.zeros(len(descriptions), most, descriptions.shape[1])
-    is_example = torch.zeros(len(descriptions), most, dtype=torch.bool)
-    for row, listed in enumerate(words, 1):
-        # A transformer has several vectors a word, which are summed as in descriptions.
-        found = [encoder.embed_words([word]).sum(dim=0) for word in listed] or [descriptions[row]]
-        examples[row, : len(found)] = torch.stack(found)
-        is_example[row, : len(found)] = True
-    return examples, is_example
 
 
 METHOD = RobustTagger

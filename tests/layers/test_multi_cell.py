@@ -17,9 +17,9 @@ WIDTH, HIDDEN = 3, 4
 EVERY = [0, 1, 2, 3]
 
 
-def make_layer(cells: int = 4, attentions: int = 2, *, alike: bool = False, seed: int = 0) -> MultiCellLSTM:
+def make_layer(cells: int = 4, attentions: int = 2, *, seed: int = 0) -> MultiCellLSTM:
     torch.manual_seed(seed)
-    return MultiCellLSTM(WIDTH, HIDDEN, cells, attentions, alike=alike).double()
+    return MultiCellLSTM(WIDTH, HIDDEN, cells, attentions).double()
 
 
 def some_words() -> tuple[Tensor, Tensor]:

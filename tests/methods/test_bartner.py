@@ -12,15 +12,26 @@ from builders.encoders import make_encoder_decoder
 from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, to_spans, to_tags
+from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import BART_FAMILY, load_encoder, load_encoder_decoder
 from crossner_cli.encoders.type_descriptions import describe_type
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.methods.bartner import BARTNER, END, NO_STEP, Entity, find_windows, join_entities, read_entities
+from crossner_cli.methods.bartner import (
+    BARTNER,
+    END,
+    NO_STEP,
+    Entity,
+    Windows,
+    find_windows,
+    join_entities,
+    read_entities,
+)
 from crossner_cli.methods.contract import find_method
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
 from crossner_cli.run.directory import RunDirectory
@@ -68,7 +79,7 @@ def spans_of(tagger: BARTNER, sentence: Sentence) -> tuple[list[tuple[int, int, 
     for count, row in zip(windows.counts.tolist(), tagger._targets(batch, windows).tolist(), strict=True):
         steps = [step for step in row if step != NO_STEP]
         assert (steps[-1:] == [END] and END not in steps[:-1]) if count else not steps
-        entities, discarded = read_entities(steps[:-1], len(TYPES))
+        entities, discarded = read_entities(steps[:-1], len(TYPES), [1.0] * len(steps[:-1]))
         found, words, bad = join_entities(found, entities, words), words + count, bad + discarded
     return [(entity.start, entity.end, TYPES[entity.type - 1]) for entity in found], bad
 
@@ -120,7 +131,7 @@ E = 3  # types: the first word is step 4
     ],
 )
 def test_what_is_no_entity_is_discarded_and_counted(steps, entities, discarded):
-    found, count = read_entities(steps, E)
+    found, count = read_entities(steps, E, [1.0] * len(steps))
     assert [(entity.start, entity.end, entity.type) for entity in found] == entities
     assert count == discarded
 
@@ -161,6 +172,15 @@ def naive_scores(tagger: BARTNER, sentence: Sentence, steps: list[int]) -> list[
     return rows
 
 
+def scores_of(tagger: BARTNER, batch: Batch, windows: Windows, steps: Tensor) -> Tensor:
+    """The scores of each step given the steps before it, as the loss computes them."""
+    read = tagger.encoder.read(batch)
+    start = tagger.encoder.start_vector.expand(len(steps), 1, -1)
+    before = tagger._vectors(steps[:, :-1], batch.input_ids.gather(1, windows.columns))
+    states = tagger.encoder.write(torch.cat([start, before], dim=1), read, batch.attention_mask)
+    return tagger._scores(states, tagger._pointed(read, batch, windows), windows.mask)
+
+
 def test_the_scores_and_the_loss_are_those_of_a_plain_reading(folder):
     tagger = make(folder)
     sentences = [
@@ -173,10 +193,7 @@ def test_the_scores_and_the_loss_are_those_of_a_plain_reading(folder):
     assert tagger._targets(batch, windows).tolist() == [gold[0], [END] + [NO_STEP] * 5]
     total = 0.0
     with torch.no_grad():
-        read = tagger.encoder.read(batch)
-        inputs = tagger._inputs(tagger._targets(batch, windows)[:, :-1], batch, windows)
-        states = tagger.encoder.write(inputs, read, batch.attention_mask)
-        scores = tagger._scores(states, tagger._pointed(read, batch, windows), windows.mask)
+        scores = scores_of(tagger, batch, windows, tagger._targets(batch, windows))
         for number, (sentence, steps) in enumerate(zip(sentences, gold, strict=True)):
             expected = torch.tensor(naive_scores(tagger, sentence, steps))
             torch.testing.assert_close(
@@ -193,18 +210,16 @@ def test_the_written_steps_given_as_gold_have_the_probabilities_they_were_writte
     batch = batch_of(tagger, sentences)
     windows = find_windows(batch)
     with torch.no_grad():
-        written = tagger._write(batch, windows)
-        read = tagger.encoder.read(batch)
-        states = tagger.encoder.write(tagger._inputs(written.steps[:, :-1], batch, windows), read, batch.attention_mask)
-        scores = tagger._scores(states, tagger._pointed(read, batch, windows), windows.mask)
+        steps, probabilities, outside = tagger._write(batch, windows)
+        scores = scores_of(tagger, batch, windows, steps)
     shares = scores.masked_fill(tagger._banned(batch, windows)[:, None], -torch.inf).softmax(-1)
-    real = written.steps != NO_STEP
+    real = steps != NO_STEP
     best, chosen = shares.max(dim=-1)
-    assert torch.equal(chosen[real], written.steps[real])
-    torch.testing.assert_close(best[real], written.probabilities[real], atol=1e-4, rtol=1e-4)
+    assert torch.equal(chosen[real], steps[real])
+    torch.testing.assert_close(best[real], probabilities[real], atol=1e-4, rtol=1e-4)
     assert len(set(real.sum(dim=1).tolist())) > 2, "rows that end at different steps"
     pointing = shares[..., SYMBOLS:].masked_fill(~real[..., None], 0).amax(dim=1)
-    torch.testing.assert_close(written.outside, (1 - pointing).clamp(1e-12, 1), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(outside, (1 - pointing).clamp(1e-12, 1), atol=1e-4, rtol=1e-4)
 
 
 def test_every_row_ends_or_is_as_long_as_the_longest_sequence_of_entities(folder):
@@ -214,10 +229,10 @@ def test_every_row_ends_or_is_as_long_as_the_longest_sequence_of_entities(folder
     windows = find_windows(batch)
     with torch.no_grad():
         tagger.symbols.zero_()  # words alone have scores above zero
-        written = tagger._write(batch, windows)
-    lengths = (written.steps != NO_STEP).sum(dim=1)
+        steps, *_ = tagger._write(batch, windows)
+    lengths = (steps != NO_STEP).sum(dim=1)
     assert (lengths <= 2 * windows.counts + 1).all()
-    ended = (written.steps == END).any(dim=1)
+    ended = (steps == END).any(dim=1)
     assert len(ended) > 5 and not ended.all()
     assert torch.equal(lengths[~ended], (2 * windows.counts + 1)[~ended])
 
@@ -242,9 +257,9 @@ def test_decoded_tags_are_the_written_entities_and_the_rest_is_counted(folder):
         for sentence, tags, likely in zip(sentences, decoded.tags, decoded.probabilities, strict=True):
             batch = batch_of(tagger, [sentence], with_tags=False)
             with torch.no_grad():
-                written = tagger._write(batch, find_windows(batch))
-            steps = [step for step in written.steps[0].tolist() if step not in (END, NO_STEP)]
-            entities, count = read_entities(steps, len(TYPES), written.probabilities[0].tolist())
+                (written,), (shares,), _ = tagger._write(batch, find_windows(batch))
+            steps = [step for step in written.tolist() if step not in (END, NO_STEP)]
+            entities, count = read_entities(steps, len(TYPES), shares[: len(steps)].tolist())
             expected = ["O"] * len(tags)
             for start, end, number, probability in entities:
                 expected[start:end] = [f"I-{TYPES[number - 1]}"] * (end - start)
@@ -309,7 +324,7 @@ def test_each_of_the_family_writes_what_its_own_decoder_says(tmp_path, kind):
 
 def test_values_are_dropped_of_states_and_of_all_that_they_are_compared_with(folder, monkeypatch):
     class Double(torch.nn.Module):  # in the place of dropout it tells what passes through
-        def forward(self, values: torch.Tensor) -> torch.Tensor:
+        def forward(self, values: Tensor) -> Tensor:
             return 2 * values
 
     tagger = make(folder)

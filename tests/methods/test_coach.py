@@ -1,4 +1,4 @@
-"""Coach of Liu et al. (2020): what its two stages and its templates promise, against independent computations."""
+"""Coach of Liu et al. (2020): what its two stages promise, against independent computations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from crossner_cli.methods.coach import (
     CoachTagger,
     Entities,
     EntityReader,
-    Templates,
-    draw_wrong_types,
     find_entities,
 )
 from crossner_cli.methods.contract import find_method, head_tensors, read_settings
@@ -223,9 +221,8 @@ def test_with_one_type_coach_is_a_boundary_tagger_under_another_name():
         assert row == pytest.approx(other)
 
 
-@pytest.mark.parametrize("settings", [(), ("templates=true",)])
-def test_a_batch_without_an_entity_costs_nothing_but_its_boundaries(settings):
-    tagger, batch = given(*settings, gold=(("O", "O"), ("O",)), domains=("news", "songs"))
+def test_a_batch_without_an_entity_costs_nothing_but_its_boundaries():
+    tagger, batch = given(gold=(("O", "O"), ("O",)), domains=("news", "songs"))
     losses = tagger.loss(batch)
     sum(losses.values()).backward()
     assert losses["boundaries"] > 0
@@ -295,116 +292,6 @@ def decoded(boundaries: Sequence[int], legal: str, scheme: Any = "bio") -> list[
     tagger.boundary_layer.scores = lambda states: 1e3 * functional.one_hot(torch.tensor([boundaries]), 3).float()
     (tags,) = tagger.decode(batch).tags
     return tag_set.from_ids(tags)
-
-
-# Templates
-
-
-def template_of(words: Tensor, tags: Sequence[str], described: dict[int, Tensor]) -> Tensor:
-    """One sentence with a vector for each of its entities, word by word."""
-    rows = {span.start: span for span in to_spans(tags)}
-    inside = {word for span in rows.values() for word in range(span.start + 1, span.end)}
-    kept = [word for word in range(len(tags)) if word not in inside]
-    return torch.stack([described[word] if word in rows else words[word] for word in kept])
-
-
-def pooled(states: Tensor, attention: Any) -> Tensor:
-    summed: Tensor = (attention.score(states)[:, 0].softmax(dim=0)[:, None] * states).sum(dim=0)
-    return summed
-
-
-def test_templates_are_sentences_with_one_vector_in_the_place_of_each_entity():
-    tagger, batch = given("templates=true", "lstm_layers=1")
-    layer, hidden, width = tagger.templates, states_of(tagger, batch), batch.word_mask.shape[1]
-    assert isinstance(layer, Templates)
-    entities = find_entities(tagger.boundary_of_tag[batch.tags], batch.word_mask)
-    described = torch.randn(2, len(entities.firsts), 8)
-    far = layer(tagger.encoder.vectors, hidden, batch.word_mask, entities, described)
-    assert far.shape == (2, len(GOLD))
-    for number, row in itertools.product(range(2), range(len(GOLD))):
-        places = {
-            first - row * width: layer.replace(described[number, entity])
-            for entity, first in enumerate(entities.firsts.tolist())
-            if first // width == row
-        }
-        template = template_of(tagger.encoder.vectors[row], GOLD[row], places)
-        vector = pooled(layer.lstm.lstm(template)[0], layer.attention)
-        own = pooled(hidden[row, : len(GOLD[row])], layer.sentence_attention)
-        torch.testing.assert_close(far[number, row], functional.mse_loss(vector, own))
-
-
-@pytest.mark.parametrize("margin", [0.3, 0.09])
-def test_the_loss_pulls_the_right_template_and_pushes_wrong_ones_up_to_the_margin(margin):
-    """Two types a domain, so that both wrong templates are the same; a domain of one type has none."""
-    gold = (*GOLD, ("B-amount", "O"))
-    tagger, batch = given("templates=true", f"template_margin={margin}", gold=gold, domains=(*DOMAINS, "numbers"))
-    entities = find_entities(tagger.boundary_of_tag[batch.tags], batch.word_mask)
-    right = tagger.type_of_tag[batch.tags.flatten()[entities.firsts]]
-    row = {name: number for number, name in enumerate(("", *TAG_SET.types))}
-    other = {"news": row["person"] + row["place"], "songs": row["artist"] + row["place"], "numbers": 2 * row["amount"]}
-    sums = torch.tensor([other[batch.domains[number]] for number in entities.sentences(batch.word_mask)])
-    described = tagger.descriptions[torch.stack([right, sums - right])]
-    pull, push = tagger.templates(
-        tagger.encoder.vectors, states_of(tagger, batch), batch.word_mask, entities, described
-    )
-    expected = pull[[0, 1, 3, 4]].sum() + 2 * (margin - push[[0, 1, 3]]).clamp(min=0).sum()
-    if margin == 0.09:
-        assert 0 < (push[[0, 1, 3]] > margin).sum() < 3, "some wrong templates are further away than that"
-    torch.testing.assert_close(tagger.loss(batch)["templates"], expected)
-    assert tagger.units(batch)["templates"] == 4
-
-
-@hypothesis.given(st.lists(st.tuples(st.integers(1, 4), st.lists(st.booleans(), min_size=5, max_size=5)), max_size=6))
-def test_wrong_types_are_allowed_ones_and_wrong_where_there_are_any(entities):
-    types = torch.tensor([own for own, _ in entities], dtype=torch.long)
-    allowed = torch.tensor([row for _, row in entities], dtype=torch.bool).view(-1, 5)
-    wrong, has_wrong = draw_wrong_types(types, allowed)
-    assert wrong.shape == (2, len(entities))
-    for number, (own, row) in enumerate(entities):
-        others = {name for name in range(1, 5) if row[name] and name != own}
-        assert bool(has_wrong[number]) == bool(others)
-        assert set(wrong[:, number].tolist()) <= (others or {own})
-
-
-def test_the_template_loss_trains_sentences_and_templates_and_vanishes_with_its_weight():
-    losses, sizes = {}, {}
-    for weight in (0, 1, 2.5):
-        tagger, batch = given("templates=true", f"template_weight={weight}", "template_margin=5")
-        torch.manual_seed(8)
-        losses[weight] = tagger.loss(batch)
-        losses[weight]["templates"].backward()
-        sizes[weight] = {
-            name.partition(".")[0]: float(value.grad.abs().sum())
-            for name, value in tagger.named_parameters()
-            if value.grad is not None
-        }
-    assert sizes[1].keys() == {"encoder", "lstm", "templates"}
-    assert all(sizes[1].values()) and not any(sizes[0].values())
-    torch.testing.assert_close(losses[2.5]["templates"], 2.5 * losses[1]["templates"])
-    assert losses[0]["templates"].item() == 0
-    plain, batch = given()
-    assert list(plain.loss(batch)) == ["boundaries", "types"] and plain.templates is None
-
-
-def test_templates_teach_the_vectors_of_the_words_they_are_made_of():
-    """Not only by way of the sentence that they are compared with: the slope is that of differences."""
-    tagger, batch = given("templates=true", "template_margin=5")
-    direction = torch.randn_like(tagger.encoder.vectors)
-
-    def loss() -> Tensor:
-        torch.manual_seed(8)
-        found: Tensor = tagger.loss(batch)["templates"]
-        return found
-
-    loss().backward()
-    slope = float((tagger.encoder.vectors.grad * direction).sum())
-    with torch.no_grad():
-        values = []
-        for sign in (1, -1):
-            tagger.encoder.vectors.add_(direction, alpha=sign * 1e-2)
-            values.append(float(loss()))
-            tagger.encoder.vectors.add_(direction, alpha=-sign * 1e-2)
-    assert slope == pytest.approx((values[0] - values[1]) / 2e-2, rel=1e-2)
 
 
 def test_entities_are_typed_by_the_states_that_their_boundaries_are_told_from(monkeypatch):

@@ -46,7 +46,6 @@ every_variant = pytest.mark.parametrize(
     ("method", "settings"),
     [
         *((name, ()) for name in method_names()),
-        ("coach", ("templates=true",)),
         ("concept-tagger", ("lstm_layers=0",)),
         ("laner", ("background=false",)),
         ("laner", ("context=false",)),
@@ -85,10 +84,7 @@ def test_padding_changes_nothing(tiny_encoder_folder, method, settings):
     padded = with_more_padding(batch, tagger.encoder.reader.pad_id)
     with torch.no_grad():
         plain, more = tagger.decode(batch), tagger.decode(padded)
-        torch.manual_seed(1)  # of wrong templates
-        losses = tagger.loss(batch)
-        torch.manual_seed(1)
-        more_losses = tagger.loss(padded)
+        losses, more_losses = tagger.loss(batch), tagger.loss(padded)
     assert plain.tags == more.tags
     for first, second in zip(plain.probabilities, more.probabilities, strict=True):
         assert first == pytest.approx(second, abs=1e-5)
@@ -162,8 +158,7 @@ def test_types_in_another_order_change_nothing_where_their_rows_go_along(tiny_en
         losses, others = old.loss(batch), new.loss(moved)
         before, after = old.decode(batch), new.decode(moved)
     for term, value in losses.items():
-        if term != "templates":  # wrong ones are drawn by number
-            torch.testing.assert_close(value, others[term], rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(value, others[term], rtol=1e-5, atol=1e-4)
     assert [other.from_ids(ids) for ids in after.tags] == [union.from_ids(ids) for ids in before.tags]
 
 
@@ -186,7 +181,6 @@ def test_mixed_precision_stops_at_the_encoder(tiny_encoder_folder, method, setti
     tagger.encoder.forward = lambda batch: vectors
     found = []
     for is_mixed in (True, False):
-        torch.manual_seed(1)  # of wrong templates
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=is_mixed):
             terms = tagger.loss(batch)
             if method == "cross-domain-lm":  # types are told in the precision that is set
@@ -446,7 +440,7 @@ def test_settings_are_converted_by_the_types_of_their_fields():
     assert read_settings(Configurable, given) == Configurable.Hyperparameters(0.5, 3, True, "mean", "a=b")
     assert read_settings(Configurable, ["use_memory=0", "dropout=1e-1"]) == Configurable.Hyperparameters()
     assert read_settings(Configurable, ["layers=3", "layers=4"]).layers == 4
-    assert read_settings(Configurable, ["layers=2147483647", "note=café 名"]).note == "café 名"
+    assert read_settings(Configurable, ["note=café 名"]).note == "café 名"
 
 
 @pytest.mark.parametrize(
@@ -455,7 +449,6 @@ def test_settings_are_converted_by_the_types_of_their_fields():
         ("layers=2.5", "--set 'layers=2.5': expected int, got '2.5'.", "key=value"),
         ("reading=last", "--set 'reading=last': expected first or mean, got 'last'.", "key=value"),
         ("dropout", "--set 'dropout': expected float, got ''.", "key=value"),
-        ("layers=2147483648", "2147483648 is above 2,147,483,647", " "),
         ("heads=2", "this method has no setting", "dropout=0.1, layers=2, use_memory=False"),
         ("", "this method has no setting", "dropout=0.1, layers=2, use_memory=False"),
     ],
@@ -471,23 +464,21 @@ def test_a_setting_that_cannot_be_read_is_refused(setting, problem, hint):
     [
         *((name, "dropout=1", "is not in [0, 1)") for name in method_names()),
         *((name, "dropout=nan", "is not in [0, 1)") for name in method_names()),
-        ("coach", "template_weight=-1", "template_weight"),
+        ("coach", "lstm_layers=0", "lstm_layers"),
         ("coach", "words=none", "type descriptions need vectors of words"),
         ("concept-tagger", "lstm_layers=-1", "lstm_layers"),
         ("cross-domain-lm", "tasks=target-ner,ner", "'ner' is not a task"),
         ("cross-domain-lm", "tasks=target-ner,target-ner", "'target-ner' is named twice"),
         ("cross-domain-lm", "tasks=target-lm", "no tags are learnt"),
         ("cross-domain-lm", "words=none", "without words there are none to predict"),
-        ("cross-domain-lm", "lm_mixed=true tasks=target-ner,source-ner,target-lm", "lm_mixed=true"),
-        ("cross-domain-lm", "domain_vectors=alike generator=task", "domain_vectors=alike, generator=task"),
         ("cross-domain-lm", "negatives=0", "negatives=0"),
         ("cross-domain-lm", "target_weight=inf", "target_weight"),
         ("cross-domain-lm", "lstm_layers=2 generator=domain", "lstm_layers=2 needs generator=none"),
         ("laner", "memory=0", "memory"),
         ("moee", "gate_weight=-0.5", "gate_weight"),
         ("mtl", "entity_classes=4", "entity_classes"),
-        ("multi-cell-lstm", "tasks=source-ner,target-lm words=none", "no words to predict"),
-        ("multi-cell-lstm", "cells=other", "apart or alike"),
+        ("multi-cell-lstm", "tasks=source-ner,target-lm words=none", "without words there are none to predict"),
+        ("multi-cell-lstm", "attention=other", "shared or domain"),
         ("multi-task-lstm", "tasks=source-ner,target-lm", "nothing reads raw text"),
         ("multi-task-lstm", "adversary_warmup=1.5 adversary=dann", "warmup"),
         (

@@ -15,7 +15,6 @@ from torch import Tensor
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.layers.language_model import language_model_loss
-from crossner_cli.methods.contract import find_method, read_settings
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
 
 NEWS, SONGS = 0, 1
@@ -49,7 +48,7 @@ def learn(tagger: MultiCellTagger, batch: Batch, *terms: str) -> set[str]:
 
 def states_of(tagger: MultiCellTagger, batch: Batch, domain: int) -> Any:
     with torch.no_grad():
-        return tagger.states(tagger.encoder(batch), batch.word_mask, domain)
+        return tagger.run_cells(tagger.encoder(batch), batch.word_mask, domain)
 
 
 def test_a_domain_runs_the_cells_of_its_types_and_no_others(tiny_encoder_folder):
@@ -154,25 +153,6 @@ def test_weights_multiply_their_terms_and_zero_leaves_a_term_out(tiny_encoder_fo
     none = make(tiny_encoder_folder, "entity_weight=0", "attention_weight=0")
     assert list(none.loss(batch)) == list(none.units(batch)) == ["tags target"]
     assert not {name for name in learn(none, batch) if name.startswith("type_score")}
-
-
-def test_cells_that_begin_alike_stay_alike_without_the_type_losses(tiny_encoder_folder):
-    for settings, stay in ((("entity_weight=0", "attention_weight=0"), True), ((), False)):
-        torch.manual_seed(1)
-        kind, made = find_method("multi-cell-lstm"), make(tiny_encoder_folder, tag_set=ONE)
-        hyper = read_settings(kind, ["lstm_size=16", "characters=none", "cells=alike", *settings])
-        tagger = kind(made.encoder, ONE, hyper).eval()
-        assert isinstance(tagger, MultiCellTagger)
-        assert all(bool((value == value[:1]).all()) for value in tagger.type_score.parameters())
-        batch = of_domain(tagger, "news")
-        optimiser = torch.optim.SGD(tagger.parameters(), lr=0.01)
-        for _ in range(5):
-            optimiser.zero_grad()
-            torch.stack(list(tagger.loss(batch).values())).sum().backward()
-            optimiser.step()
-        weight = tagger.lstm.type_candidate.detach()
-        apart = float((weight - weight[:1]).abs().max())
-        assert apart < 1e-7 if stay else apart > 1e-4
 
 
 def test_raw_text_is_predicted_in_both_directions_from_states_without_dropout(tiny_encoder_folder):

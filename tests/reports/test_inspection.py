@@ -97,7 +97,7 @@ def test_the_cells_shown_are_those_that_memory_was_made_of(
         shown = tagger.explain(batch)
         for domain, rows in tagger.rows_by_domain(batch):
             used = kept[domain].alpha  # (2, W, B, l), in the order of the steps
-            states = tagger.states(tagger.encoder(batch)[rows], batch.word_mask[rows], domain)
+            states = tagger.run_cells(tagger.encoder(batch)[rows], batch.word_mask[rows], domain)
             used = take_rows(used.flatten(0, 2), states.steps)  # (B, W, 2, l)
             mask, cells = batch.word_mask[rows], tagger.cells_of(domain)
             for number, weights in enumerate(shown.values()):
@@ -116,7 +116,7 @@ def test_the_cell_state_of_a_word_is_that_of_the_type_it_is_given(tiny_encoder_f
         domain = list(TAG_SET.domains).index(sentence.domain)
         with torch.no_grad():
             found, (tags,) = tagger.hidden_states(batch)["cells"], tagger.decode(batch).tags
-            states = tagger.states(tagger.encoder(batch), batch.word_mask, domain)
+            states = tagger.run_cells(tagger.encoder(batch), batch.word_mask, domain)
             of_words = states.in_words(states.cells)[0]  # (W, 2, l, H)
         cells = tagger.cells_of(domain).tolist()
         for word, tag in enumerate(tags):
