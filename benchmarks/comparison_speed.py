@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crossner_cli.evaluation.significance import RESAMPLES, EntityCounts, compare_counts
+from crossner_cli.evaluation.comparison import RESAMPLES, EntityCounts, compare_counts
 
 REPEATS = 3
 NULL_SENTENCES, NULL_RESAMPLES = 300, 500

@@ -29,11 +29,9 @@ from seqeval.metrics import classification_report
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.evaluation.buckets import KnownText
-from crossner_cli.evaluation.error_analysis import read_parents
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
-from crossner_cli.evaluation.model_scores import Scored, summarise
-from crossner_cli.evaluation.scores import describe_mode, score
-from crossner_cli.reports.fine_grained_files import add_fine_grained, write_reports
+from crossner_cli.evaluation.scores import Scored, describe_mode, score, summarise
+from crossner_cli.reports.fine_grained import add_fine_grained, write_reports
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.storage import write_json
@@ -139,12 +137,12 @@ def analyse(task: Task) -> float:
         models={"model": summarise({"1": without_scores})},
     )
     taggings = [Tagging("model", "1", task.predicted)]
-    found = exhaust(analyse_taggings(task.sentences, taggings, task.known, parents=read_parents(None, TYPES)))
+    found = exhaust(analyse_taggings(task.sentences, taggings, task.known))
     with tempfile.TemporaryDirectory() as folder:
-        write_reports(Path(folder), result, found)
-        complete = add_fine_grained(result, found, has_seeds=True)
+        write_reports(Path(folder), result, task.sentences, found)
+        complete = add_fine_grained(result, found)
         write_json(Path(folder) / "scores.json", dataclasses.asdict(complete))
-    micro: float = found.models["model"].record["mean"]["scores"]["micro"]["f1"]["mean"]
+    micro: float = found["model"].record["mean"]["scores"]["micro"]["f1"]["mean"]
     return micro
 
 

@@ -295,9 +295,6 @@ class Evaluate(Compute):
         "conll", "Entities to count. conll: also one that begins with I-; strict: only those that begin with B-."
     )
     decoding: Decoding = detail("trained", DECODING_HELP)
-    type_parents: str | None = detail(
-        None, "Types that specialise others, as politician=person,band=organisation; child=none removes a known pair."
-    )
     batch_subwords: int | None = detail(None, SUBWORDS_HELP, minimum=64, counts=False)
 
 

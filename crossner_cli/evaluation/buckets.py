@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -22,21 +21,21 @@ from crossner_cli.data.tags import Span, to_spans
 from crossner_cli.data.text import cut_words
 from crossner_cli.run.progress import Progress, Work
 
-MENTION_LENGTHS = (1, 2, 3, 4)
-SENTENCE_LENGTHS = (10, 20, 30, 50)
-DENSITIES = (0.0, 0.1, 0.2, 0.3)  # words of gold entities in all words of the sentence
+# Names of ranges by their upper border, which they include.
+MENTION_LENGTHS = {1: "1 word", 2: "2 words", 3: "3 words", 4: "4 words", math.inf: "5+ words"}
+SENTENCE_LENGTHS = {
+    10: "1-10 words",
+    20: "11-20 words",
+    30: "21-30 words",
+    50: "31-50 words",
+    math.inf: "51+ words",
+}
+# Words of gold entities in all words of the sentence.
+DENSITIES = {0.0: "0 %", 0.1: "0-10 %", 0.2: "10-20 %", 0.3: "20-30 %", math.inf: "over 30 %"}
 SEEN = ("seen, this type", "seen, other type", "partly seen", "unseen")
 SEEN_IN_TEXT = ("seen", "partly seen", "unseen")
 READINGS = ("not in train", "1 reading", "2 readings", "3+ readings")
 ORIGINS = ("shared", "target only")
-# The reason for leaving a bucketing out.
-REASONS = {
-    "seen in target train": "there are no training sentences of the target",
-    "seen in source train": "there are no training sentences of a source",
-    "seen in raw text": "there is no raw text of the target",
-    "type and source": "there is no source",
-    "readings in train": "there are no training sentences of the target",
-}
 ROUNDING = 1e-9  # a share that equals a border but for rounding stays below it
 LINES_A_REPORT = 10_000
 TASK = "mentions in raw text"
@@ -49,7 +48,7 @@ class KnownText:
     Args:
         train: Training sentences of the target.
         source_train: Training sentences of the source.
-        raw_text: Raw text of the target, a sentence a line.
+        raw_text: File of raw text of the target, a sentence a line.
         source_types: Entity types of the source.
     """
 
@@ -57,11 +56,6 @@ class KnownText:
     source_train: Sequence[Sentence] | None = None
     raw_text: Path | None = None
     source_types: tuple[str, ...] | None = None
-
-    def labelled(self) -> dict[str, Sequence[Sentence]]:
-        """The labelled sentences by their origin."""
-        sides = {"target train": self.train, "source train": self.source_train}
-        return {origin: sentences for origin, sentences in sides.items() if sentences is not None}
 
 
 class Buckets:
@@ -88,31 +82,22 @@ class Buckets:
         self._seen_in_text = seen_in_text
 
     def sort(self, entities: pd.DataFrame) -> pd.DataFrame:
-        """Find the bucket of each entity.
-
-        Args:
-            entities: As ``tabulate_entities`` makes them.
-
-        Returns:
-            A row an entity, a categorical column a bucketing.
-        """
-        sizes = entities["end"] - entities["start"]
+        """Find the buckets of entities, as ``tabulate_entities`` makes them: a categorical column a bucketing."""
         found = {
-            "mention length": _cut(sizes, MENTION_LENGTHS, word_ranges(MENTION_LENGTHS)),
-            "sentence length": _cut(
-                entities["sentence"].map(self._lengths), SENTENCE_LENGTHS, word_ranges(SENTENCE_LENGTHS)
-            ),
-            "entity density": _cut(entities["sentence"].map(self._densities), DENSITIES, percent_ranges(DENSITIES)),
+            "mention length": _cut(entities["end"] - entities["start"], MENTION_LENGTHS),
+            "sentence length": _cut(entities["sentence"].map(self._lengths), SENTENCE_LENGTHS),
+            "entity density": _cut(entities["sentence"].map(self._densities), DENSITIES),
         }
         mentions = list(zip(entities["words"], entities["type"], strict=True))
-        for origin, sentences in self._known.labelled().items():
-            found[f"seen in {origin}"] = pd.Categorical(_seen_in(sentences, mentions), SEEN)
+        for origin, sentences in (("target", self._known.train), ("source", self._known.source_train)):
+            if sentences is not None:
+                found[f"seen in {origin} train"] = pd.Categorical(_seen_in(sentences, mentions), SEEN)
         if self._seen_in_text is not None:
             seen = [self._seen_in_text[words] for words, _ in mentions]
             found["seen in raw text"] = pd.Categorical(seen, SEEN_IN_TEXT)
         if self._known.source_types is not None:
             is_shared = entities["type"].isin(self._known.source_types)
-            found["type and source"] = pd.Categorical(is_shared.map({True: ORIGINS[0], False: ORIGINS[1]}), ORIGINS)
+            found["type and source"] = pd.Categorical.from_codes((~is_shared).astype(int), ORIGINS)
         if self._known.train is not None:
             readings = count_readings({words for words, _ in mentions}, self._known.train)
             counts = [min(readings[words], len(READINGS) - 1) for words, _ in mentions]
@@ -120,9 +105,8 @@ class Buckets:
         return pd.DataFrame(found, index=entities.index)
 
 
-def _cut(values: pd.Series, borders: Sequence[float], names: Sequence[str]) -> pd.Series:
-    """Cut numbers into ranges that include their upper border."""
-    return pd.cut(values, [-math.inf, *borders, math.inf], labels=list(names))
+def _cut(values: pd.Series, ranges: Mapping[float, str]) -> pd.Series:
+    return pd.cut(values, [-math.inf, *ranges], labels=list(ranges.values()))
 
 
 def _seen_in(sentences: Sequence[Sentence], mentions: Sequence[tuple[Name, str]]) -> list[str]:
@@ -167,10 +151,6 @@ def find_in_raw_text(path: Path, mentions: Iterable[Name]) -> Work[dict[Name, st
 
     The words of the file are found as ``predict`` finds them, and words of mentions are cut by the same rule.
 
-    Args:
-        path: UTF-8 text.
-        mentions: Words of each.
-
     Returns:
         By mention its bucket of ``SEEN_IN_TEXT``.
     """
@@ -196,19 +176,3 @@ def find_in_raw_text(path: Path, mentions: Iterable[Name]) -> Work[dict[Name, st
         return SEEN_IN_TEXT[2] if known.isdisjoint(words) else SEEN_IN_TEXT[1]
 
     return {words: bucket(parts) for words, parts in cut.items()}
-
-
-def word_ranges(borders: Sequence[int]) -> tuple[str, ...]:
-    """Names of the ranges between borders, as ``1 word``, ``11-20 words``, ``51+ words``."""
-    names, low = [], 1
-    for high in borders:
-        names.append(f"{low}-{high} words" if low < high else "1 word" if high == 1 else f"{high} words")
-        low = high + 1
-    return (*names, f"{low}+ words")
-
-
-def percent_ranges(borders: Sequence[float]) -> tuple[str, ...]:
-    """Names of the ranges between shares, as ``0 %``, ``0-10 %`` (without 0), ``over 30 %``."""
-    percents = [f"{100 * border:.0f}" for border in borders]
-    between = [f"{low}-{high} %" for low, high in pairwise(percents)]
-    return (f"{percents[0]} %", *between, f"over {percents[-1]} %")

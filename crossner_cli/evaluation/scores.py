@@ -7,14 +7,12 @@ Either can give the higher score.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,10 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Entities
 
 from crossner_cli.data.tags import OUTSIDE, AnyScheme, Span, illegal_positions, scheme_shown, split_tag
-from crossner_cli.errors import CrossNERError
+from crossner_cli.run.results import Average, ModelResult, OtherMode, SeedScores, TypeResult
+
+if TYPE_CHECKING:
+    from crossner_cli.taggers.tagging import ScoredEntity
 
 Mode = Literal["conll", "strict"]
 Floats = NDArray[np.floating]
@@ -31,6 +32,10 @@ REPAIR = {
     "conll": "an I- that continues nothing opens an entity (conlleval's rule, seqeval's default mode)",
     "strict": "tags that form no whole entity are dropped (seqeval's strict mode)",
 }
+# Fields of ``ModelResult``: means over seeds, and counts that are the same for every seed.
+AVERAGED = ("f1", "precision", "recall", "macro_f1")
+COUNTED_ONCE = ("unreadable_words", "shortened_words", "unknown_words")
+PER_TYPE_COLUMNS = ("precision", "recall", "f1", "support", "predicted", "correct")
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class TypeScores(Shares):
-    """Scores of one entity type, in percent, and the counts behind them.
-
-    Args:
-        support: Gold entities.
-        predicted: Predicted entities.
-        correct: Predicted entities that are gold ones.
-    """
+    """Scores of one entity type, in percent, and the entities behind them; ``support`` are the gold ones."""
 
     support: int
     predicted: int
@@ -65,10 +64,8 @@ class Scores(Shares):
         macro_f1: Mean of the F1 of every type found in gold or predicted tags.
         per_type: Scores by entity type, in alphabetical order.
         support: Gold entities.
-        sentences: Number of scored sentences.
         repaired: Predicted tags that cannot follow the one before them, read as ``mode`` says.
         illegal_in_gold: Gold tags of that kind, read likewise.
-        mode: ``conll`` or ``strict``.
     """
 
     macro_f1: float
@@ -79,19 +76,32 @@ class Scores(Shares):
     illegal_in_gold: int
     mode: Mode
 
-    def to_json(self) -> dict[str, Any]:
-        """Return every number, with the tool and the rule that made it."""
-        return {**dataclasses.asdict(self), **describe_mode(self.mode)}
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of one tagger.
+
+    Args:
+        scores: Scores in the chosen mode.
+        other: Scores in the other mode.
+        counts: Words that the encoder could not read or had to shorten, and speed, by their names in ``SeedScores``.
+        scheme: Scheme of its tags.
+        tags: Its tags of each sentence.
+        entities: Predicted entities with their own scores.
+        calibrated: The same with calibrated scores; None if the tagger has no calibration for this decoding.
+    """
+
+    scores: Scores
+    other: Scores
+    counts: Mapping[str, Any]
+    scheme: AnyScheme = "bio"
+    tags: Sequence[Sequence[str]] = ()
+    entities: Sequence[ScoredEntity] = ()
+    calibrated: Sequence[ScoredEntity] | None = None
 
 
 def compute_shares(correct: int, predicted: int, gold: int) -> Shares:
-    """Compute precision, recall and F1 from counts, by seqeval's arithmetic to the last bit; a division by 0 gives 0.
-
-    Args:
-        correct: Predicted entities that are gold ones.
-        predicted: Predicted entities.
-        gold: Gold entities.
-    """
+    """Compute precision, recall and F1 from counts by the arithmetic of seqeval; a division by 0 gives 0."""
     precision = correct / predicted if predicted else 0.0
     recall = correct / gold if gold else 0.0
     f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
@@ -137,9 +147,10 @@ def score(
         gold_scheme: Scheme of the gold tags; default: that of the predicted tags.
 
     Raises:
-        CrossNERError: The two differ in sentences or words, or a text is no tag.
+        ValueError: The two differ in sentences or words, or a text is no tag.
     """
-    _check(gold, predicted)
+    if list(map(len, gold)) != list(map(len, predicted)):
+        raise ValueError("Gold and predicted tags must be those of the same words.")
     scheme = scheme or scheme_shown((*gold, *predicted))
     gold_scheme = gold_scheme or scheme
     right = read_entities(gold, mode=mode, scheme=gold_scheme)
@@ -195,29 +206,59 @@ def read_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: Any
     return found
 
 
-def _check(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
-    if len(gold) != len(predicted):
-        raise CrossNERError(
-            f"There are {len(gold)} gold sentences and {len(predicted)} predicted ones.",
-            hint="Score predictions of the same sentences.",
-        )
-    for number, (tags, others) in enumerate(zip(gold, predicted, strict=True), start=1):
-        if len(tags) != len(others):
-            raise CrossNERError(
-                f"Sentence {number} has {len(tags)} gold tags and {len(others)} predicted ones.",
-                hint="Every word needs one gold and one predicted tag.",
-            )
-        for tag in {*tags, *others}:
-            if not _is_tag(tag):
-                raise CrossNERError(
-                    f"Sentence {number} holds {tag!r}, which is no tag.", hint="A tag is O or prefix-type, as B-person."
-                )
+def summarise(
+    scored: Mapping[str, Scored],
+    *,
+    reliability: dict[str, Any] | None = None,
+    unknown_types: Sequence[str] = (),
+    extra_types: Sequence[str] = (),
+) -> ModelResult:
+    """Average the scores of a model over its seeds.
+
+    Args:
+        scored: By seed.
+        reliability: The reliability of the scores of its entities.
+        unknown_types: Gold types that the model does not know.
+        extra_types: Types of the model or of its predictions that the gold tags lack.
+    """
+    every = list(scored.values())
+    first = every[0]
+    averages: dict[str, Any] = {name: _average([getattr(each.scores, name) for each in every]) for name in AVERAGED}
+    counts: dict[str, Any] = {name: int(first.counts.get(name, 0)) for name in COUNTED_ONCE}
+    rates = [each.counts["words_per_second"] for each in every if "words_per_second" in each.counts]
+    return ModelResult(
+        **averages,
+        other_mode=OtherMode(first.other.mode, _average([each.other.f1 for each in every])),
+        scheme=first.scheme,
+        support=first.scores.support,
+        repaired=sum(each.scores.repaired for each in every),
+        illegal_in_gold=first.scores.illegal_in_gold,
+        **counts,
+        discarded_sequences=int(sum(each.counts.get("discarded_sequences", 0) for each in every)),
+        seconds=round(sum(each.counts.get("seconds", 0.0) for each in every), 2),
+        words_per_second=round(statistics.fmean(rates)) if rates else None,
+        reliability=reliability,
+        per_type=_average_types([each.scores for each in every]),
+        seeds={
+            seed: SeedScores(**asdict(each.scores), other_mode_f1=each.other.f1, **each.counts)
+            for seed, each in scored.items()
+        },
+        unknown_types=list(unknown_types),
+        extra_types=list(extra_types),
+    )
 
 
-@functools.lru_cache(maxsize=4096)
-def _is_tag(tag: str) -> bool:
-    try:
-        split_tag(tag)
-    except ValueError:
-        return False
-    return True
+def _average(values: Sequence[float]) -> Average:
+    return Average(**mean_and_deviation(values))
+
+
+def _average_types(scores: Sequence[Scores]) -> list[TypeResult]:
+    """Scores by type, as means over seeds; a seed without a type counts as 0."""
+    rows = []
+    for name in sorted({name for each in scores for name in each.per_type}):
+        found = [asdict(each.per_type[name]) if name in each.per_type else {} for each in scores]
+        columns = {column: [row.get(column, 0) for row in found] for column in PER_TYPE_COLUMNS}
+        means = {column: statistics.fmean(values) for column, values in columns.items() if column != "support"}
+        deviation = mean_and_deviation(columns["f1"])["deviation"]
+        rows.append(TypeResult(name, **means, support=max(columns["support"]), f1_deviation=deviation))
+    return rows

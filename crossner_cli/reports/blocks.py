@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from crossner_cli import figures
+
 LONGEST_HEADING = 20
 WARNING = "Warning: "
 SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~&])")
@@ -89,4 +91,4 @@ def to_markdown(blocks: Sequence[Block], *, level: int) -> str:
 
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows letter by letter, on one line."""
-    return SIGNS.sub(r"\\\1", " ".join(text.split("\n")))
+    return SIGNS.sub(r"\\\1", figures.printable(" ".join(text.split("\n"))))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, heading, renamed, short_names
-from crossner_cli.reports.fine_grained_tables import fine_grained_blocks, format_average
-from crossner_cli.run.directory import Manifest
-from crossner_cli.run.results import EvaluateResult, ModelResult, read_result
+from crossner_cli.reports.fine_grained import fine_grained_blocks, format_average
+from crossner_cli.run.results import EvaluateResult, ModelResult, Record
 
 DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
 AVERAGES = {"F1": "f1", "precision": "precision", "recall": "recall", "macro F1": "macro_f1"}
@@ -24,51 +22,36 @@ COUNTS = {
     "words/s": "words_per_second",
 }
 TYPE_MEASURES = {"F1": "f1", "precision": "precision", "recall": "recall"}
-Record = Mapping[str, Any]
 Models = Mapping[str, ModelResult]
-
-
-def evaluation_tables(manifest: Manifest) -> list[Block]:
-    """Scores of the models of a finished stage side by side, over all entities and by type."""
-    return result_tables(read_result(manifest, EvaluateResult))
 
 
 def result_tables(result: EvaluateResult) -> list[Block]:
     """Scores of models side by side, over all entities and by type, after comparisons with others."""
     names = short_names(result.models)
-    result = replace(result, models={names[label]: model for label, model in result.models.items()})
-    models = result.models
+    models = {names[label]: model for label, model in result.models.items()}
     place = " ".join(part for part in (result.domain, result.split) if part)
     best = max(models, key=lambda label: models[label].f1.mean or 0)
     is_best = f" (best of {len(models)}: {best})" if len(models) > 1 else ""
     size = f"{figures.count(result.sentences)} sentences, {figures.count(result.words)} words"
-    blocks: list[Block] = []
-    if result.comparisons:
-        comparisons = renamed(result.comparisons, ("model", "against"), names)
-        blocks += comparison_tables(comparisons, "comparisons in scores.json")
+    blocks = comparison_tables(renamed(result.comparisons, ("model", "against"), names), "comparisons in scores.json")
     blocks += [
         Line(f"F1 {format_average(asdict(models[best].f1))} on {place}{is_best}", is_headline=True),
         _scores(models, f"{place}: {size}"),
         _type_scores(models),
         *_reliability(models, result.split),
     ]
-    if result.fine_grained is not None:
-        blocks += fine_grained_blocks(result)
-    return [*blocks, *_notes(result, names)]
-
-
-def _notes(result: EvaluateResult, names: Mapping[str, str]) -> list[Line]:
-    """Notes on the reading of tags, on short names, and warnings."""
+    if models[best].fine_grained is not None:
+        blocks += fine_grained_blocks(replace(result, models=models))
     lines = [f"Read as {result.mode}, {result.tool}: {result.repair}"]
     if result.decoding != "trained":
         lines.append(f"Decoded to {DECODINGS[result.decoding]}, whatever the taggers were trained to give")
     lines += [f"{name} is {label}" for label, name in names.items() if name != label]
-    for label, model in result.models.items():
+    for label, model in models.items():
         if model.unknown_types:
             lines.append(f"{label}: types it does not know: {', '.join(model.unknown_types)}")
         if model.extra_types:
             lines.append(f"{label}: types these sentences lack: {', '.join(model.extra_types)}")
-    return [Line(text) for text in (*lines, *(f"{WARNING}{warning}" for warning in result.warnings))]
+    return [*blocks, *map(Line, lines), *(Line(f"{WARNING}{warning}") for warning in result.warnings)]
 
 
 def _scores(models: Models, title: str) -> Table:
@@ -116,53 +99,50 @@ def _reliability(models: Models, split: str | None) -> list[Block]:
         if model.reliability is None:
             continue
         before, after = model.reliability["before"], model.reliability["after"]
-        if len(models) == 1:
-            blocks.append(_reliability_table((after or before)["bins"], "calibrated" if after else "not calibrated"))
         error = f"{figures.score(100 * before['ece'])} %"
         if after:
             fitted_on = "these sentences" if split == "dev" else "dev"
             error += f" -> {figures.score(100 * after['ece'])} % by calibration on {fitted_on}"
-        else:
-            error += ", not calibrated"
+        if len(models) == 1:
+            rows = [
+                (
+                    f"{each['from']:.1f} to {each['to']:.1f}",
+                    figures.count(each["entities"]),
+                    figures.score(100 * each["mean_score"]),
+                    figures.score(100 * each["share_correct"]),
+                )
+                for each in (after or before)["bins"]
+                if each["entities"]
+            ]
+            columns = ("score", "entities", "mean score, %", "correct, %")
+            kind = "calibrated" if after else "not calibrated"
+            blocks.append(Table(f"Reliability of the scores of entities ({kind})", columns, rows))
         blocks.append(Line(f"{label}: expected calibration error {error}"))
     return blocks
 
 
-def _reliability_table(bins: Sequence[Record], kind: str) -> Table:
-    rows = [
-        (
-            f"{each['from']:.1f} to {each['to']:.1f}",
-            figures.count(each["entities"]),
-            figures.score(100 * each["mean_score"]),
-            figures.score(100 * each["share_correct"]),
-        )
-        for each in bins
-        if each["entities"]
-    ]
-    columns = ("score", "entities", "mean score, %", "correct, %")
-    return Table(f"Reliability of the scores of entities ({kind})", columns, rows)
-
-
 def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Block]:
-    """Show one comparison in full, several as a table of a row each.
+    """Show comparisons as a row each, and one alone by type, too.
 
     Args:
-        comparisons: As ``compare_models`` makes them; at least one.
-        details_in: Place of the details, for readers of the overview.
+        comparisons: As ``compare_models`` makes them; none shows nothing.
+        details_in: Place of the details, for readers of several.
     """
+    if not comparisons:
+        return []
     comparisons = [_with_full_names(each) for each in comparisons]
-    explanations = [Line(text) for text in _explanations(comparisons)]
-    if len(comparisons) == 1:
-        only = comparisons[0]
-        return [comparison_headline(only), _significance(only), _by_type(only), *explanations]
     # The best model against its strongest opponent; the clearest of many differences would be chance's choice.
     best = max(comparisons, key=lambda each: (each["f1"]["mean"], each["against_f1"]["mean"]))
+    blocks: list[Block] = [comparison_headline(best), _overview(comparisons)]
+    blocks.append(_by_type(best) if len(comparisons) == 1 else Line(f"By entity type: {details_in}"))
+    sentences = " or ".join(map(figures.count, sorted({each["sentences"]["all"] for each in comparisons})))
+    seeds = "several seeds: intervals and p allow for other seeds, too"
+    if any(max(each["runs"]) == 1 for each in comparisons):
+        seeds = "one seed a side: about these two trained taggers, not about how they were trained"
     return [
-        comparison_headline(best),
-        _overview(comparisons),
-        *explanations,
-        Line("p swapped: approximate randomisation, about these taggers alone"),
-        Line(f"By entity type: {details_in}"),
+        *blocks,
+        Line(f"Paired on {sentences} sentences, {figures.count(best['resamples'])} resamples, read as {best['mode']}"),
+        Line(f"p: the larger of bootstrap's and randomisation's (p swapped); {seeds}"),
     ]
 
 
@@ -179,59 +159,41 @@ def comparison_headline(comparison: Record) -> Line:
 
 
 def _with_full_names(comparison: Record) -> Record:
-    """A comparison whose two models are named with an unusual decoding, and with their places if these differ.
+    """A comparison whose models are named with an unusual decoding, and with their places where these differ.
 
     The other model is also named with its place if both have the same label.
     """
-    here, there = comparison.get("place"), comparison["against_place"]
-    is_elsewhere, is_alike = here not in (None, there), comparison["model"] == comparison["against"]
-    model = _full_name(comparison["model"], comparison.get("decoding"), here if is_elsewhere else None)
-    place = there if is_elsewhere or is_alike else None
-    return {
-        **comparison,
-        "model": model,
-        "against": _full_name(comparison["against"], comparison.get("against_decoding"), place),
-    }
-
-
-def _full_name(label: str, decoding: str | None, place: str | None) -> str:
-    decoded = label if decoding in (None, "trained") else f"{label} ({decoding})"
-    return decoded if place is None else f"{decoded} of {place}"
+    places = {"model": comparison.get("place"), "against": comparison["against_place"]}
+    is_elsewhere = places["model"] not in (None, places["against"])
+    named = {}
+    for side, decoding in (("model", "decoding"), ("against", "against_decoding")):
+        found = comparison.get(decoding, "trained")
+        named[side] = comparison[side] if found == "trained" else f"{comparison[side]} ({found})"
+        if is_elsewhere or (side == "against" and comparison["model"] == comparison["against"]):
+            named[side] += f" of {places[side]}"
+    return {**comparison, **named}
 
 
 def _overview(comparisons: Sequence[Record]) -> Table:
     has_targets = len({each.get("target") for each in comparisons}) > 1
-    rows: list[Row] = []
-    for each in comparisons:
-        numbers = (
+    rows: list[Row] = [
+        (
+            each["model"],
+            each["against"],
+            *([each.get("target", "")] if has_targets else []),
             format_average(each["f1"]),
             format_average(each["against_f1"]),
             figures.signed(each["difference"]),
             _interval(each),
             figures.p_value(each["p"]),
             figures.p_value(each["of_these_taggers"]["randomisation_p"]),
-            _sentences(each),
+            "/".join(figures.count(each["sentences"][name]) for name in ("won", "lost", "tied")),
         )
-        rows.append((each["model"], each["against"], *([each.get("target", "")] if has_targets else []), *numbers))
+        for each in comparisons
+    ]
     names = ("model", "against", "target") if has_targets else ("model", "against")
     scores = ("F1", "F1 against", "difference", _interval_name(comparisons[0]), "p", "p swapped", "won/lost/tied")
     return Table("Compared on the same sentences", (*names, *scores), rows, texts=tuple(range(len(names))))
-
-
-def _significance(comparison: Record) -> Table:
-    """The result of each test."""
-    these, permutation = comparison["of_these_taggers"], comparison["permutation"]
-    rows: list[Row] = []
-    if max(comparison["runs"]) > 1:
-        rows.append(("sentences and seeds", "bootstrap", _interval(comparison), figures.p_value(comparison["p"])))
-    randomisation = figures.p_value(these["randomisation_p"])
-    rows.append(("sentences, of these taggers", "bootstrap", _interval(these), figures.p_value(these["p"])))
-    rows.append(("sentences, of these taggers", "randomisation", figures.NOTHING, randomisation))
-    if permutation is not None:
-        p = figures.p_value(permutation["p"])
-        rows.append(("seeds, on these sentences", "permutation", figures.NOTHING, p))
-    title = f"{comparison['model']} against {comparison['against']}: sentences won/lost/tied {_sentences(comparison)}"
-    return Table(title, ("what varies", "by", _interval_name(comparison), "p"), rows, texts=(0, 1))
 
 
 def _by_type(comparison: Record) -> Table:
@@ -252,37 +214,9 @@ def _by_type(comparison: Record) -> Table:
     return Table("By entity type; p (Holm) allows for how many types there are", columns, rows)
 
 
-def _explanations(comparisons: Sequence[Record]) -> list[str]:
-    first = comparisons[0]
-    sentences = " or ".join(map(figures.count, sorted({each["sentences"]["all"] for each in comparisons})))
-    resamples = figures.count(first["resamples"])
-    runs = [each["runs"] for each in comparisons]
-    lines = [
-        f"Paired on {sentences} sentences, {resamples} resamples, read as {first['mode']}",
-        "p: the larger of bootstrap's and randomisation's; with few differing sentences the first is too sure",
-    ]
-    if any(max(each) > 1 for each in runs):
-        lines.append("Several seeds: intervals and p allow for other seeds as well as for other sentences")
-    if any(each["is_paired"] and max(each["runs"]) > 1 for each in comparisons):
-        lines.append("The same taggers, decoded in two ways, are compared seed by seed")
-    if any(max(each) == 1 for each in runs):
-        lines.append("One seed a side: this is about these two trained taggers, not about how they were trained")
-    elif any(min(each) == 1 for each in runs):
-        lines.append("A side of one seed is taken to vary between seeds as the other does")
-    if len(comparisons) == 1 and first["permutation"] is not None:
-        smallest = figures.p_value(first["permutation"]["smallest"])
-        lines.append(f"So few seeds allow no p of permutation below {smallest}")
-    return lines
-
-
 def _interval_name(comparison: Record) -> str:
     return f"{100 * comparison['confidence']:.0f} % interval"
 
 
 def _interval(record: Record) -> str:
     return f"{figures.signed(record['low'])} to {figures.signed(record['high'])}"
-
-
-def _sentences(comparison: Record) -> str:
-    counts = comparison["sentences"]
-    return "/".join(figures.count(counts[name]) for name in ("won", "lost", "tied"))

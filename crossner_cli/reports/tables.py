@@ -13,6 +13,7 @@ from crossner_cli.run.results import (
     DaptResult,
     DaptStringsResult,
     DomainResult,
+    EvaluateResult,
     ExportResult,
     PredictResult,
     PrepareDataResult,
@@ -85,9 +86,9 @@ def manifest_tables(manifest: Manifest) -> list[Block]:
     if stage == "dapt":
         return dapt_tables(manifest)
     if stage == "evaluate":
-        from crossner_cli.reports.evaluation_tables import evaluation_tables
+        from crossner_cli.reports.evaluation_tables import result_tables
 
-        return evaluation_tables(manifest)
+        return result_tables(read_result(manifest, EvaluateResult))
     if stage == "predict":
         return prediction_tables(read_result(manifest, PredictResult), manifest["name"])
     if stage == "inspect":

@@ -231,7 +231,6 @@ class EvaluateResult:
         gold_scheme: Of two files.
         predictions_scheme: Of two files.
         comparisons: With the models of ``--against``.
-        fine_grained: What ``--fine-grained`` says of the sentences.
     """
 
     domain: str
@@ -248,7 +247,6 @@ class EvaluateResult:
     gold_scheme: str | None = None
     predictions_scheme: str | None = None
     comparisons: list[Record] = dataclasses.field(default_factory=list)
-    fine_grained: Record | None = None
 
 
 @dataclass(frozen=True)

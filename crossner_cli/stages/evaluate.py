@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
@@ -13,8 +14,7 @@ from crossner_cli.data.tags import scheme_shown, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
-from crossner_cli.evaluation.error_analysis import read_parents
-from crossner_cli.evaluation.fine_grained import FineGrainedAnalysis, Tagging, analyse_taggings
+from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.evaluation.finished import (
     COMMAND,
     NO_SEED,
@@ -23,18 +23,24 @@ from crossner_cli.evaluation.finished import (
     prediction_file_names,
     write_predictions,
 )
-from crossner_cli.evaluation.model_scores import Scored, summarise
-from crossner_cli.evaluation.scores import describe_mode, other_mode, score
+from crossner_cli.evaluation.scores import Scored, describe_mode, other_mode, score, summarise
 from crossner_cli.options import Evaluate
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
-from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_file
-from crossner_cli.stages.evaluate_files import finish_evaluation, page_notice, refuse_parents, score_two_files
+from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
 from crossner_cli.taggers.folder import load_tagger, read_tag_set, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
-from crossner_cli.taggers.tagging import Tagged, count_unread, read_calibration, score_entities, tag_with_progress
+from crossner_cli.taggers.tagging import (
+    Tagged,
+    calibrate,
+    count_unread,
+    measure_reliability,
+    read_calibration,
+    score_entities,
+    tag_with_progress,
+)
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
@@ -67,151 +73,139 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             return stage.finished
         sentences = target.sentences(options.split)
         opponents = [CountedModel(model, options.mode) for each in compared for model in each.models()]
-        place = f"{run.path} ({target.name} {options.split})"
         for opponent in opponents:
             mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
+            place = f"{run.path} ({target.name} {options.split})"
             check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
         warnings = _data_warnings(run, options.split)
         yield from map(Notice, warnings)
-        parents = _read_parents(options, prepared, taggers, sentences)
-        evaluation = _Evaluation(target, sentences, options, engine, stage)
-        result, taggings = yield from evaluation.score_models(taggers, warnings)
-        analysis = None
+        result = EvaluateResult(
+            domain=target.name,
+            split=options.split,
+            **describe_mode(options.mode),
+            sentences=len(sentences),
+            words=sum(len(sentence.words) for sentence in sentences),
+            decoding=options.decoding,
+            warnings=warnings,
+            models={},
+        )
+        taggings = yield from _score_models(taggers, target, sentences, options, engine, stage.draft, result)
+        analyses = None
         if options.fine_grained:
-            work = analyse_taggings(sentences, taggings, _known_text(prepared), mode=options.mode, parents=parents)
-            analysis = yield from engine.on_main_with_progress(work)
+            gold_scheme = scheme_shown([sentence.tags or () for sentence in sentences])
+            work = analyse_taggings(
+                sentences, taggings, _known_text(prepared), mode=options.mode, gold_scheme=gold_scheme
+            )
+            analyses = yield from engine.on_main_with_progress(work)
         if opponents:
             yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
-        manifest = engine.on_main(lambda: evaluation.finish(result, analysis, opponents))
-        if options.fine_grained:
-            yield page_notice(stage)
-        return manifest
+
+        def finish() -> Manifest:
+            models = list_models(stage.draft, result.models, stage.inputs, {}) if opponents else []
+            mine = [CountedModel(model, options.mode) for model in models]
+            comparisons = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
+            return finish_evaluation(stage, replace(result, comparisons=comparisons), sentences, analyses)
+
+        return engine.on_main(finish)
 
 
-class _Evaluation:
-    """The scoring of taggers on sentences of the target within a stage."""
-
-    def __init__(
-        self, target: PreparedDomain, sentences: Sequence[Sentence], options: Evaluate, engine: Engine, stage: Stage
-    ) -> None:
-        self.target, self.sentences, self.options = target, sentences, options
-        self.engine, self.stage = engine, stage
-
-    def score_models(
-        self, taggers: Sequence[TrainedTagger], warnings: list[str]
-    ) -> Work[tuple[EvaluateResult, list[Tagging]]]:
-        """Score each model over its seeds; with ``--fine-grained`` also return the tags of every tagger."""
-        names = prediction_file_names([(tagger.label, _seed_of(tagger)) for tagger in taggers])
-        paths = {tagger.folder: self.stage.draft / name for tagger, name in zip(taggers, names, strict=True)}
-        models = {}
-        taggings: list[Tagging] = []
-        for label in dict.fromkeys(tagger.label for tagger in taggers):
-            seeds = [tagger for tagger in taggers if tagger.label == label]
-            scored: dict[str, Scored] = {}
-            for tagger in seeds:
-                scored[_seed_of(tagger)] = yield from self._score_tagger(tagger, paths[tagger.folder])
-            unknown, extra = yield from self._compare_types(seeds[0])
-            models[label] = summarise(scored, unknown_types=unknown, extra_types=extra)
-            if self.options.fine_grained:
-                shown = _seed_of(best_on_dev(seeds))
-                taggings += [
-                    Tagging(label, seed, each.tags, each.scheme, is_shown=seed == shown)
-                    for seed, each in scored.items()
-                ]
-        result = EvaluateResult(
-            domain=self.target.name,
-            split=self.options.split,
-            **describe_mode(self.options.mode),
-            sentences=len(self.sentences),
-            words=sum(len(sentence.words) for sentence in self.sentences),
-            decoding=self.options.decoding,
-            warnings=warnings,
-            models=models,
+def _score_models(
+    taggers: Sequence[TrainedTagger],
+    target: PreparedDomain,
+    sentences: Sequence[Sentence],
+    options: Evaluate,
+    engine: Engine,
+    draft: Path,
+    result: EvaluateResult,
+) -> Work[list[Tagging]]:
+    """Score each model over its seeds into the result; return the tags of every tagger."""
+    names = prediction_file_names([(tagger.label, _seed_of(tagger)) for tagger in taggers])
+    paths = {tagger.folder: draft / name for tagger, name in zip(taggers, names, strict=True)}
+    taggings: list[Tagging] = []
+    for label in dict.fromkeys(tagger.label for tagger in taggers):
+        seeds = [tagger for tagger in taggers if tagger.label == label]
+        shown = _seed_of(best_on_dev(seeds))
+        scored: dict[str, Scored] = {}
+        for tagger in seeds:
+            seed = _seed_of(tagger)
+            found = yield from _score_tagger(tagger, target, sentences, options, engine, paths[tagger.folder])
+            scored[seed] = found
+            taggings.append(Tagging(label, seed, found.tags, found.scheme, is_shown=seed == shown))
+        unknown, extra = yield from _compare_types(seeds[0], target, sentences)
+        result.models[label] = summarise(
+            scored, reliability=_reliability([*scored.values()]), unknown_types=unknown, extra_types=extra
         )
-        return result, taggings
+    return taggings
 
-    def _score_tagger(self, trained: TrainedTagger, path: Path) -> Work[Scored]:
-        """Tag, score in both modes, and write the predictions from the main process."""
-        task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
-        yield Notice(f"{task}: loading")
-        decoding = resolve_decoding(trained.folder, self.options.decoding)
-        tagger = load_tagger(trained.folder, self.engine, decoding=decoding)
-        trained.check_unchanged()
-        sentences = self.target.assign_domain(tagger.tag_set, self.sentences)
-        began = time.perf_counter()
-        tagged: list[Tagged] = yield from tag_with_progress(
-            tagger, sentences, self.engine, batch_subwords=self.options.batch_subwords, task=task
-        )
-        seconds = time.perf_counter() - began
-        gold, predicted = [sentence.tags or () for sentence in sentences], [each.tags for each in tagged]
-        if self.engine.is_main:
-            write_predictions(path, sentences, predicted)
-        scheme, gold_scheme = tagger.tag_set.scheme, scheme_shown(gold)
-        scores, other = (
-            score(gold, predicted, mode=mode, scheme=scheme, gold_scheme=gold_scheme)
-            for mode in (self.options.mode, other_mode(self.options.mode))
-        )
-        return Scored(
-            scores,
-            other,
-            {
-                **count_unread(tagger, self.engine),
-                "seconds": round(seconds, 2),
-                "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
-            },
-            score_entities(gold, tagged),
-            read_calibration(trained.folder) if decoding == "trained" else None,
-            predicted if self.options.fine_grained else (),
-            scheme,
-        )
 
-    def _compare_types(self, tagger: TrainedTagger) -> Work[tuple[list[str], list[str]]]:
-        """Find the gold types that a model does not know, and its types that the gold tags lack."""
-        tag_set, label = read_tag_set(tagger.folder), tagger.label
-        domain = self.target.domain_in(tag_set)
-        if domain != self.target.name and len(tag_set.domains) > 1:
-            name = self.target.name
-            is_other = name in tag_set.domains
-            found = f"trained on another {name!r}, of other types" if is_other else f"not trained on {name!r}"
-            tagged = f"as its {domain!r}" if domain else "with all of its types"
-            yield Notice(f"{label} was {found}: these sentences are tagged {tagged}.")
-        known = set(read_types(tagger.folder, domain))
-        gold = set(types_of([sentence.tags or () for sentence in self.sentences]))
-        unknown, extra = sorted(gold - known), sorted(known - gold)
-        if unknown:
-            yield Notice(f"{label}: types it does not know, so their entities are missed: {', '.join(unknown)}.")
-        if extra:
-            yield Notice(f"{label}: types it can predict and these sentences lack: {', '.join(extra)}.")
-        return unknown, extra
+def _score_tagger(
+    trained: TrainedTagger,
+    target: PreparedDomain,
+    sentences: Sequence[Sentence],
+    options: Evaluate,
+    engine: Engine,
+    path: Path,
+) -> Work[Scored]:
+    """Tag, score in both modes, and write the predictions from the main process."""
+    task = figures.with_seed(f"{COMMAND} {trained.label}", trained.seed)
+    yield Notice(f"{task}: loading")
+    decoding = resolve_decoding(trained.folder, options.decoding)
+    tagger = load_tagger(trained.folder, engine, decoding=decoding)
+    trained.check_unchanged()
+    sentences = target.assign_domain(tagger.tag_set, sentences)
+    began = time.perf_counter()
+    tagged: list[Tagged] = yield from tag_with_progress(
+        tagger, sentences, engine, batch_subwords=options.batch_subwords, task=task
+    )
+    seconds = time.perf_counter() - began
+    gold, predicted = [sentence.tags or () for sentence in sentences], [each.tags for each in tagged]
+    if engine.is_main:
+        write_predictions(path, sentences, predicted)
+    scheme, gold_scheme = tagger.tag_set.scheme, scheme_shown(gold)
+    scores, other = (
+        score(gold, predicted, mode=mode, scheme=scheme, gold_scheme=gold_scheme)
+        for mode in (options.mode, other_mode(options.mode))
+    )
+    counts = {
+        **count_unread(tagger, engine),
+        "seconds": round(seconds, 2),
+        "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
+    }
+    entities = score_entities(gold, tagged)
+    calibration = read_calibration(trained.folder) if decoding == "trained" else None
+    calibrated = None if calibration is None else calibrate(entities, calibration)
+    return Scored(scores, other, counts, scheme, predicted, entities, calibrated)
 
-    def finish(
-        self, result: EvaluateResult, analysis: FineGrainedAnalysis | None, opponents: Sequence[CountedModel]
-    ) -> Manifest:
-        """Compare with other models, write everything and finish the stage."""
-        if opponents:
-            models = list_models(self.stage.draft, result.models, self.stage.inputs, {})
-            mine = [CountedModel(model, self.options.mode) for model in models]
-            seed = self.options.seed
-            comparisons = [compare_models(one, other, seed=seed) for one in mine for other in opponents]
-            result = replace(result, comparisons=comparisons)
-        return finish_evaluation(self.stage, result, analysis)
+
+def _reliability(scored: Sequence[Scored]) -> dict[str, Any] | None:
+    """The reliability of scores before and after calibration, over the entities of all seeds."""
+    before = [entity for each in scored for entity in each.entities]
+    after = [entity for each in scored for entity in each.calibrated or ()]
+    if not before:
+        return None
+    is_calibrated = all(each.calibrated is not None for each in scored)
+    return {"before": measure_reliability(before), "after": measure_reliability(after) if is_calibrated else None}
+
+
+def _compare_types(
+    tagger: TrainedTagger, target: PreparedDomain, sentences: Sequence[Sentence]
+) -> Work[tuple[list[str], list[str]]]:
+    """Find the gold types that a model does not know, and its types that the gold tags lack."""
+    tag_set, name = read_tag_set(tagger.folder), target.name
+    domain = target.domain_in(tag_set)
+    if domain != name and len(tag_set.domains) > 1:
+        found = (
+            f"trained on another {name!r}, of other types" if name in tag_set.domains else f"not trained on {name!r}"
+        )
+        tagged = f"as its {domain!r}" if domain else "with all of its types"
+        yield Notice(f"{tagger.label} was {found}: these sentences are tagged {tagged}.")
+    known = set(read_types(tagger.folder, domain))
+    gold = set(types_of([sentence.tags or () for sentence in sentences]))
+    return sorted(gold - known), sorted(known - gold)
 
 
 def _seed_of(tagger: TrainedTagger) -> str:
     return NO_SEED if tagger.seed is None else str(tagger.seed)
-
-
-def _read_parents(
-    options: Evaluate, prepared: PreparedData, taggers: Sequence[TrainedTagger], sentences: Sequence[Sentence]
-) -> dict[str, str]:
-    """Read ``--type-parents`` for the types of the run, its taggers and the sentences."""
-    if not options.fine_grained:
-        refuse_parents(options)
-        return {}
-    types = set(types_of([sentence.tags or () for sentence in sentences]))
-    types.update(*(domain.types for domain in prepared.domains.values()))
-    types.update(*(read_tag_set(tagger.folder).types for tagger in taggers))
-    return read_parents(options.type_parents, types)
 
 
 def _known_text(prepared: PreparedData) -> KnownText:

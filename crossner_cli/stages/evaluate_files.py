@@ -1,31 +1,63 @@
-"""``crossner evaluate --gold --predictions``: score two files; and the files that every evaluation writes."""
+"""``crossner evaluate --gold --predictions``: score a file of tags against another, each in its own tag scheme."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby, zip_longest
 from pathlib import Path
 
+from crossner_cli.data.columns import Located
+from crossner_cli.data.domains import read_labelled
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.jsonl import JOINED_SENTENCE
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import AnyScheme, to_spans, to_tags, types_of
+from crossner_cli.data.tags import AnyScheme, detect_scheme, to_spans, to_tags, types_of
 from crossner_cli.data.warnings import WITHOUT_ENTITIES
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
-from crossner_cli.evaluation.error_analysis import read_parents
-from crossner_cli.evaluation.fine_grained import FineGrainedAnalysis, Tagging, analyse_taggings
+from crossner_cli.evaluation.fine_grained import ModelAnalysis, Tagging, analyse_taggings
 from crossner_cli.evaluation.finished import COMMAND, NO_SEED, prediction_file_names, write_predictions
-from crossner_cli.evaluation.model_scores import Scored, summarise, write_per_type
-from crossner_cli.evaluation.scored_files import ScoredFiles, score_files
-from crossner_cli.evaluation.scores import describe_mode
+from crossner_cli.evaluation.scores import (
+    PER_TYPE_COLUMNS,
+    Mode,
+    Scored,
+    describe_mode,
+    other_mode,
+    score,
+    summarise,
+)
 from crossner_cli.options import Evaluate
-from crossner_cli.reports.fine_grained_files import add_fine_grained, write_reports
+from crossner_cli.reports.fine_grained import add_fine_grained, write_reports
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.stage import Stage, open_stage
-from crossner_cli.run.storage import digest_file, write_json
+from crossner_cli.run.storage import digest_file, write_csv, write_json
+
+
+@dataclass(frozen=True)
+class TwoFiles:
+    """A gold file and a file of predictions, with the sentences, tag scheme and repairs of each, and the scores."""
+
+    paths: tuple[Path, Path]
+    sentences: tuple[list[Sentence], list[Sentence]]
+    schemes: tuple[AnyScheme, AnyScheme]
+    repairs: tuple[Repairs, Repairs]
+    scored: Scored
+
+    def tags(self) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
+        """Gold and predicted tags of each sentence."""
+        gold, predicted = self.sentences
+        return [sentence.tags or () for sentence in gold], [sentence.tags or () for sentence in predicted]
+
+    def notes(self) -> Iterator[str]:
+        """Repairs made while reading."""
+        for path, repairs in zip(self.paths, self.repairs, strict=True):
+            for kind, count in repairs.counts.items():
+                yield f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})"
 
 
 def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
@@ -50,11 +82,9 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
     if options.fine_grained:
         return (yield from _analyse_files(gold, predictions, options, run, inputs))
     began = time.perf_counter()
-    refuse_parents(options)
     files = score_files(gold, predictions, mode=options.mode)
-    result = _files_result(gold, predictions, files)
-    yield from map(Notice, _reading_notes(gold, predictions, files))
-    yield from map(Notice, result.warnings)
+    result = _describe_files(files)
+    yield from map(Notice, (*files.notes(), *result.warnings))
     return {
         "stage": COMMAND,
         "name": options.name or COMMAND,
@@ -75,97 +105,124 @@ def _analyse_files(
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         files = score_files(gold, predictions, mode=options.mode)
-        result = _files_result(gold, predictions, files)
-        yield from map(Notice, _reading_notes(gold, predictions, files))
-        yield from map(Notice, result.warnings)
-        sentences, predicted = files.sentences
-        parents = read_parents(options.type_parents, _types(sentences) | _types(predicted))
-        tags = [each.tags or () for each in predicted]
-        analysis = yield from analyse_taggings(
-            sentences,
-            [Tagging(str(predictions), NO_SEED, tags, files.schemes[1])],
-            KnownText(),
-            mode=options.mode,
-            gold_scheme=files.schemes[0],
-            parents=parents,
+        result = _describe_files(files)
+        yield from map(Notice, (*files.notes(), *result.warnings))
+        sentences, (gold_tags, tags) = files.sentences[0], files.tags()
+        tagging = Tagging(str(predictions), NO_SEED, tags, files.schemes[1])
+        analyses = yield from analyse_taggings(
+            sentences, [tagging], KnownText(), mode=options.mode, gold_scheme=files.schemes[0]
         )
-        gold_tags, predicted_tags = map(_without_iob1, files.sentences, files.schemes)
-        stored = [Sentence(each.words, tuple(tags)) for each, tags in zip(sentences, gold_tags, strict=True)]
-        write_predictions(stage.draft / prediction_file_names([("", NO_SEED)])[0], stored, predicted_tags)
-        manifest = finish_evaluation(stage, result, analysis)
-        yield page_notice(stage)
-        return manifest
-
-
-def _without_iob1(sentences: Sequence[Sentence], scheme: AnyScheme) -> list[Sequence[str]]:
-    """The tags of sentences; IOB1, which no stage writes, as BIO."""
-    tags = [sentence.tags or () for sentence in sentences]
-    return [to_tags(to_spans(each), len(each)) for each in tags] if scheme == "iob1" else list(tags)
-
-
-def _reading_notes(gold: Path, predictions: Path, files: ScoredFiles) -> list[str]:
-    """Repairs made while reading the two files."""
-    return [
-        f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})"
-        for path, repairs in zip((gold, predictions), files.reading, strict=True)
-        for kind, count in repairs.counts.items()
-    ]
-
-
-def _files_result(gold: Path, predictions: Path, files: ScoredFiles) -> EvaluateResult:
-    gold_types, predicted_types = map(_types, files.sentences)
-    scheme = "bio" if files.schemes[1] == "iob1" else files.schemes[1]
-    scored = Scored(files.scores, files.other, {}, scheme=scheme)
-    model = summarise({NO_SEED: scored}, extra_types=sorted(predicted_types - gold_types))
-    if gold_types:
-        folded = {name.casefold(): name for name in sorted(gold_types)}
-        warnings = [
-            f"The type {name!r} of {predictions} and {folded[name.casefold()]!r} of {gold} differ by case only: two"
-            " types."
-            for name in model.extra_types
-            if name.casefold() in folded
+        stored = [
+            Sentence(sentence.words, tuple(right))
+            for sentence, right in zip(sentences, _without_iob1(gold_tags, files.schemes[0]), strict=True)
         ]
-    else:
-        warnings = [f"{gold} has no entity: every tag is O, so {WITHOUT_ENTITIES['test']}."]
+        path = stage.draft / prediction_file_names([("", NO_SEED)])[0]
+        write_predictions(path, stored, _without_iob1(tags, files.schemes[1]))
+        return finish_evaluation(stage, result, sentences, analyses)
+
+
+def _without_iob1(sentences: list[Sequence[str]], scheme: AnyScheme) -> list[Sequence[str]]:
+    """IOB1, which no stage writes, as BIO."""
+    return [to_tags(to_spans(tags), len(tags)) for tags in sentences] if scheme == "iob1" else sentences
+
+
+def score_files(gold: Path, predictions: Path, *, mode: Mode) -> TwoFiles:
+    """Score a file of predictions.
+
+    Each file is read in its own scheme. Predictions without ``E-`` and ``S-`` are taken to be in the scheme of a BIO
+    gold file, so that a file of few or broken tags is not mistaken for IOB1.
+
+    Raises:
+        CrossNERError: A file cannot be read or holds no sentence, or the two differ in sentences or words.
+    """
+    repairs = (Repairs(), Repairs())
+    sides = [list(read_labelled(path, of_path)) for path, of_path in zip((gold, predictions), repairs, strict=True)]
+    for path, side in zip((gold, predictions), sides, strict=True):
+        if not side:
+            raise CrossNERError(
+                f"{path} holds no sentence.", hint="Give a file of words with tags, in columns or JSONL."
+            )
+    if repairs[0].counts[JOINED_SENTENCE]:
+        # An entity crosses the end of a sentence, which a tagger cannot know.
+        sides = [list(_join_lines(side)) for side in sides]
+    _check_same_words(gold, predictions, *sides)
+    golds, others = ([located.sentence for located in side] for side in sides)
+    gold_tags, tags = ([sentence.tags or () for sentence in side] for side in (golds, others))
+    gold_scheme, scheme = detect_scheme(gold_tags), detect_scheme(tags)
+    if gold_scheme == "bio" and scheme == "iob1":
+        scheme = "bio"
+    scores, other = (
+        score(gold_tags, tags, mode=each, scheme=scheme, gold_scheme=gold_scheme) for each in (mode, other_mode(mode))
+    )
+    scored = Scored(scores, other, {}, scheme="bio" if scheme == "iob1" else scheme)
+    return TwoFiles((gold, predictions), (golds, others), (gold_scheme, scheme), repairs, scored)
+
+
+def _join_lines(side: Iterable[Located]) -> Iterator[Located]:
+    """Join the sentences of each line; no entity crosses their borders."""
+    for _, pieces in groupby(side, key=lambda located: located.lines[0]):
+        words: list[str] = []
+        tags: list[str] = []
+        lines: list[int] = []
+        for located in pieces:
+            its = list(located.sentence.tags or ())
+            if tags and its[0].startswith("I-"):
+                its[0] = f"B-{its[0][2:]}"
+            words, tags, lines = [*words, *located.sentence.words], [*tags, *its], [*lines, *located.lines]
+        yield Located(Sentence(tuple(words), tuple(tags)), lines)
+
+
+def _check_same_words(gold: Path, predictions: Path, golds: list[Located], others: list[Located]) -> None:
+    """Refuse files of different words; name the first difference."""
+    nothing = Located(Sentence(()), ())
+    for number, pair in enumerate(zip_longest(golds, others, fillvalue=nothing), start=1):
+        words = [located.sentence.words for located in pair]
+        if words[0] == words[1]:
+            continue
+        place = next(place for place, (one, other) in enumerate(zip_longest(*words)) if one != other)
+        found = [
+            f"{path}:{located.lines[place]} has {located.sentence.words[place]!r}"
+            if place < len(located.lines)
+            else f"{path} has no more words in it"
+            for path, located in zip((gold, predictions), pair, strict=True)
+        ]
+        raise CrossNERError(
+            f"The files differ in sentence {number}, word {place + 1}: {found[0]}, {found[1]}.",
+            hint="The two files must hold the same words in the same sentences and order; nothing may be cut.",
+        )
+
+
+def _describe_files(files: TwoFiles) -> EvaluateResult:
+    gold_types, predicted_types = (set(types_of(tags)) for tags in files.tags())
+    gold, predictions = files.paths
+    scores = files.scored.scores
+    warnings = [] if gold_types else [f"{gold} has no entity: every tag is O, so {WITHOUT_ENTITIES['test']}."]
     return EvaluateResult(
         domain=str(gold),
         split=None,
-        **describe_mode(files.scores.mode),
-        sentences=files.scores.sentences,
-        words=files.words,
+        **describe_mode(scores.mode),
+        sentences=scores.sentences,
+        words=sum(len(sentence.words) for sentence in files.sentences[0]),
         warnings=warnings,
-        models={str(predictions): model},
+        models={str(predictions): summarise({NO_SEED: files.scored}, extra_types=sorted(predicted_types - gold_types))},
         gold_scheme=files.schemes[0],
         predictions_scheme=files.schemes[1],
     )
 
 
-def _types(sentences: Sequence[Sentence]) -> set[str]:
-    return set(types_of([sentence.tags or () for sentence in sentences]))
-
-
-def finish_evaluation(stage: Stage, result: EvaluateResult, analysis: FineGrainedAnalysis | None) -> Manifest:
-    """Write the scores and, with ``--fine-grained``, the analysis; finish the stage."""
-    complete = result
-    if analysis is not None:
-        write_reports(stage.draft, result, analysis)
-        complete = add_fine_grained(result, analysis, has_seeds=True)
-        result = add_fine_grained(result, analysis)
-    write_json(stage.draft / "scores.json", {**asdict(complete), "versions": installed_versions()})
-    write_per_type(stage.draft / "per_type.csv", result.models)
+def finish_evaluation(
+    stage: Stage, result: EvaluateResult, sentences: Sequence[Sentence], analyses: dict[str, ModelAnalysis] | None
+) -> Manifest:
+    """Write the scores and, with ``--fine-grained``, the analyses; finish the stage."""
+    if analyses is not None:
+        write_reports(stage.draft, result, sentences, analyses)
+        result = add_fine_grained(result, analyses)
+    write_json(stage.draft / "scores.json", {**asdict(result), "versions": installed_versions()})
+    rows = [
+        [label, seed, name, *(row[column] for column in PER_TYPE_COLUMNS)]
+        for label, model in result.models.items()
+        for seed, scores in model.seeds.items()
+        for name, row in scores.per_type.items()
+    ]
+    write_csv(stage.draft / "per_type.csv", ("model", "seed", "type", *PER_TYPE_COLUMNS), rows)
     return stage.finish(asdict(result))
-
-
-def page_notice(stage: Stage) -> Notice:
-    """Name the page with all errors."""
-    return Notice(f"Every sentence with its errors, to be opened in a browser: {stage.folder / 'errors.html'}")
-
-
-def refuse_parents(options: Evaluate) -> None:
-    """Refuse ``--type-parents`` without ``--fine-grained``.
-
-    Raises:
-        CrossNERError: It was given.
-    """
-    if options.type_parents is not None:
-        raise CrossNERError("--type-parents has no effect without --fine-grained.", hint="Add --fine-grained.")

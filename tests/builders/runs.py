@@ -12,8 +12,7 @@ from typing import Any
 
 from crossner_cli.data.tags import Scheme, scheme_shown
 from crossner_cli.evaluation.finished import prediction_file_names
-from crossner_cli.evaluation.model_scores import Scored, summarise
-from crossner_cli.evaluation.scores import describe_mode, score
+from crossner_cli.evaluation.scores import Scored, describe_mode, score, summarise
 from crossner_cli.run.directory import MANIFEST
 from crossner_cli.run.results import (
     DomainResult,

@@ -323,5 +323,3 @@ def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> 
     again = CliRunner().invoke(app, command)
     assert again.exit_code == 0 and "boundary, right" in again.stdout and "already done" in again.output
     assert "Anna Smith [person]" in again.stdout
-    refused = CliRunner().invoke(app, [*command[:5], "--type-parents", "person=thing"])
-    assert refused.exit_code == 1 and "without --fine-grained" in refused.output

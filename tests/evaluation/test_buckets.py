@@ -12,7 +12,7 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.data.tags import to_spans
 from crossner_cli.evaluation import buckets
-from crossner_cli.evaluation.buckets import REASONS, KnownText, find_in_raw_text, word_ranges
+from crossner_cli.evaluation.buckets import SENTENCE_LENGTHS, KnownText, find_in_raw_text
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.run.progress import Progress, exhaust
 
@@ -63,15 +63,15 @@ def raw_by_hand(surface, lines) -> str:
     return "partly seen" if any(word in known and is_content(word) for word in surface) else "unseen"
 
 
-def by_hand(sentence: Sentence, start: int, end: int, entity_type: str, around: dict) -> dict[str, str]:
+def by_hand(tagged: Sentence, start: int, end: int, entity_type: str, around: dict) -> dict[str, str]:
     """The bucket of an entity in every bucketing, by plain look-ups."""
-    surface, length = sentence.words[start:end], len(sentence.words)
-    inside = sum(span.end - span.start for span in to_spans(sentence.tags))
+    surface, length = tagged.words[start:end], len(tagged.words)
+    inside = sum(span.end - span.start for span in to_spans(tagged.tags))
     share = next((at for at, high in enumerate((0, 0.1, 0.2, 0.3)) if inside / length <= high), 4)
-    size, limit = end - start, next(at for at, high in enumerate((10, 20, 30, 50, 10**9)) if length <= high)
+    size, sentence = end - start, next(name for high, name in SENTENCE_LENGTHS.items() if length <= high)
     return {
         "mention length": ("1 word", "2 words", "3 words", "4 words", "5+ words")[min(size, 5) - 1],
-        "sentence length": word_ranges((10, 20, 30, 50))[limit],
+        "sentence length": sentence,
         "entity density": ("0 %", "0-10 %", "10-20 %", "20-30 %", "over 30 %")[share],
         "seen in target train": seen_by_hand(surface, entity_type, around["train"]),
         "seen in source train": seen_by_hand(surface, entity_type, around["source"]),
@@ -90,22 +90,21 @@ def test_every_bucket_equals_plain_loops(seed, tmp_path):
     raw = tmp_path / "raw.txt"
     raw.write_text("\n".join(" ".join(line) for line in lines))
     known = KnownText(train, source, raw, ("person", "song"))
-    work = analyse_taggings(sentences, [Tagging("m", "-", predicted)], known, parents={})
-    found = exhaust(work).models["m"].record["seeds"]["-"]["buckets"]
+    work = analyse_taggings(sentences, [Tagging("m", "-", predicted)], known)
+    found = exhaust(work)["m"].record["mean"]["buckets"]
     counts: dict[str, Counter] = defaultdict(Counter)
     around = {"train": train, "source": source, "lines": lines}
     for sentence, tags in zip(sentences, predicted, strict=True):
         gold, given_spans = set(to_spans(sentence.tags)), set(to_spans(tags))
-        for name, spans in (("n", gold), ("predicted", given_spans), ("correct", gold & given_spans)):
+        for name, spans in (("support", gold), ("predicted", given_spans), ("correct", gold & given_spans)):
             for span in spans:
                 for bucketing, bucket in by_hand(sentence, *span, around).items():
                     counts[bucketing][bucket, name] += 1
-    assert set(found) == set(REASONS) | {"mention length", "sentence length", "entity density"}
+    assert set(found) == set(counts) and len(found) == 8
     for bucketing, parts in found.items():
         for bucket, scores in parts.items():
-            for name in ("n", "predicted", "correct"):
-                assert scores[name] == counts[bucketing][bucket, name], (bucketing, bucket)
-        assert sum(scores["n"] for scores in parts.values()) == sum(len(to_spans(each.tags)) for each in sentences)
+            for name in ("support", "predicted", "correct"):
+                assert scores[name]["mean"] == counts[bucketing][bucket, name], (bucketing, bucket)
 
 
 def test_raw_text_is_cut_as_mentions_are(tmp_path, monkeypatch):
