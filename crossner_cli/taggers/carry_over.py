@@ -80,13 +80,7 @@ class TaggerDesign:
 
 @dataclass(frozen=True)
 class KnownWords:
-    """The parts of an encoder of words.
-
-    Args:
-        vocabulary: Of the sentences to train on, and of the vectors.
-        vectors: Static vectors to begin with, if any.
-        ngram_vectors: Vectors of character n-grams to begin with, if any.
-    """
+    """The vocabulary of an encoder of words, and the vectors of words and character n-grams that it begins with."""
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     vectors: WordVectors | None = None
@@ -97,13 +91,8 @@ class KnownWords:
 class CarryOver:
     """The tensors and types that a start gave to a new tagger.
 
-    Args:
-        start: The start's name.
-        loaded: Tensors taken over, in part or whole.
-        new_tensors: Names of the tensors that start afresh.
-        left_tensors: Names of the start's tensors that the new tagger has no place for.
-        carried_types: Entity types whose rows were taken over.
-        fresh_types: Entity types whose rows start afresh.
+    ``loaded`` tensors were taken over, in part or whole, others start afresh, and those left have no place in the new
+    tagger. Rows of carried types were taken over, those of fresh types were not.
     """
 
     start: str
@@ -132,11 +121,7 @@ class CarryOver:
 
 
 def check_start(design: TaggerDesign, start: Start) -> None:
-    """Refuse a start that lacks what the tagger reads, or that has nothing of it.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse a start that lacks what the tagger reads, or that has nothing of it."""
     if design.reads_transformer:
         check_transformer(start, f"the method {design.name!r} reads as set")
         _check_kind_of_encoder(design, start)
@@ -164,13 +149,10 @@ def check_start(design: TaggerDesign, start: Start) -> None:
 
 def _check_kind_of_encoder(design: TaggerDesign, start: Start) -> None:
     """Refuse an encoder where the method reads an encoder-decoder, and the other way round."""
-    folder = next(iter(start.seeds.values()), start.folder)
+    folder = None if start.folder is None else str(start.folder)
     if design.method.reads == "encoder-decoder":
-        if folder is None:
-            check_encoder_decoder(design.encoder)
-        else:
-            check_encoder_decoder(str(folder), start=start.name)
-    elif folder is not None and (config := read_config(str(folder))).is_encoder_decoder:
+        check_encoder_decoder(folder or design.encoder, start=start.name if folder else None)
+    elif folder is not None and (config := read_config(folder)).is_encoder_decoder:
         raise CrossNERError(
             f"The start {start.name!r} holds an encoder-decoder ({config.model_type}), and the method "
             f"{design.name!r} reads an encoder.",
@@ -180,19 +162,15 @@ def _check_kind_of_encoder(design: TaggerDesign, start: Start) -> None:
 
 def note_on_settings(design: TaggerDesign, start: Start) -> str | None:
     """Return a warning about settings of a start of the same method that are others here; None without any."""
-    folder = start.folder_for(min(start.seeds, default=0))
-    if folder is None or not is_tagger_folder(folder):
+    if start.folder is None or not is_tagger_folder(start.folder):
         return None
-    before = read_description(folder)
-    if before["method"] != design.name:
-        return None
-    now = asdict(design.settings)
+    before, now = read_description(start.folder), asdict(design.settings)
     changed = [
         f"{key}={figures.setting(value)} (here {figures.setting(now[key])})"
         for key, value in before["hyperparameters"].items()
         if key in now and key not in SETTINGS_OF_A_STAGE and value != now[key]
     ]
-    if not changed:
+    if before["method"] != design.name or not changed:
         return None
     return f"The start {start.name!r} was trained with {', '.join(changed)}; settings are not inherited (--set)."
 
@@ -207,15 +185,8 @@ def start_tagger(
 ) -> tuple[Tagger, CarryOver]:
     """Make the tagger that a stage trains.
 
-    Rows of the types that start and new tagger share carry over, others start fresh.
-
-    Args:
-        start: Where the weights come from.
-        design: Method, settings, encoder.
-        tag_set: The tags of the new tagger.
-        seed: Of what starts fresh.
-        engine: Decides kernels.
-        known: For a method that reads words: those it is to have vectors for.
+    Rows of the types that start and new tagger share carry over, others start fresh, from this seed. A method that
+    reads words has vectors for those that are ``known``.
 
     Raises:
         CrossNERError: The start gives no weight at all.
@@ -275,18 +246,21 @@ def _start_words(
 ) -> WordEncoder:
     """Make an encoder of words, with the vectors of the start where it has any."""
     inputs = design.settings
-    start = folder if folder is not None and (folder / VOCABULARY).is_file() else None
     transformer = None if inputs.transformer == "none" else _start_transformer(name, "subwords", engine, carried)
-    # Without new vectors those of the start go on, in their width.
-    stored = {} if start is None else read_word_tensors(start)
-    old, vocabulary = read_vector_sizes(stored, inputs), known.vocabulary
-    if start is not None:  # what only the start has vectors of would be noise in another width
+    stored, vocabulary = {}, known.vocabulary
+    word_size = known.vectors.size if known.vectors else None
+    ngram_size = known.ngram_vectors.size if known.ngram_vectors else None
+    if folder is not None and (folder / VOCABULARY).is_file():
+        # Without new vectors those of the start go on, in their width.
+        stored = read_word_tensors(folder)
+        old = read_vector_sizes(stored, inputs)
+        word_size, ngram_size = word_size or old.get("word_size"), ngram_size or old.get("character_size")
+        # What only the start has vectors of would be noise in another width.
         is_other = {
-            "words": known.vectors is not None and old.get("word_size", known.vectors.size) != known.vectors.size,
-            "ngrams": known.ngram_vectors is not None
-            and old.get("character_size", known.ngram_vectors.size) != known.ngram_vectors.size,
+            "words": old.get("word_size", word_size) != word_size,
+            "ngrams": old.get("character_size", ngram_size) != ngram_size,
         }
-        vocabulary = read_vocabulary(start).without(**is_other).extended(vocabulary)
+        vocabulary = read_vocabulary(folder).without(**is_other).extended(vocabulary)
     strings = design.strings or folder
     encoder = WordEncoder(
         vocabulary,
@@ -294,8 +268,8 @@ def _start_words(
         transformer,
         known.vectors,
         ngram_vectors=known.ngram_vectors,
-        word_size=None if known.vectors else old.get("word_size"),
-        character_size=None if known.ngram_vectors else old.get("character_size"),
+        word_size=word_size,
+        character_size=ngram_size,
         strings=load_string_encoder(strings) if inputs.strings == "frozen" and strings else None,
     )
     carried.add(len(encoder.strings.state_dict()) if encoder.strings else 0, ())
@@ -329,7 +303,7 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
     has_rows, lost_rows = False, False
     for name, value in new.items():
         if name in tagger.rows.words and name in old:
-            is_kept = _begins_with(value, old[name]) and _keeps_words(tagger, folder)
+            is_kept = value.shape[1:] == old[name].shape[1:] and _keeps_words(tagger, folder)
             if is_kept:
                 value[: len(old[name])] = old[name]  # the state dict shares memory with the parameters
             (taken if is_kept else fresh).append(name)
@@ -368,11 +342,6 @@ def _copy_rows(
         old = old.index_select(dimension, out_of)
     places = (into if size in tag_dimensions else torch.arange(new.shape[size]) for size in range(new.dim()))
     new[torch.meshgrid(*places, indexing="ij")] = old
-
-
-def _begins_with(new: torch.Tensor, old: torch.Tensor) -> bool:
-    """Return whether rows of the old tensor can stand first in the new one."""
-    return new.shape[1:] == old.shape[1:] and len(new) >= len(old)
 
 
 def _keeps_words(tagger: Tagger, folder: Path) -> bool:

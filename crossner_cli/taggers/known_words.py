@@ -33,11 +33,7 @@ CORPUS = "corpus"  # what --embeddings calls the raw text of the run
 
 
 def check_word_files(design: TaggerDesign, start: Start) -> None:
-    """Refuse files that the tagger does not read or that do not exist, and vectors of a width it cannot read.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse files that the tagger does not read or that do not exist, and vectors of a width it cannot read."""
     inputs = design.word_inputs
     for flag, given, is_read in (
         ("--embeddings", design.embeddings, inputs is not None and inputs.words != "none"),
@@ -49,32 +45,26 @@ def check_word_files(design: TaggerDesign, start: Start) -> None:
                 f"{flag} {given}: the method {design.name!r} does not read it with these settings.",
                 hint=f"Leave {flag} out, or choose a method and settings that read it (crossner methods bilstm-crf).",
             )
+    size = 0 if inputs is None or inputs.words == "none" else inputs.word_size
     if design.embeddings == CORPUS:
         import_gensim()
     elif design.embeddings is not None:
         hint = "Give a file of word vectors (GloVe, word2vec, fastText), or corpus to train them on the raw text."
         check_file("--embeddings", Path(design.embeddings), hint)
+        size = read_vector_width(Path(design.embeddings))
     if design.ngram_embeddings is not None:
         hint = "Give a file of vectors of character n-grams, as charNgram.txt."
         check_file("--ngram-embeddings", Path(design.ngram_embeddings), hint)
         read_vector_width(Path(design.ngram_embeddings))  # refuses a file without any
-    if inputs is None or inputs.words == "none":
-        return
-    if design.embeddings not in (None, CORPUS):
-        check_description_size(design.method, read_vector_width(Path(design.embeddings)))
-    elif design.embeddings == CORPUS or start.folder is None:
-        check_description_size(design.method, inputs.word_size)
+    if size and (design.embeddings is not None or start.folder is None):
+        check_description_size(design.method, size)
 
 
 def find_strings(run: RunDirectory, name: str | None) -> Path | None:
-    """Find the folder of the language models of characters: of a stage of this run by its name, else the one given.
-
-    Raises:
-        CrossNERError: It holds none.
-    """
+    """Find the folder of the language models of characters: of a stage of this run by its name, else the one given."""
     if name is None:
         return None
-    folder = run.folder(name) if run.has(name) else Path(name)
+    folder = run.stage_or_path(name)
     missing = [file for file in (TENSORS, CHARACTERS) if not (folder / file).is_file()]
     if missing:
         raise CrossNERError(
@@ -91,18 +81,13 @@ def note_on_strings(folder: Path | None, prepared: PreparedData) -> str | None:
         return None
     if read_manifest(folder)["inputs"].get(PREPARED) == prepared.digest:
         return None
-    return (
-        f"The language models of {folder.name} were trained on other data than are prepared here: they may have read "
-        "these dev and test sentences."
-    )
+    return f"The language models of {folder.name} were trained on other data: they may have read these test sentences."
 
 
 def digest_word_files(design: TaggerDesign) -> dict[str, str]:
     """Digest the files read beside the data, by option; for a stage its manifest stands."""
     files = {"embeddings": design.embeddings, "ngram_embeddings": design.ngram_embeddings}
-    if design.embeddings == CORPUS:
-        del files["embeddings"]
-    digests = {name: digest_path(Path(file)) for name, file in files.items() if file is not None}
+    digests = {name: digest_path(Path(file)) for name, file in files.items() if file not in (None, CORPUS)}
     if design.strings is not None:
         manifest = design.strings / MANIFEST
         digests["string_embeddings"] = digest_file(manifest) if manifest.is_file() else digest_path(design.strings)
@@ -150,16 +135,14 @@ def collect_known_words(
     inputs = design.word_inputs
     if inputs is None:
         return None
-    described = inputs.described_words(tag_set.types) if isinstance(inputs, DescribedInputs) else []
-    described = [inputs.normalise_word(word) for word in described]
+    described = _describe_types(inputs, tag_set.types)
+    # Words of types that a later stage of the run has are found in the start then, as they stand here.
+    later = _describe_types(inputs, [name for domain in prepared.domains.values() for name in domain.types])
     of_types = described if inputs.words != "none" else []
     raw_words = [inputs.normalise_word(word) for word in raw_words]
     words: list[str] = []
     if design.embeddings is not None or design.ngram_embeddings is not None:
         words = [word for domain in prepared.domains.values() for word in domain.words()]
-    # Words of types that a later stage of the run has are found in the start then, as they stand here.
-    all_types = [name for domain in prepared.domains.values() for name in domain.types]
-    later = map(inputs.normalise_word, inputs.described_words(all_types) if isinstance(inputs, DescribedInputs) else [])
     of_data = {*raw_words, *map(inputs.normalise_word, words)}
     vectors = yield from _read_word_vectors(design, prepared, of_data, {*of_types, *later}, seed)
     ngram_vectors = yield from _read_ngram_vectors(design, words)
@@ -173,6 +156,12 @@ def collect_known_words(
     # A word that raw text has often is met often, and hiding half of its places there would teach nothing.
     vocabulary = replace(vocabulary, rare=vocabulary.rare.difference(raw_words))
     return KnownWords(vocabulary, vectors, ngram_vectors)
+
+
+def _describe_types(inputs: WordInputs, types: Sequence[str]) -> list[str]:
+    """The words that describe entity types to a method that reads descriptions."""
+    words = inputs.described_words(types) if isinstance(inputs, DescribedInputs) else []
+    return [inputs.normalise_word(word) for word in words]
 
 
 def _read_word_vectors(
@@ -227,11 +216,7 @@ def _read_ngram_vectors(design: TaggerDesign, words: Iterable[str]) -> Work[Word
 
 
 def _require_some(vectors: WordVectors, flag: str, what: str, of_data: Set[str]) -> WordVectors:
-    """Return the vectors, unless nothing of the data has one: then the file is of another language or form.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Return the vectors; refuse a file without any for the data, which is of another language or form."""
     if of_data.isdisjoint(vectors.words):
         raise CrossNERError(
             f"{flag} {vectors.source}: none of {len(of_data):,} {what} of the data has one of its "

@@ -9,8 +9,7 @@ from typing import Any
 
 from crossner_cli.encoders.pretrained import MINILM, digest_encoder
 from crossner_cli.encoders.string_embeddings import TENSORS as STRINGS
-from crossner_cli.encoders.word_encoder import VOCABULARY, read_vector_sizes, read_vocabulary, read_word_tensors
-from crossner_cli.encoders.word_reader import WordInputs
+from crossner_cli.encoders.word_encoder import VOCABULARY, read_vocabulary
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory, read_manifest
 from crossner_cli.run.storage import check_digest, digest_file, digest_folder
@@ -23,13 +22,8 @@ BASE = "base"  # the untouched encoder
 class TrainedTagger:
     """A tagger on disk.
 
-    Args:
-        label: The stage's name or the path, as the user gave it.
-        folder: The tagger's folder.
-        digest: Digest of the stage's manifest, or of the folder.
-        seed: The seed that trained it; None without a manifest.
-        dev_f1: Its F1 on dev sentences, if it was scored.
-        manifest: The manifest of the stage that made it; None for a tagger folder alone.
+    The label is the stage's name or the path, as the user gave it; the digest is that of the stage's manifest, or of
+    the folder. A tagger folder alone has neither seed nor manifest.
     """
 
     label: str
@@ -40,11 +34,7 @@ class TrainedTagger:
     manifest: Manifest | None = None
 
     def check_unchanged(self) -> None:
-        """Refuse weights that differ from the digests in the stage's manifest.
-
-        Raises:
-            CrossNERError: The stage was made again, or copied in part.
-        """
+        """Refuse weights that differ from the digests in the stage's manifest: it was made again, or copied in part."""
         if self.manifest is None:
             return
         stage, outputs = self.folder.parent, self.manifest.get("outputs", {})
@@ -61,11 +51,11 @@ class Start:
 
     Args:
         name: As the user named it.
-        folder: A model folder, or a stage's folder; None for an untouched encoder.
+        folder: A model folder, of a training stage that of the seed with the best dev F1; None for an untouched
+            encoder.
         digest: Digest of the weights; ``nothing`` where every weight is new.
         place: The folder that the digest is of: a stage's or a model's.
         seeds: Tagger folder of each seed, where the start is a training stage.
-        best_seed: The seed with the best dev F1.
         lineage: The stages that made these weights, the first one first.
     """
 
@@ -74,14 +64,11 @@ class Start:
     digest: str
     place: Path | None = None
     seeds: dict[int, Path] = field(default_factory=dict)
-    best_seed: int | None = None
     lineage: list[dict[str, str]] = field(default_factory=list)
 
     def folder_for(self, seed: int) -> Path | None:
         """The folder that a seed starts from: its own seed's, where the start has one, else the best one's."""
-        if not self.seeds:
-            return self.folder
-        return self.seeds.get(seed, self.seeds[self.best_seed if self.best_seed is not None else min(self.seeds)])
+        return self.seeds.get(seed, self.folder) if self.folder is not None else None
 
     @property
     def has_words(self) -> bool:
@@ -103,17 +90,8 @@ class Start:
         known = (read_vocabulary(folder).words for folder in self._folders if (folder / VOCABULARY).is_file())
         return {word for words in known for word in words}
 
-    def read_vector_sizes(self, inputs: WordInputs) -> dict[str, int]:
-        """Read the widths of its vectors of words and of n-grams, where it has any."""
-        folders = [folder for folder in self._folders if (folder / VOCABULARY).is_file()]
-        return read_vector_sizes(read_word_tensors(folders[0]), inputs) if folders else {}
-
     def check_unchanged(self, wanted_by: str) -> None:
-        """Refuse a start that was made again since its digest was taken: seeds would begin with different weights.
-
-        Raises:
-            CrossNERError: It was.
-        """
+        """Refuse a start that was made again since its digest was taken: seeds would begin with different weights."""
         if self.place is not None and (not self.place.is_dir() or digest_start(self.place) != self.digest):
             raise CrossNERError(
                 f"{wanted_by}: the start {self.name!r} was made again while this stage trained.",
@@ -131,11 +109,7 @@ class Start:
 def find_start(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: str) -> Start:
     """Find the weights of ``--start-from``: ``base``, a stage of this run, a stage folder, or a model folder.
 
-    Args:
-        run: The run whose stages can be named.
-        name: What was given.
-        encoder: The encoder that ``base`` stands for; None where no transformer is read.
-        wanted_by: The command that asks, for messages.
+    ``base`` stands for ``encoder``, which is None where no transformer is read.
 
     Raises:
         CrossNERError: Nothing by that name, or nothing there to start from.
@@ -163,13 +137,7 @@ def digest_start(folder: Path) -> str:
 
 
 def notes_on_start(start: Start, run: RunDirectory, encoder: str | None) -> list[str]:
-    """Return warnings about a start that was made from other data than the run's, or from another encoder.
-
-    Args:
-        start: The start.
-        run: The run of the stage.
-        encoder: What ``--encoder`` gave; None where no transformer is read.
-    """
+    """Return warnings about a start that was made from other data than the run's, or from another ``--encoder``."""
     notes = []
     place = start.place
     is_of_run = place is not None and place.resolve().parent == run.path.resolve() and (place / MANIFEST).is_file()
@@ -182,11 +150,7 @@ def notes_on_start(start: Start, run: RunDirectory, encoder: str | None) -> list
 
 
 def check_transformer(start: Start, wanted_by: str) -> None:
-    """Refuse a start without a transformer; ``wanted_by`` ends the sentence on what wants one.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse a start without a transformer; ``wanted_by`` ends the sentence on what wants one."""
     if not start.has_transformer:
         raise CrossNERError(
             f"The start {start.name!r} holds no transformer, which {wanted_by}.",
@@ -210,20 +174,17 @@ def _start_from_stage(name: str, folder: Path) -> Start:
             f"The stage {manifest['name']!r} ({manifest['stage']}) in {folder} holds no weights to start from.",
             hint="Start from base, or from a dapt, pretrain-source, finetune or joint-train stage.",
         )
-    best = max(seeds, key=lambda seed: seeds[seed].get("dev_f1") or 0.0)
+    best = max(seeds.values(), key=lambda record: record.get("dev_f1") or 0.0)
     folders = {int(seed): folder / record["folder"] for seed, record in seeds.items()}
-    return Start(name, folder, digest, folder, folders, int(best), lineage)
+    return Start(name, folder / best["folder"], digest, folder, folders, lineage)
 
 
 def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list[TrainedTagger]:
     """Find the taggers that names stand for, all seeds of each.
 
-    Args:
-        run: The run whose stages can be named.
-        names: Stages of the run, stage folders of any run, or tagger folders; a name adds nothing where those before
-            it stand for all its taggers. Without any: the one tagger stage of the run that no other tagger stage
-            started from.
-        wanted_by: The command that asks, for messages.
+    A name is that of a stage of the run, the folder of a stage of any run, or a tagger's folder; it adds nothing where
+    those before it stand for all its taggers. Without names, it is the one tagger stage of the run that no other
+    tagger stage started from.
 
     Raises:
         CrossNERError: A name stands for no tagger; without names, there is none or more than one; or a stage of this
@@ -243,17 +204,16 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
 
 def best_on_dev(taggers: list[TrainedTagger]) -> TrainedTagger:
     """The tagger with the best dev F1; the first where none was scored."""
-    return max(taggers, key=lambda tagger: -1.0 if tagger.dev_f1 is None else tagger.dev_f1)
+    return max(taggers, key=lambda tagger: tagger.dev_f1 or 0.0)
 
 
-def find_tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
-    """Manifests of the finished stages that hold taggers, by name."""
+def _find_tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
+    """The finished stages of a run that hold taggers."""
     manifests = {name: read_manifest(run.folder(name)) for name in run.stages()}
     return {name: manifest for name, manifest in manifests.items() if _read_seeds(manifest)}
 
 
 def _find_named(run: RunDirectory, name: str, wanted_by: str) -> list[TrainedTagger]:
-    """The taggers that one name stands for."""
     folder = _find_folder(run, name, f"{wanted_by}: --model {name!r} is neither a finished stage")
     if (folder / MANIFEST).is_file():
         return _taggers_of_stage(run, name, folder, wanted_by)
@@ -271,7 +231,7 @@ def _taggers_of_stage(run: RunDirectory, name: str, folder: Path, wanted_by: str
     if not seeds:
         raise CrossNERError(
             f"{wanted_by}: the stage {name!r} ({manifest['stage']}) holds no tagger (tagger stages of {run.path}: "
-            f"{', '.join(find_tagger_stages(run)) or 'none'}).",
+            f"{', '.join(_find_tagger_stages(run)) or 'none'}).",
             hint="Name a pretrain-source, finetune or joint-train stage.",
         )
     if folder.resolve().parent == run.path.resolve() and _is_stale(run, manifest):
@@ -295,7 +255,7 @@ def _taggers_of_stage(run: RunDirectory, name: str, folder: Path, wanted_by: str
 
 def _only_stage(run: RunDirectory, wanted_by: str) -> str:
     """The name of the tagger stage at the end of the run's one chain."""
-    stages = find_tagger_stages(run)
+    stages = _find_tagger_stages(run)
     ends = [
         name
         for name in stages
@@ -309,9 +269,9 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
             f"{', '.join(run.stages()) or 'none'}).",
             hint=f"Train one: crossner finetune --run {shlex.quote(str(run.path))}; or give --model FOLDER.",
         )
-    scores: dict[str, float | None] = {name: stages[name]["result"].get("dev_f1") for name in ends or stages}
+    scores = {name: stages[name]["result"].get("dev_f1") for name in ends or stages}
     listed = ", ".join(name if f1 is None else f"{name} (dev F1 {f1:.2f})" for name, f1 in scores.items())
-    best = max(scores, key=lambda name: -1.0 if (f1 := scores[name]) is None else f1)
+    best = max(scores, key=lambda name: scores[name] or 0.0)
     raise CrossNERError(
         f"{run.path} holds several taggers to choose from: {listed}.",
         hint=f"Name one: crossner {wanted_by} --model {shlex.quote(best)} --run {shlex.quote(str(run.path))}",
@@ -342,7 +302,7 @@ def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
 
 
 def _is_stale(run: RunDirectory, manifest: Manifest) -> bool:
-    """Return whether the data that a stage was made from are no longer the run's."""
+    """Return whether the data that a stage was made from have been prepared again."""
     made_from = manifest["inputs"].get(PREPARED)
     return made_from is not None and run.has(PREPARED) and made_from != run.digest(PREPARED)
 

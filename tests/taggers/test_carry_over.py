@@ -191,7 +191,7 @@ def test_the_same_seed_makes_the_same_tagger_and_another_seed_another(tiny_encod
 
 
 def test_seeds_that_a_start_has_not_got_are_told():
-    start = Start("news", Path("news"), "digest", seeds={1: Path("one"), 2: Path("two")}, best_seed=2)
+    start = Start("news", Path("two"), "digest", seeds={1: Path("one"), 2: Path("two")})
     said = note_on_seeds(start, [1, 3, 4])
     assert said is not None and said.startswith("news has no seed 3, 4: its seed 2") and "differ less" in said
     for other, seeds in ((start, [1, 2]), (Start("base", None, "digest"), [1, 2])):

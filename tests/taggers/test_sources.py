@@ -74,7 +74,7 @@ def test_a_seed_starts_from_its_own_seed_and_else_from_the_best(tiny_encoder_fol
     folder = save_stage(run, "pretrain-source", taggers, [40.0, 70.0, 55.5])
     for name in ("pretrain-source", str(folder)):
         start = find(run, name, design_tagger(tiny_encoder_folder))
-        assert start.best_seed == 2
+        assert start.folder == folder / "tagger-seed-2"
         assert start.seeds == {seed: folder / f"tagger-seed-{seed}" for seed in (1, 2, 10)}
         for seed, source in {1: 1, 2: 2, 10: 10, 3: 2}.items():
             tagger, _ = begin(run, engine, design_tagger(tiny_encoder_folder), TYPES, start=name, seed=seed)
