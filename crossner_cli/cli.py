@@ -264,7 +264,7 @@ def run_stage(module: str, options: Compute, *, data_for: str = "") -> None:
 def show_known_domains(*, json: bool) -> None:
     """Show the data sets known by name."""
     from crossner_cli import console
-    from crossner_cli.data.known_domains import bundled_domains, known_domains
+    from crossner_cli.data.domains import bundled_domains, known_domains
     from crossner_cli.reports.catalogue import known_domain_tables
 
     known, bundled = known_domains(), bundled_domains()

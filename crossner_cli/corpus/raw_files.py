@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
-from crossner_cli.data.files import COMPRESSED_ENDINGS, open_decompressed, open_lines
-from crossner_cli.data.jsonl import is_writable
+from crossner_cli.data.files import COMPRESSED_ENDINGS, is_writable, open_decompressed, open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
 from crossner_cli.run.environment import import_optional

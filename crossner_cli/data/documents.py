@@ -1,7 +1,11 @@
-"""Documents to be tagged: plain text, JSONL, columns or Parquet, read piece by piece in constant memory."""
+"""Documents to be tagged: plain text, JSONL, columns or Parquet, read piece by piece in constant memory.
+
+Parquet needs pyarrow, the pip extra ``parquet``.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,25 +14,28 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from crossner_cli.data.columns import parse_columns
 from crossner_cli.data.files import BAD_LINE, Repairs, number_lines
-from crossner_cli.data.jsonl import TEXT, WORDS, check_strings, parse_records, sentence_borders
-from crossner_cli.data.parquet import read_rows
+from crossner_cli.data.labelled import (
+    SENTENCES,
+    TAGS,
+    TEXT,
+    WORDS,
+    check_strings,
+    parse_columns,
+    parse_records,
+    sentence_borders,
+)
 from crossner_cli.data.tags import OUTSIDE, is_tag
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.run.environment import import_optional
 
 Format = Literal["text", "conll", "jsonl", "parquet"]
 Cut = Callable[[str], Sequence[Sequence[Word]]]
 ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".conll": "conll",
-    ".tsv": "conll",
-    ".bio": "conll",
-    ".iob": "conll",
-    ".iob2": "conll",
-    ".bioes": "conll",
+    **dict.fromkeys((".conll", ".tsv", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
     ".parquet": "parquet",
     ".pq": "parquet",
 }
@@ -39,6 +46,10 @@ FORMATS_HINT = f"Text, columns (CoNLL), Parquet and JSONL are read. In JSONL, {J
 JSON_START = re.compile(r'\s*\[?\s*\{\s*"')
 # Lines that tell whether a file that is called text is text.
 HEAD, FEWEST_ROWS = 20, 3
+# Columns of tagged documents, and the column for other keys of objects that were not read from Parquet.
+COLUMNS, GIVEN = (TEXT, WORDS[0], TAGS[0], "entities", SENTENCES, "calibrated"), "given"
+ROWS_READ, ROWS_WRITTEN = 1_024, 16_384
+NO_TEXT_HINT = f"Text is read from a column {TEXT!r}, words from a column {WORDS[0]!r}: rename one."
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,30 @@ def _check_text(name: str, head: Sequence[str]) -> None:
         )
 
 
+def format_of(head: Sequence[str]) -> Format:
+    """The format that the first lines of a file look like: JSONL, rows of a word and a tag, or text."""
+    lines = [stripped for line in head if (stripped := line.strip())]
+    if lines and all(map(_is_record, lines)):
+        return "jsonl"
+    return "conll" if len(lines) >= FEWEST_ROWS and all(map(_is_row, lines)) else "text"
+
+
+def _is_record(line: str) -> bool:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and bool({TEXT, *WORDS} & record.keys())
+
+
+def _is_row(line: str) -> bool:
+    """Return whether a line is a word and a tag, perhaps with columns between."""
+    fields = line.split("\t") if "\t" in line else line.split(" ")
+    if len(fields) < 2 or (len(fields) > 4 and "\t" not in line):
+        return False
+    return fields[-1] == OUTSIDE or is_tag(fields[-1])
+
+
 def document_of_words(words: Sequence[str], given: dict[str, Any] | None = None) -> Document:
     """A document of words joined by single spaces: of one sentence, unless ``given`` holds the ends of sentences."""
     found, start = [], 0
@@ -123,13 +158,19 @@ def _document_of_found(text: str, found: Sequence[Word], given: dict[str, Any]) 
     return Document(text, [found[first:end] for first, end in sentence_borders(given, len(found))], given)
 
 
-def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) -> Iterator[Document]:
-    """Read the rows of a Parquet file as documents, one at a time; their other columns are passed through.
-
-    Raises:
-        CrossNERError: It is no Parquet file, has neither a text nor a words column, or a row has no text.
-    """
-    return _parse_all(((f"{path}, row {number}", row) for number, row in read_rows(path, repairs)), repairs, cut)
+def _find_words(text: str, words: Sequence[str], given: dict[str, Any]) -> Document:
+    """A document of words that stand in its text, in order."""
+    found, end = [], 0
+    for number, word in enumerate(words, start=1):
+        start = text.find(word, end)
+        if start < 0:
+            raise BadLine(
+                f"word {number}, {word!r}, is not in the text behind the words before it.",
+                hint="Give text or words, or words that are cut from the text.",
+            )
+        end = start + len(word)
+        found.append(Word(word, start, end))
+    return _document_of_found(text, found, given)
 
 
 def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) -> Iterator[Document]:
@@ -154,80 +195,171 @@ def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) 
     yield from blank_before(lines + 1)
 
 
-def _parse_all(records: Iterable[tuple[str, dict[str, Any]]], repairs: Repairs, cut: Cut) -> Iterator[Document]:
+def _parse_all(
+    records: Iterable[tuple[str, dict[str, Any] | BadLine]], repairs: Repairs, cut: Cut
+) -> Iterator[Document]:
     """The documents of records, each given with its place; those without text or words are refused or counted."""
     for place, record in records:
         try:
-            document = _document_of_record(record, place, cut)
+            if isinstance(record, BadLine):
+                raise record
+            document = _document_of_record(record, cut)
         except BadLine as problem:
             repairs.refuse(problem, place)
         else:
             yield document
 
 
-def _document_of_record(record: dict[str, Any], place: str, cut: Cut) -> Document:
+def _document_of_record(record: dict[str, Any], cut: Cut) -> Document:
     """Words as given, with their places in the text if there is one; else the text, cut into words.
 
     A list of objects beside a text, as Prodigy's tokens are, holds no words.
     """
     text = record.get(TEXT)
     if text is not None:
-        check_strings([text], f"{place}: text", JSONL_HINT)
+        check_strings([text], TEXT, JSONL_HINT)
     lists = {key: record[key] for key in WORDS if record.get(key) is not None}
     key = next((key for key, words in lists.items() if text is None or not _holds_objects(words)), None)
     if key is None:
         if text is None:
             keys = ", ".join(map(repr, record)) or "an empty object"
-            raise BadLine(f"{place}: found neither text nor words, only {keys}.", hint=JSONL_HINT)
+            raise BadLine(f"found neither text nor words, only {keys}.", hint=JSONL_HINT)
         return Document(text, cut(text), record)
     words = record[key]
     if not isinstance(words, list):
-        raise BadLine(f"{place}: {key} is no list.", hint=JSONL_HINT)
-    check_strings(words, f"{place}: {key}", JSONL_HINT)
-    return document_of_words(words, record) if text is None else _find_words(text, words, record, place)
+        raise BadLine(f"{key} is no list.", hint=JSONL_HINT)
+    check_strings(words, key, JSONL_HINT)
+    return document_of_words(words, record) if text is None else _find_words(text, words, record)
 
 
 def _holds_objects(words: Any) -> bool:
     return isinstance(words, list) and bool(words) and isinstance(words[0], dict)
 
 
-def _find_words(text: str, words: list[str], record: dict[str, Any], place: str) -> Document:
-    found, end = [], 0
-    for number, word in enumerate(words, start=1):
-        start = text.find(word, end)
-        if start < 0:
-            raise BadLine(
-                f"{place}: word {number}, {word!r}, is not in the text behind the words before it.",
-                hint="Give text or words, or words that are cut from the text.",
-            )
-        end = start + len(word)
-        found.append(Word(word, start, end))
-    return _document_of_found(text, found, record)
+def pyarrow_module(name: str = "pyarrow") -> Any:
+    """Import pyarrow, or a part of it.
+
+    Raises:
+        CrossNERError: It is not installed.
+    """
+    return import_optional(name, "Parquet is read and written with pyarrow", extra="parquet")
 
 
-def format_of(head: Sequence[str]) -> Format:
-    """The format that the first lines of a file look like: JSONL, rows of a word and a tag, or text."""
-    lines = [stripped for line in head if (stripped := line.strip())]
-    if lines and all(_is_record(line) for line in lines):
-        return "jsonl"
-    if len(lines) >= FEWEST_ROWS and all(_is_row(line) for line in lines):
-        return "conll"
-    return "text"
+def read_schema(path: Path) -> Any:
+    """The columns of a Parquet file, as pyarrow's schema.
+
+    Raises:
+        CrossNERError: It is no Parquet file, or none of its columns holds text or words.
+    """
+    with _open_parquet(path) as file:
+        return file.schema_arrow
 
 
-def _is_record(line: str) -> bool:
-    if not line.startswith("{"):
-        return False
+def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) -> Iterator[Document]:
+    """Read the rows of a Parquet file as documents, one at a time; their other columns are passed through.
+
+    A row group is in memory at most.
+
+    Raises:
+        CrossNERError: It is no Parquet file or damaged, has neither a text nor a words column, or a row has no text or
+            a value that Python lacks.
+    """
+    with _open_parquet(path) as file:
+        rows = enumerate(_read_rows(file, path), start=1)
+        yield from _parse_all(((f"{path}, row {number}", row) for number, row in rows), repairs, cut)
+
+
+def _read_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | BadLine]:
+    batches = file.iter_batches(batch_size=ROWS_READ, use_threads=False)
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pyarrow_module().ArrowException, OSError) as error:
+            raise _unreadable(path, error) from None
+        if batch is None:
+            return
+        yield from _read_batch(batch)
+
+
+def _open_parquet(path: Path) -> Any:
+    pyarrow, parquet = pyarrow_module(), pyarrow_module("pyarrow.parquet")
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(record, dict) and bool({TEXT, *WORDS} & record.keys())
+        file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from None
+    names = file.schema_arrow.names
+    if not {TEXT, *WORDS} & set(names):
+        raise CrossNERError(
+            f"{path} has no column of text or words, only {', '.join(names) or 'none'}.", hint=NO_TEXT_HINT
+        )
+    if len(set(names)) < len(names):
+        raise CrossNERError(f"{path} has two columns of one name: {', '.join(names)}.", hint="Rename one.")
+    return file
 
 
-def _is_row(line: str) -> bool:
-    """Return whether a line is a word and a tag, perhaps with columns between."""
-    fields = line.split("\t") if "\t" in line else line.split(" ")
-    if len(fields) < 2 or (len(fields) > 4 and "\t" not in line):
-        return False
-    return fields[-1] == OUTSIDE or is_tag(fields[-1])
+def _unreadable(path: Path, error: Exception) -> CrossNERError:
+    reason = " ".join(str(error).split())
+    return CrossNERError(f"{path} cannot be read as Parquet: {reason}.", hint="Give a whole Parquet file.")
+
+
+def _read_batch(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
+    """The rows of a batch; in place of a row with a value that Python cannot hold, the problem."""
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns.append(_read_column(column))
+        except (ValueError, OverflowError) as error:
+            if batch.num_rows > 1:
+                return [row for number in range(batch.num_rows) for row in _read_batch(batch.slice(number, 1))]
+            if isinstance(error, UnicodeDecodeError):
+                return [BadLine("it holds text that is not UTF-8.", hint="Write it anew.")]
+            problem = f"the column {name!r} holds a value that cannot be passed through ({error})."
+            return [BadLine(problem, hint="Write the column as text, or leave it out.")]
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _read_column(column: Any) -> list[Any]:
+    pyarrow = pyarrow_module()
+    if column.type == pyarrow.time64("ns"):
+        column.cast(pyarrow.time64("us"))  # fails where Python's times, of microseconds, would cut digits off
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def output_schema(passed_through: Any = None) -> Any:
+    """The columns of tagged documents, behind those of the rows they were read from.
+
+    Args:
+        passed_through: Schema of the rows read; columns of the names written here are replaced. None if not all inputs
+            were Parquet of one schema: then other keys of objects are text in one column, as JSON.
+    """
+    pyarrow = pyarrow_module()
+    number, string = pyarrow.int64(), pyarrow.string()
+    strings, pairs = pyarrow.list_(string), pyarrow.list_(pyarrow.list_(number))
+    entity = {"start": number, "end": number, "type": string, "text": string, "score": pyarrow.float64()}
+    kinds = (string, strings, strings, pyarrow.list_(pyarrow.struct(list(entity.items()))), pairs, pyarrow.bool_())
+    others = [pyarrow.field(GIVEN, string)] if passed_through is None else passed_through
+    kept = [field for field in others if field.name not in COLUMNS]
+    return pyarrow.schema([*kept, *map(pyarrow.field, COLUMNS, kinds)])
+
+
+def rows_to_bytes(rows: Sequence[dict[str, Any]], schema: Any) -> bytes:
+    """Write rows as the bytes of a Parquet file."""
+    pyarrow, parquet = pyarrow_module(), pyarrow_module("pyarrow.parquet")
+    stream = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), stream)
+    return stream.getvalue()
+
+
+def join_files(parts: Sequence[Path], schema: Any, target: Path) -> None:
+    """Write the rows of some Parquet files into one, in row groups of a like size."""
+    pyarrow, parquet = pyarrow_module(), pyarrow_module("pyarrow.parquet")
+    waiting: list[Any] = []
+    with parquet.ParquetWriter(target, schema) as writer:
+        for part in parts:
+            waiting.append(parquet.read_table(part, use_threads=False))
+            if sum(table.num_rows for table in waiting) >= ROWS_WRITTEN:
+                writer.write_table(pyarrow.concat_tables(waiting))
+                waiting = []
+        if waiting:
+            writer.write_table(pyarrow.concat_tables(waiting))

@@ -1,19 +1,20 @@
-"""Data sets: the files they are made of, all their splits read in one tag scheme, and parts of them."""
+"""Data sets: those known by name and those in folders, all their splits read in one tag scheme, and parts of them."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
+import json
+import logging
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from crossner_cli.data.columns import COLUMNS_HINT, ILLEGAL_TAG, Located, parse_columns
-from crossner_cli.data.files import Repairs, open_bytes
-from crossner_cli.data.jsonl import JSONL_HINT, parse_jsonl
-from crossner_cli.data.known_domains import SAMPLES, KnownDomain, fetch, known_domains
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.labelled import COLUMNS_HINT, JSONL_HINT, Located, is_jsonl, read_labelled
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.tags import (
     OUTSIDE,
@@ -25,19 +26,45 @@ from crossner_cli.data.tags import (
     to_spans,
     to_tags,
 )
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import CrossNERError, suggest
+from crossner_cli.run.storage import digest_file
 
-SPLIT_OF_STEM = {
-    "train": "train",
-    "dev": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "devel": "dev",
-    "eval": "dev",
-    "test": "test",
-}
+PACKAGE = Path(__file__).parent
+KNOWN_DOMAINS, SAMPLES = PACKAGE / "known_domains.json", PACKAGE / "samples"
+RETRIES, TIMEOUT = 2, 30.0  # times, seconds
+CACHE_HINT = "CROSSNER_CACHE=FOLDER names another one."
+SPLIT_OF_STEM = {"train": "train", "test": "test"} | dict.fromkeys(
+    ("dev", "valid", "validation", "devel", "eval"), "dev"
+)
 ENDINGS = (".txt", ".conll", ".tsv", ".bio", ".iob2", ".bioes", ".jsonl")
 FOLDER_HINT = f"A folder holds train, dev and test files, each ending in one of {' '.join(ENDINGS)}."
+ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """One file of a known data set: its digest and counts. ``bytes`` is None if nobody measured it."""
+
+    name: str
+    sha256: str
+    bytes: int | None
+    sentences: int
+    words: int
+    longest_sentence: int
+    entities: dict[str, int]
+
+
+@dataclass(frozen=True)
+class KnownDomain:
+    """A data set known by name; ``upstream`` is empty for those that come with the package."""
+
+    name: str
+    files: dict[str, KnownFile]
+    types: tuple[str, ...]
+    source: str
+    licence: str
+    upstream: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,23 +75,19 @@ class Domain:
         name: A known name, or the folder's own.
         files: File of each split there is, in the order train, dev, test.
         origins: Where each file was taken from: a URL, a mirror, ``cache``, ``package`` or ``folder``.
-        corpus: Raw text that comes with the data set; only the bundled sample has some.
-        entities: Entity list that comes with it.
     """
 
     name: str
     files: dict[str, Path]
     origins: dict[str, str] = field(default_factory=dict)
-    corpus: Path | None = None
-    entities: Path | None = None
 
 
 @dataclass(frozen=True)
 class LabelledDomain:
-    """A data set as read: the sentences of each split in the scheme asked for.
+    """A data set as read.
 
     Args:
-        splits: Sentences by split, tagged.
+        splits: Sentences by split, tagged in the scheme asked for.
         types: Entity types in the order in which train, dev and test first show them.
         found_scheme: The scheme of the files: ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
         repairs: What was repaired.
@@ -76,6 +99,26 @@ class LabelledDomain:
     repairs: Repairs
 
 
+def known_domains() -> dict[str, KnownDomain]:
+    """The data sets known by name; those that come with the package are last."""
+    table: dict[str, dict[str, Any]] = json.loads(KNOWN_DOMAINS.read_text(encoding="utf-8"))
+    for name, entry in table.items():
+        entry["name"], entry["types"] = name, tuple(entry["types"])
+        entry["files"] = {split: KnownFile(**record) for split, record in entry["files"].items()}
+    return {name: KnownDomain(**entry) for name, entry in table.items()}
+
+
+def bundled_domains() -> tuple[str, ...]:
+    """Names of the data sets that come with the package."""
+    return tuple(name for name, known in known_domains().items() if not known.upstream)
+
+
+def find_bundled(name: str, file: str) -> Path | None:
+    """The raw text or entity list of a bundled data set; None if the name is no such data set or it has none."""
+    path = SAMPLES / name / file
+    return path if name in bundled_domains() and path.is_file() else None
+
+
 def find_domain(name_or_folder: str) -> Domain:
     """Find a data set, fetching it if it is known by name and not in the cache yet.
 
@@ -85,12 +128,35 @@ def find_domain(name_or_folder: str) -> Domain:
         CrossNERError: There is no such data set, its files are ambiguous, or it cannot be fetched.
     """
     known = None if _is_path(name_or_folder) else known_domains().get(name_or_folder)
+    if known and not known.upstream:
+        return Domain(known.name, split_files(SAMPLES / known.name), dict.fromkeys(SPLITS, "package"))
     if known:
-        return _fetch_domain(known) if known.upstream else _bundled_domain(known)
+        found = {split: fetch(known, known.files[split]) for split in SPLITS if split in known.files}
+        files = {split: path for split, (path, _) in found.items()}
+        return Domain(known.name, files, {split: origin for split, (_, origin) in found.items()})
     if not os.path.isdir(name_or_folder):  # noqa: PTH112 - pathlib raises for names that are too long
         raise _unknown(name_or_folder)
     folder = Path(name_or_folder)
     return Domain(folder.resolve().name, split_files(folder), dict.fromkeys(SPLITS, "folder"))
+
+
+def _unknown(name: str) -> CrossNERError:
+    if os.path.isfile(name):  # noqa: PTH113 - as above
+        return CrossNERError(f"{name} is a file, and a data set is a folder.", hint=f"{FOLDER_HINT} Give the folder.")
+    known = known_domains()
+    return CrossNERError(
+        f"{name!r} is neither a known data set nor a folder.",
+        hint=f"{suggest(name.lower(), known)}Known: {', '.join(known)}. {FOLDER_HINT}",
+    )
+
+
+def _is_path(name_or_folder: str) -> bool:
+    return any(separator and separator in name_or_folder for separator in (os.sep, os.altsep, "/"))
+
+
+def _split_of(path: Path) -> str | None:
+    """The split that a file holds by its name; None if its ending is not read."""
+    return SPLIT_OF_STEM.get(path.stem.lower()) if path.suffix.lower() in ENDINGS else None
 
 
 def hides_folder(name: str) -> bool:
@@ -127,23 +193,81 @@ def split_files(folder: Path) -> dict[str, Path]:
     return {split: found[split] for split in SPLITS if split in found}
 
 
-def read_labelled(
-    path: Path, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
-) -> Iterator[Located]:
-    """Read a file of sentences with tags: JSONL by its ending ``.jsonl``, else columns.
-
-    Args:
-        path: The file.
-        repairs: Counts repairs.
-        tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
-        keep_docstart: Keep ``-DOCSTART-`` as a sentence of one word.
+def cache_folder() -> Path:
+    """``$CROSSNER_CACHE``, else ``crossner`` in the user's cache folder.
 
     Raises:
-        CrossNERError: The file cannot be read, is not UTF-8, or a line is malformed.
+        CrossNERError: The user has no home folder and names no cache.
     """
-    parse = parse_jsonl if path.suffix.lower() == ".jsonl" else parse_columns
-    with open_bytes(path) as stream:
-        yield from parse(stream, str(path), repairs, tags_required=tags_required, keep_docstart=keep_docstart)
+    own, shared = os.environ.get("CROSSNER_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if own:
+        return Path(own)
+    if shared:
+        return Path(shared) / "crossner"
+    try:
+        return Path.home() / ".cache" / "crossner"
+    except RuntimeError:
+        raise CrossNERError("There is no home folder to cache data sets in.", hint=CACHE_HINT) from None
+
+
+def fetch(known: KnownDomain, file: KnownFile) -> tuple[Path, str]:
+    """Bring one file of a known data set into the cache, from the mirror if there is one, else from upstream.
+
+    The cached file is checked each time; one that has changed is fetched again.
+
+    Returns:
+        Path of the cached file, and where it was taken from.
+
+    Raises:
+        CrossNERError: No place has the file with the stored digest, or the cache cannot be written.
+    """
+    path = cache_folder() / known.name / file.name
+    if path.is_file() and digest_file(path) == file.sha256:
+        return path, "cache"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CrossNERError(f"The cache {path.parent} cannot be written: {error.strerror}.", hint=CACHE_HINT) from None
+    mirror = os.environ.get("CROSSNER_MIRROR")
+    folders = [f"{mirror.rstrip('/')}/{known.name}"] if mirror else []
+    failures = []
+    for folder in (*folders, known.upstream):
+        failure = _download(folder, file, path)
+        if failure is None:
+            return path, f"{folder}/{file.name}"
+        failures.append(f"{folder}/{file.name}: {failure}")
+    raise CrossNERError(
+        f"{known.name}/{file.name} is not in the cache and could not be fetched:\n  " + "\n  ".join(failures),
+        hint=f"Without a network: CROSSNER_MIRROR=FOLDER, which holds {known.name}/{file.name}, or give a folder"
+        " with the files in place of the name.",
+    )
+
+
+def _download(folder: str, file: KnownFile, path: Path) -> str | None:
+    """Fetch a file from a folder or URL to ``path``, whole and with its digest, or not at all; return what failed."""
+    import pooch  # loads requests, which takes long
+    import requests
+
+    pooch.get_logger().setLevel(logging.WARNING)
+    is_url = folder.startswith(("http://", "https://"))
+    place = pooch.create(
+        path.parent,
+        f"{folder}/",
+        registry={file.name: f"sha256:{file.sha256}"},
+        retry_if_failed=RETRIES if is_url else 0,
+    )
+    try:
+        place.fetch(file.name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT) if is_url else _copy)
+        path.chmod(0o644)  # a temporary file is its owner's alone, and a cache may be shared
+    except requests.ConnectionError as error:
+        return f"no connection ({type(error).__name__})"
+    except (OSError, ValueError) as error:  # those of requests are, too
+        return str(error)
+    return None
+
+
+def _copy(source: str, target: str, _: Any) -> None:
+    shutil.copyfile(source, target)
 
 
 def read_domain(
@@ -162,7 +286,7 @@ def read_domain(
     for split, path in files.items():
         found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
         if not found[split]:
-            form = JSONL_HINT if path.suffix.lower() == ".jsonl" else COLUMNS_HINT
+            form = JSONL_HINT if is_jsonl(path) else COLUMNS_HINT
             raise CrossNERError(f"{path} holds no sentence.", hint=f"{form} Or remove the file.")
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(
@@ -262,42 +386,3 @@ def limit_train(train: list[Sentence], limit: int, seed: int | None) -> list[Sen
         return train[:limit]
     drawn = sorted(range(len(train)), key=lambda number: hashlib.sha256(f"{seed}:{number}".encode()).digest())
     return [train[number] for number in sorted(drawn[:limit])]
-
-
-def _is_path(name_or_folder: str) -> bool:
-    return any(separator and separator in name_or_folder for separator in (os.sep, os.altsep, "/"))
-
-
-def _split_of(path: Path) -> str | None:
-    """The split that a file holds by its name; None if its ending is not read."""
-    return SPLIT_OF_STEM.get(path.stem.lower()) if path.suffix.lower() in ENDINGS else None
-
-
-def _unknown(name: str) -> CrossNERError:
-    if os.path.isfile(name):  # noqa: PTH113 - as above
-        return CrossNERError(f"{name} is a file, and a data set is a folder.", hint=f"{FOLDER_HINT} Give the folder.")
-    close = difflib.get_close_matches(name.lower(), known_domains())
-    meant = f"Did you mean {' or '.join(close)}?\n" if close else ""
-    return CrossNERError(
-        f"{name!r} is neither a known data set nor a folder.",
-        hint=f"{meant}Known: {', '.join(known_domains())}. {FOLDER_HINT}",
-    )
-
-
-def _bundled_domain(known: KnownDomain) -> Domain:
-    folder = SAMPLES / known.name
-    corpus, entities = folder / "raw.txt", folder / "entities.tsv"
-    return Domain(
-        known.name,
-        split_files(folder),
-        dict.fromkeys(SPLITS, "package"),
-        corpus if corpus.is_file() else None,
-        entities if entities.is_file() else None,
-    )
-
-
-def _fetch_domain(known: KnownDomain) -> Domain:
-    files, origins = {}, {}
-    for split in (split for split in SPLITS if split in known.files):
-        files[split], origins[split] = fetch(known, known.files[split])
-    return Domain(known.name, files, origins)

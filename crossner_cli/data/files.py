@@ -48,12 +48,9 @@ BAD_LINE = "bad line skipped"
 
 @dataclass
 class Repairs:
-    """Counts of what reading had to repair or drop.
+    """Counts of what reading had to repair or drop, and its first places (``file:line``), by kind.
 
-    Args:
-        counts: Times, by kind.
-        examples: First places (``file:line``), by kind.
-        skips_bad_lines: Whether a line that cannot be read is dropped and counted instead of refused.
+    With ``skips_bad_lines``, a line that cannot be read is dropped and counted instead of refused.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -67,10 +64,10 @@ class Repairs:
         if len(places) < EXAMPLES:
             places.append(place)
 
-    def refuse(self, error: BadLine, place: str) -> None:
-        """Raise the problem of a line, or count the line where such lines are dropped."""
+    def refuse(self, problem: BadLine, place: str) -> None:
+        """Raise the problem of a line with its place, or count the line where such lines are dropped."""
         if not self.skips_bad_lines:
-            raise error from None
+            raise BadLine(f"{place}: {problem.problem}", hint=problem.hint) from None
         self.add(BAD_LINE, place)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,12 +85,9 @@ class BrokenFileError(CrossNERError):
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file being read.
+    """A file being read: its decompressed content, and the file as it is stored.
 
-    Args:
-        stream: Its content, decompressed.
-        stored: The file as it is stored.
-        compression: ``gzip``, ``bzip2``, ``zstd``, or empty.
+    ``compression`` is ``gzip``, ``bzip2``, ``zstd`` or empty.
     """
 
     stream: io.BufferedReader
@@ -109,11 +103,7 @@ class OpenFile:
 
 
 def check_file(option: str, path: Path, hint: str) -> None:
-    """Refuse the value of an option if it is no file.
-
-    Raises:
-        CrossNERError: It is a folder, a pipe or the like, or does not exist.
-    """
+    """Refuse the value of an option if it is a folder, a pipe or the like, or does not exist."""
     if not path.is_file():
         found = "no plain file" if path.exists() else "not found"
         raise CrossNERError(f"{option} {path}: {'a folder' if path.is_dir() else found}.", hint=hint)
@@ -150,21 +140,13 @@ def open_decompressed(path: Path) -> Iterator[OpenFile]:
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether a file is compressed with gzip, bzip2 or zstd, whatever its name.
-
-    Raises:
-        CrossNERError: It cannot be read.
-    """
+    """Return whether a file is compressed with gzip, bzip2 or zstd, whatever its name."""
     with open_bytes(path) as stored:
         return bool(_find_compression(stored.peek(16)))
 
 
 def refuse_other_content(head: bytes, name: str) -> None:
-    """Refuse a file whose first bytes are those of other content than text.
-
-    Raises:
-        CrossNERError: They are.
-    """
+    """Refuse a file whose first bytes are those of other content than text."""
     for magic, (content, command) in OTHER_CONTENT.items():
         if head.startswith(magic):
             raise CrossNERError(f"{name} is {content}, not text in UTF-8.", hint=f"Convert it first, as: {command}")
@@ -246,9 +228,27 @@ def number_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterat
                 hint = f"Unpack it first, as: {compression} -d FILE"
                 raise CrossNERError(f"{name} is compressed with {compression}, not text in UTF-8.", hint=hint)
         try:
-            yield number, _decode_line(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
-        except BadLine as problem:
-            repairs.refuse(problem, f"{name}:{number}")
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            repairs.refuse(_not_utf8(raw, error.start), f"{name}:{number}")
+            continue
+        yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def _not_utf8(line: bytes, place: int) -> BadLine:
+    return BadLine(
+        f"byte 0x{line[place]:02x} at position {place + 1} is not UTF-8.",
+        hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > TEXT",
+    )
+
+
+def is_writable(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: whether it has no half of a surrogate pair."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
@@ -314,10 +314,11 @@ def _too_long(place: str) -> CrossNERError:
 def _decode_lines(path: Path, place: int, data: bytes) -> str:
     try:
         return data.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        begin = data.rfind(b"\n", 0, problem.start) + 1
-        line = data[begin:].partition(b"\n")[0].removesuffix(b"\r")
-        return _decode_line(line, str(path), _count_lines(path, place + begin) + 1)
+    except UnicodeDecodeError as error:
+        begin = data.rfind(b"\n", 0, error.start) + 1
+        problem = _not_utf8(data[begin:], error.start - begin)
+        line = _count_lines(path, place + begin) + 1
+        raise CrossNERError(f"{path}:{line}: {problem.problem}", hint=problem.hint) from None
 
 
 def _count_lines(path: Path, place: int) -> int:
@@ -327,13 +328,3 @@ def _count_lines(path: Path, place: int) -> int:
         while some := stream.read(min(1 << 20, place - stream.tell())):
             ends += some.count(b"\n")
     return ends
-
-
-def _decode_line(line: bytes, name: str, number: int) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadLine(
-            f"{name}:{number}: byte 0x{line[error.start]:02x} at position {error.start + 1} is not UTF-8.",
-            hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > TEXT",
-        ) from None

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data import parquet as parquet_files
-from crossner_cli.data.columns import NO_WORD
+from crossner_cli.data import documents
 from crossner_cli.data.documents import ENDINGS as ENDINGS_READ
 from crossner_cli.data.documents import Document
-from crossner_cli.data.jsonl import is_writable
+from crossner_cli.data.files import is_writable
+from crossner_cli.data.labelled import NO_WORD
 from crossner_cli.data.text import Word
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.environment import import_optional
@@ -150,8 +150,8 @@ class OutputFormat:
                 return [(f"{first:09}.spacy", to_doc_bin(tagged, totals))]
             case "parquet":
                 rows = [to_row(each, self.is_calibrated) for each in tagged]
-                schema = parquet_files.output_schema(self.passed_through)
-                return [(f"{first:09}.parquet", parquet_files.rows_to_bytes(rows, schema))]
+                schema = documents.output_schema(self.passed_through)
+                return [(f"{first:09}.parquet", documents.rows_to_bytes(rows, schema))]
             case "conll":
                 text = "".join(to_conll(each, totals) for each in tagged)
             case "html":
@@ -163,7 +163,7 @@ class OutputFormat:
     def join(self, parts: Sequence[Path], target: Path) -> None:
         """Join the files of a folder into one file; a ``DocBin`` is held in memory, as by any reader of it."""
         if self.name == "parquet":
-            parquet_files.join_files(parts, parquet_files.output_schema(self.passed_through), target)
+            documents.join_files(parts, documents.output_schema(self.passed_through), target)
             return
         tokens = spacy_module("spacy.tokens")
         whole = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
@@ -186,7 +186,7 @@ def choose_format(name: str, output: Path | None) -> str:
     if name == "spacy":
         spacy_module("spacy.tokens")
     if name == "parquet":
-        parquet_files.pyarrow_module("pyarrow.parquet")
+        documents.pyarrow_module("pyarrow.parquet")
     return name
 
 
@@ -212,8 +212,8 @@ def to_record(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
 def to_row(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
     """Make a row of Parquet: ``to_record``, and other keys that were read as one JSON object in ``given``."""
     record = to_record(tagged, is_calibrated)
-    others = {key: value for key, value in tagged.document.given.items() if key not in parquet_files.COLUMNS}
-    return {parquet_files.GIVEN: to_json(others, default=_to_text) if others else None, **record}
+    others = {key: value for key, value in tagged.document.given.items() if key not in documents.COLUMNS}
+    return {documents.GIVEN: to_json(others, default=_to_text) if others else None, **record}
 
 
 def to_jsonl(tagged: TaggedDocument, is_calibrated: bool = False) -> str:

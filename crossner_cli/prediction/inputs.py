@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from crossner_cli.data.documents import Cut, Document, Format, format_of_file, read_documents, read_parquet_documents
+from crossner_cli.data.documents import (
+    Cut,
+    Document,
+    Format,
+    format_of_file,
+    read_documents,
+    read_parquet_documents,
+    read_schema,
+)
 from crossner_cli.data.files import Repairs, open_bytes
-from crossner_cli.data.parquet import read_schema
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError
 

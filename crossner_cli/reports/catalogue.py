@@ -9,7 +9,7 @@ from crossner_cli import figures
 from crossner_cli.reports.blocks import Block, Line, Table
 
 if TYPE_CHECKING:
-    from crossner_cli.data.known_domains import KnownDomain
+    from crossner_cli.data.domains import KnownDomain
     from crossner_cli.reports.method_facts import MethodFacts
 
 SPLITS = ("train", "dev", "test")

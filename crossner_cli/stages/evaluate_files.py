@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby, zip_longest
 from pathlib import Path
 
-from crossner_cli.data.columns import Located
-from crossner_cli.data.domains import read_labelled
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.jsonl import JOINED_SENTENCE
+from crossner_cli.data.labelled import JOINED_SENTENCE, Located, read_labelled
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import AnyScheme, detect_scheme, to_spans, to_tags, types_of
 from crossner_cli.data.warnings import WITHOUT_ENTITIES

@@ -17,6 +17,7 @@ from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import (
     Domain,
     LabelledDomain,
+    find_bundled,
     find_domain,
     hides_folder,
     limit_train,
@@ -25,7 +26,6 @@ from crossner_cli.data.domains import (
     rename_types,
     take_dev,
 )
-from crossner_cli.data.known_domains import bundled_domains
 from crossner_cli.data.sentences import SPLITS, Sentence, write_sentences
 from crossner_cli.data.statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
 from crossner_cli.data.tags import OUTSIDE
@@ -87,9 +87,9 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
     _check_options(options)
     inputs = Inputs(
         _find_domains(options),
-        [_find_bundled(path, "corpus") for path in options.corpus],
-        [_find_bundled(path, "corpus") for path in options.source_corpus],
-        [_find_bundled(path, "entities") for path in options.entities],
+        [find_bundled(str(path), "raw.txt") or path for path in options.corpus],
+        [find_bundled(str(path), "raw.txt") or path for path in options.source_corpus],
+        [find_bundled(str(path), "entities.tsv") or path for path in options.entities],
     )
     yield from map(Notice, _domain_notes(options, inputs.domains))
     with open_stage(run, options.stage_request(COMMAND, inputs.digests())) as stage:
@@ -164,13 +164,6 @@ def _domain_notes(options: PrepareData, domains: Mapping[str, Domain]) -> Iterat
         fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
         if fetched:
             yield f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}."
-
-
-def _find_bundled(path: Path, part: str) -> Path:
-    """The raw text or entity list of a bundled data set if its name is given, else the path itself."""
-    name = str(path)
-    found: Path | None = getattr(find_domain(name), part) if name in bundled_domains() else None
-    return found or path
 
 
 def _digest(path: Path, digest: Callable[[Path], str]) -> str:

@@ -20,7 +20,7 @@ import jinja2
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from crossner_cli import __version__, figures
-from crossner_cli.data.known_domains import known_domains
+from crossner_cli.data.domains import known_domains
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.pretrained import MINILM

@@ -24,7 +24,7 @@ from crossner_cli.corpus.dbpedia import (
     write_names,
 )
 from crossner_cli.corpus.triples import LABEL, TYPE, is_triples, read_triples
-from crossner_cli.data.known_domains import known_domains
+from crossner_cli.data.domains import known_domains
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.domains import read_domain
-from crossner_cli.data.known_domains import known_domains
+from crossner_cli.data.domains import known_domains, read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import (
     count_raw_words,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.known_domains import known_domains
+from crossner_cli.data.domains import known_domains
 from crossner_cli.encoders.type_descriptions import describe_type, description_words
 
 

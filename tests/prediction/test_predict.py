@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from crossner_cli.data.domains import read_labelled
 from crossner_cli.data.files import Repairs
+from crossner_cli.data.labelled import read_labelled
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import illegal_positions
 from crossner_cli.data.text import segment

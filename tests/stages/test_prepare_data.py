@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from crossner_cli.console import is_finished
-from crossner_cli.data.domains import find_domain, read_domain
-from crossner_cli.data.known_domains import SAMPLES
+from crossner_cli.data.domains import SAMPLES, find_domain, read_domain
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
@@ -216,7 +215,7 @@ def test_dev_is_taken_from_train_where_there_is_none(run, folders):
         ({"target": "sample-target", "weak_labels": True}, "--weak-labels needs --entities"),
         ({"target": "sample-target", "corpus_level": "task"}, "--corpus-level needs --corpus"),
         ({"target": "sample-target", "corpus": [Path("missing.txt")]}, "missing.txt cannot be read"),
-        ({"target": "polit1cs"}, "Did you mean politics"),
+        ({"target": "polit1cs"}, "Did you mean 'politics'"),
     ],
 )
 def test_options_that_contradict_each_other_are_errors(run, options, problem):
