@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 import shutil
 import time
@@ -24,10 +23,9 @@ import filelock
 from crossner_cli.errors import CrossNERError
 from crossner_cli.prediction.formats import BRAT_CONFIGURATION, OutputFormat, Piece, Totals
 from crossner_cli.run.directory import describe_differences
-from crossner_cli.run.storage import flush_folder, write_json
+from crossner_cli.run.storage import check_output_folder, flush_folder, write_json
 
 SECONDS_BETWEEN_RECORDS = 5.0
-PART = re.compile(r"\d{9,}\.(txt|ann)")  # as OutputFormat names the files of a folder
 
 
 class Stream:
@@ -214,33 +212,22 @@ Output = Stream | Draft
 
 
 def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequence[Path]) -> None:
-    """Refuse a file or folder that cannot be written, and one that must not be replaced.
-
-    Raises:
-        CrossNERError: As above.
-    """
+    """Refuse a file or folder that cannot be written, and one that must not be replaced."""
     another = "Name another --output."
-    if output.is_file() if is_folder else output.is_dir():
-        kinds = ("file", "folder") if is_folder else ("folder", "file")
-        raise CrossNERError(f"--output {output} is a {kinds[0]}, and a {kinds[1]} is to be written.", hint=another)
-    real = [path.resolve() for path in inputs]
-    if any(output.resolve() in (path, *path.parents) for path in real):
+    place = output.resolve()
+    if any(place in (path, *path.parents) for path in map(Path.resolve, inputs)):
         raise CrossNERError(f"--output {output} is or holds a file to tag.", hint=another)
-    if output.is_dir() and not _holds_only_output(output):
-        raise CrossNERError(f"--output {output} holds other files than tagged documents.", hint=another)
-    if not is_forced and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
+    if is_folder:
+        check_output_folder(output, BRAT_CONFIGURATION, force=is_forced)
+    elif output.is_dir():
+        raise CrossNERError(f"--output {output} is a folder, and a file is to be written.", hint=another)
+    elif output.is_file() and not is_forced:
         raise CrossNERError(f"--output {output} exists.", hint="--force replaces it; or name another --output.")
-    if not output.parent.is_dir():
+    elif not output.parent.is_dir():
         raise CrossNERError(
             f"There is no folder {output.parent} to write {output.name} into.",
             hint=f"mkdir -p {shlex.quote(str(output.parent))}",
         )
-
-
-def _holds_only_output(folder: Path) -> bool:
-    """Return whether a folder is empty or holds only files that are written here, so that it may be replaced."""
-    others = {path for path in folder.iterdir() if not (PART.fullmatch(path.name) and path.is_file())}
-    return others <= {folder / BRAT_CONFIGURATION} and (bool(others) or not any(folder.iterdir()))
 
 
 def _number(part: Path) -> int:

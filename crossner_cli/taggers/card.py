@@ -34,7 +34,6 @@ from crossner_cli.taggers.folder import get_method_name, read_types
 from crossner_cli.taggers.tagging import CALIBRATION_METHOD, read_calibration
 
 CARD = "README.md"
-FEW_ENTITIES = 10
 MINILM_ON_THE_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 # All that can begin something inside a line: what a card quotes never stands at the beginning of one.
@@ -56,17 +55,6 @@ class Provenance:
         domains: Mapping[str, Any] = self.prepared["result"]["domains"]
         return domains
 
-    def describe_lineage(self, method: str | None, seed: int) -> list[str]:
-        """The steps to this model, the first weights first, in Markdown."""
-        lines = []
-        for step in self.lineage:
-            kind = next((key for key in ("encoder", "folder") if key in step), None)
-            text = f"{kind} {plain(step[kind])}" if kind else f"{plain(step['stage'])}, named {plain(step['name'])}"
-            is_name = step["digest"].startswith("name:")  # of an encoder that only a hub knows
-            lines.append(text if is_name else f"{text} (digest {plain(step['digest'][:16])})")
-        this = f"{plain(self.request.command)}, named {plain(self.name)}"
-        return [*lines, f"{this}{f', method {plain(method)}' if method else ''}, seed {seed}: this model"]
-
     def find_licences(self, names: Sequence[str]) -> dict[str, str]:
         """The licences of those domains that are data sets known by name; all of these are English."""
         known = known_domains()
@@ -78,14 +66,8 @@ class Provenance:
 class TrainingFacts:
     """The data that a tagger was trained on and chosen by.
 
-    Args:
-        labelled: Labelled sentences, by role.
-        raw: The raw text that was read, a line each.
-        dev: Name of the domain whose dev sentences the epochs were scored on.
-        dev_sentences: Number of these.
-        seed: Of this tagger.
-        seeds: Of all taggers of its stage.
-        result: The training's result.
+    Labelled sentences are given by role, raw text with a line each, and ``dev`` is the name of the domain whose dev
+    sentences the epochs were scored on.
     """
 
     labelled: Mapping[str, Sequence[Sentence]]
@@ -104,9 +86,16 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
     names = [provenance.domains[role]["name"] for role in facts.labelled]
     licences = provenance.find_licences(names)
     is_known = licences.keys() == set(names) != set()
-    is_classifier, score = _is_token_classifier(folder), facts.result.dev_f1
-    counts = {role: _count_types(sentences) for role, sentences in facts.labelled.items()}
-    in_all = sum(counts.values(), Counter[str]())
+    is_classifier, dev_f1 = _is_token_classifier(folder), facts.result.dev_f1
+    dev_score = EvalResult(
+        task_type="token-classification",
+        dataset_type=facts.dev,
+        dataset_name=facts.dev,
+        dataset_split="dev",
+        metric_type="f1",
+        metric_name="F1 in percent (micro, CoNLL)",
+        metric_value=None if dev_f1 is None else round(dev_f1, 2),
+    )
     front_matter = ModelCardData(
         language="en" if is_known else None,
         base_model=base_model(provenance.lineage) if (folder / "config.json").is_file() else None,
@@ -114,14 +103,14 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         library_name="transformers" if is_classifier else "crossner",
         tags=["named-entity-recognition", "token-classification", "crossner", method],
         model_name=f"{provenance.name}-seed-{facts.seed}",
-        eval_results=None if score is None else [_dev_score(facts.dev, score)],
+        eval_results=None if dev_f1 is None else [dev_score],
     )
     _write(
         folder,
         "tagger.md",
         front_matter,
         provenance,
-        lineage=provenance.describe_lineage(method, facts.seed),
+        seed=facts.seed,
         facts=facts,
         result=facts.result,
         method=method,
@@ -129,15 +118,9 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         target=target,
         types=read_types(folder, target),
         is_classifier=is_classifier,
-        is_legal=getattr(tagger.hyper, "legal", True),
         keeps_last=provenance.request.options.get("keep") == "last",
         roles=provenance.domains,
-        counts=counts,
-        labelled_of_target=sum(
-            len(facts.labelled[role]) for role, name in zip(facts.labelled, names, strict=True) if name == target
-        ),
-        unseen=[name for name in tagger.tag_set.domains[target] if not in_all[name]],
-        few=[f"{name} ({in_all[name]})" for name in tagger.tag_set.domains[target] if 0 < in_all[name] < FEW_ENTITIES],
+        counts={role: _count_types(sentences) for role, sentences in facts.labelled.items()},
         calibration=calibration,
         calibration_method=CALIBRATION_METHOD,
         correct=figures.percent(calibration.correct, calibration.entities) if calibration else "",
@@ -163,7 +146,8 @@ def write_encoder_card(folder: Path, provenance: Provenance, result: Mapping[str
         "encoder.md",
         front_matter,
         provenance,
-        lineage=provenance.describe_lineage(None, provenance.request.options["seed"]),
+        method=None,
+        seed=provenance.request.options["seed"],
         target=domains.get("target", next(iter(domains.values())))["name"],
         corpus=result["corpus"],
         result=result,
@@ -243,6 +227,7 @@ def _write(folder: Path, template: str, front_matter: ModelCardData, provenance:
         .render(
             front_matter=front_matter.to_yaml(),
             name=provenance.name,
+            origins=provenance.lineage,
             command=request.command,
             changed={name: value for name, value in request.options.items() if value != defaults.get(name)},
             version=__version__,
@@ -250,18 +235,6 @@ def _write(folder: Path, template: str, front_matter: ModelCardData, provenance:
         )
     )
     write_atomically(folder / CARD, str(ModelCard(text)))
-
-
-def _dev_score(domain: str, score: float) -> EvalResult:
-    return EvalResult(
-        task_type="token-classification",
-        dataset_type=domain,
-        dataset_name=domain,
-        dataset_split="dev",
-        metric_type="f1",
-        metric_name="F1 in percent (micro, CoNLL)",
-        metric_value=round(score, 2),
-    )
 
 
 def _is_token_classifier(folder: Path) -> bool:
