@@ -17,6 +17,8 @@ import pytest  # noqa: E402
 from builders.encoders import make_architecture, make_encoder  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from crossner_cli.run.directory import RunDirectory  # noqa: E402
+
 settings.register_profile("crossner", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("crossner")
 
@@ -25,6 +27,21 @@ settings.load_profile("crossner")
 def tiny_encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a tiny random encoder."""
     return make_encoder(tmp_path_factory.mktemp("tiny-encoder"))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Any:
+    """One CPU in fp32; torch is imported where it is asked for."""
+    from crossner_cli.engine.devices import start_engine
+    from crossner_cli.options import Finetune
+
+    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run directory that does not exist yet."""
+    return RunDirectory(tmp_path / "run")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import torch
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.transformer import load_encoder
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Predict
 from crossner_cli.prediction import inputs
@@ -28,11 +28,6 @@ CHUNK = 20
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few sentences fill several chunks."""
     monkeypatch.setattr(inputs, "CHUNK_SENTENCES", CHUNK)
-
-
-@pytest.fixture(scope="session")
-def engine() -> Engine:
-    return start_engine(Predict(device="cpu", precision="fp32", threads=1))
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,9 @@ from torch import Tensor
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.encoders.word_vectors import WordVectors
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors, method_names
-from crossner_cli.options import Finetune
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.stages.recipe import note_on_seeds
 from crossner_cli.taggers.carry_over import CarryOver, KnownWords, check_start, note_on_settings
@@ -31,16 +30,6 @@ from crossner_cli.taggers.sources import Start
 
 OLD = TagSet({"conll": ("person", "misc", "place")})
 NEW = TagSet({"music": ("band", "place", "person", "song")})
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "run")
 
 
 def known_to(tagger: Tagger) -> KnownWords | None:

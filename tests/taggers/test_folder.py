@@ -18,20 +18,14 @@ from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Finetune
 from crossner_cli.taggers.folder import is_tagger_folder, load_tagger, read_description, read_tag_set, save_tagger
 from crossner_cli.taggers.tagging import tag
 
 ENCODER_FILES = {"config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {"tagger.json", "tagger.safetensors"}
 WORD_FILES = {"words.json", "words.safetensors"}
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
 
 
 @every_method

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.options import Decoding, Export
+from crossner_cli.options import Decoding
 from crossner_cli.taggers.folder import load_tagger, read_onnx, save_tagger
 from crossner_cli.taggers.tagging import Calibration, tag
 
@@ -49,11 +49,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ("--run", place / "run", "--model", place / "linear", "--rounds", "2")
     (place / "record.json").write_text(json.dumps(crossner("export", *given, *QUICK)))
     return place
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return start_engine(Export(device="cpu", precision="fp32", threads=1))
 
 
 def pair(place: Path, engine: Engine, decoding: Decoding) -> tuple[LinearTagger, LinearTagger]:

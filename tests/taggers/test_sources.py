@@ -12,7 +12,6 @@ from builders.taggers import make_tagger
 from safetensors.torch import load_file
 
 from crossner_cli.data.tags import TagSet
-from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt, Finetune, PrepareData
 from crossner_cli.run.directory import RunDirectory
@@ -21,16 +20,6 @@ from crossner_cli.run.storage import digest_file, digest_folder
 from crossner_cli.taggers.sources import Start, best_on_dev, find_start, find_taggers, notes_on_start
 
 TYPES = TagSet({"conll": ("person", "misc", "place")})
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return start_engine(Finetune(device="cpu", precision="fp32", threads=1))
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "run")
 
 
 @pytest.fixture
