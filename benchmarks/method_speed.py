@@ -25,10 +25,9 @@ from crossner_cli.encoders.word_reader import collect_vocabulary
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
-from crossner_cli.stages.recipe import make_rates
 from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, start_tagger
 from crossner_cli.taggers.sources import Start
-from crossner_cli.training.plan import group_parameters
+from crossner_cli.training.plan import Rates, group_parameters
 
 METHODS = ("linear", "crf", "laner")
 TYPES = tuple(f"type{number}" for number in range(14))  # 29 tags
@@ -94,7 +93,7 @@ def measure(work: Callable[[], None], task: Task) -> Measured:
 def train(task: Task, method: str, seed: int) -> Measured:
     """Whole updates: forward, backward, clipping, AdamW."""
     tagger, batch, engine, options = task.prepare(method)
-    groups = group_parameters(tagger.train(), make_rates(options))
+    groups = group_parameters(tagger.train(), options.make(Rates))
     trained = [parameter for group in groups for parameter in group.parameters]
     optimiser = torch.optim.AdamW(trained, lr=1e-5, fused=True)
 

@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import io
 import json
-import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -20,9 +19,8 @@ import typer.core
 from crossner_cli import __version__
 from crossner_cli.engine.processes import limit_spinning
 from crossner_cli.errors import WRONG_USAGE, known_problems
-from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, fields_in_order, flag_of, to_json
+from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of, to_json
 from crossner_cli.options import (
-    Compute,
     Dapt,
     Evaluate,
     Export,
@@ -38,7 +36,6 @@ from crossner_cli.options import (
 
 if TYPE_CHECKING:
     from crossner_cli.engine.devices import Engine
-    from crossner_cli.methods.contract import Tagger
     from crossner_cli.run.directory import Manifest, RunDirectory
     from crossner_cli.run.progress import Work
 
@@ -61,8 +58,7 @@ class CommandGroup(typer.core.TyperGroup):
             typer.echo(f"{typer.style('Problem: ', bold=True)}{problem}", err=True)
             typer.echo(f"{typer.style('Way out: ', bold=True)}{hint}", err=True)
             if "--json" in sys.argv:
-                has_data = "predict" in sys.argv and not any(word.startswith("--output") for word in sys.argv)
-                typer.echo(json.dumps({"error": problem, "hint": hint}), err=has_data)
+                typer.echo(json.dumps({"error": problem, "hint": hint}))
             raise typer.Exit(WRONG_USAGE) from None
 
 
@@ -96,10 +92,7 @@ def main() -> None:
     """Entry point of ``crossner`` and of ``python -m crossner_cli``."""
     limit_spinning()
     for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
-        if not isinstance(stream, io.TextIOWrapper):
-            continue
-        is_utf8 = stream.encoding.lower().replace("-", "") == "utf8"
-        if stream.errors == "strict" or (stream.errors == "surrogateescape" and not is_utf8):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
     app(prog_name="crossner")
 
@@ -109,8 +102,10 @@ def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], 
 
     def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
         def command(context: typer.Context, **values: Any) -> None:
-            options = with_published(options_type(**values), context)
+            given = options_type(**values)
+            options = with_published(given, context)
             with known_problems(options):
+                given.check_needs()
                 body(options)
 
         hints = typing.get_type_hints(options_type)
@@ -130,12 +125,9 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
     flags = field.metadata["flags"]
     if hint is bool and field.metadata["paper"] is not True:
         flags = (flag_of(field),)  # a switch has a --no- form only if --paper may have set it
-    is_path, is_number = hint in (Path, Path | None, list[Path]), hint in (float, float | None)
     declared = kind(
         *flags,
         **field.metadata["typer"],
-        callback=check_finite if is_number else None,
-        parser=to_path if is_path else None,
         metavar=find_metavar(hint) if not field.metadata["argument"] else None,
     )
     default = [] if field.default is dataclasses.MISSING else field.default
@@ -149,59 +141,33 @@ def find_metavar(hint: Any) -> str | None:
     return next((name for kind, name in names.items() if kind in kinds), None)
 
 
-def to_path(text: str) -> Path:
-    """Make a path of its text. ``./-`` is a file, although ``Path`` makes ``-`` of it, which is stdin or stdout."""
-    found = Path(text)
-    return found.absolute() if str(found) == "-" != text else found
-
-
-def check_finite(value: Any) -> Any:
-    """Refuse infinity and nan, which versions of Typer let pass.
-
-    Raises:
-        typer.BadParameter: The value is one of them.
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is not a finite number.")
-    return value
-
-
 def with_published(options: Options, context: typer.Context) -> Options:
     """With ``--paper``, take the published value of every option and setting that is not on the command line."""
     if not getattr(options, "paper", False):
         return options
-    published, own = {}, options_of_the_paper(options)
+    own: Mapping[str, Any] = {}
+    published: dict[str, Any] = {}
+    if isinstance(options, Optimisation):
+        own, settings = paper_of(options)
+        published["settings"] = [*settings, *options.settings]
     for field in dataclasses.fields(options):
         source = context.get_parameter_source(field.name)
-        is_given = source is not None and source.name == "COMMANDLINE"
         value = own.get(field.name, field.metadata["paper"])
-        if value not in (NOT_PUBLISHED, None) and not is_given:
+        if value not in (NOT_PUBLISHED, None) and (source is None or source.name != "COMMANDLINE"):
             published[field.name] = value
-    if hasattr(options, "settings"):
-        published["settings"] = [*settings_of_the_paper(options), *options.settings]
     return dataclasses.replace(options, **published)
 
 
-def options_of_the_paper(options: Any) -> Mapping[str, Any]:
-    """The options that the paper of the method gives and CrossNER does not; nothing for an unknown method."""
-    method = method_of(options)
-    return {} if method is None else method.paper.options_for(of_source=options.of_source)
+def paper_of(options: Optimisation) -> tuple[Mapping[str, Any], list[str]]:
+    """The options and settings that the paper of the method gives; nothing for an unknown method."""
+    from crossner_cli.methods.contract import find_method, method_names, published_settings
 
-
-def settings_of_the_paper(options: Any) -> list[str]:
-    """The published settings of the method that ``--set`` does not give; nothing for an unknown method."""
-    from crossner_cli.methods.contract import published_settings
-
-    method = method_of(options)
-    return [] if method is None else published_settings(method, options.settings, of_source=options.of_source)
-
-
-def method_of(options: Any) -> type[Tagger] | None:
-    """The method that the options name, or None if there is no such method."""
-    from crossner_cli.methods.contract import find_method, method_names
-
-    name = getattr(options, "method", None)
-    return find_method(name) if name in method_names() else None
+    if options.method not in method_names():
+        return {}, []
+    method, of_source = find_method(options.method), options.of_source
+    return method.paper.options_for(of_source=of_source), published_settings(
+        method, options.settings, of_source=of_source
+    )
 
 
 def open_run(options: Command) -> RunDirectory:
@@ -214,10 +180,8 @@ def open_run(options: Command) -> RunDirectory:
 def start(options: Compute, *, data_for: str = "") -> Engine:
     """Choose the device, or start one process per GPU and exit with their status.
 
-    Args:
-        options: Of the command.
-        data_for: Name of a command that needs prepared data. What needs no PyTorch to be refused is refused before it
-            is loaded: a run without data, an unknown method, a stage that is finished with other options.
+    What needs no PyTorch to be refused is refused before it is loaded: an unknown method, and for a command that needs
+    prepared data, ``data_for``, a run without them and a stage that is finished with other options.
     """
     if data_for:
         from crossner_cli.reports.method_facts import describe_methods
@@ -246,10 +210,10 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
     is_main = engine is None or engine.is_main
     to_stderr = options.has_data_on_stdout
     bars = not (to_stderr and sys.stdout.isatty())
-    work = _with_notices(work, options)
-    manifest, told = console.follow(work, quiet=options.quiet or not is_main, verbose=options.verbose, bars=bars)
+    work = _tell_published(work, options)
+    manifest = console.follow(work, quiet=options.quiet or not is_main, verbose=options.verbose, bars=bars)
     if is_main and (options.json or not options.quiet):
-        console.show_manifest(manifest, run=options.run, json=options.json, to_stderr=to_stderr, told=told)
+        console.show_manifest(manifest, run=options.run, json=options.json, to_stderr=to_stderr)
     elif is_main:
         console.show_warnings(manifest)
 
@@ -272,16 +236,14 @@ def show_known_domains(*, json: bool) -> None:
     console.show(known_domain_tables(known, bundled), {"known": record, "bundled": list(bundled)}, json=json)
 
 
-def _with_notices(work: Work[Manifest], options: Command) -> Work[Manifest]:
-    """Say first which values ``--paper`` stands for, and which options have no effect."""
+def _tell_published(work: Work[Manifest], options: Command) -> Work[Manifest]:
+    """Say first which values ``--paper`` stands for."""
     from crossner_cli.run.progress import Notice
 
     if getattr(options, "paper", False):
         fields = [field for field in dataclasses.fields(options) if field.metadata["paper"] is not NOT_PUBLISHED]
         chosen = [f"{field.name} {to_json(getattr(options, field.name))}" for field in fields]
         yield Notice(f"with --paper: {', '.join([*chosen, *getattr(options, 'settings', [])])}")
-    for line in options.without_effect():
-        yield Notice(line)
     return (yield from work)
 
 
@@ -331,19 +293,19 @@ def dapt(options: Dapt) -> None:
 @command(PretrainSource)
 def pretrain_source(options: PretrainSource) -> None:
     """Train a tagger on the source domain."""
-    run_stage("pretrain_source", options, data_for="pretrain-source")
+    run_stage("train", options, data_for=options.command)
 
 
 @command(Finetune)
 def finetune(options: Finetune) -> None:
     """Train a tagger on the target domain."""
-    run_stage("finetune", options, data_for="finetune")
+    run_stage("train", options, data_for=options.command)
 
 
 @command(JointTrain)
 def joint_train(options: JointTrain) -> None:
     """Train a tagger on both domains at once."""
-    run_stage("joint_train", options, data_for="joint-train")
+    run_stage("train", options, data_for=options.command)
 
 
 @command(Evaluate)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 WIDTH_OF_PIPES = 100
+WIDTH_WITH_BARS = 110  # leaves room for the numbers beside a bar
 SECONDS_BETWEEN_LINES = 10.0
-BAR_WIDTHS = (24, 8)
 PARTS = ("amount", "values", "left")  # of a bar, beside its task
 BREAKS = re.compile(r" (?=± |to )")
 LONGEST_WORD, UNLIMITED = 16, 10_000  # longer words of a table, as paths, may be cut in two
@@ -83,12 +83,8 @@ def is_finished(progress: Progress) -> bool:
 class Lines(contextlib.AbstractContextManager["Lines"]):
     """One line an event for log files and pipes: milestones and notices always, others now and then.
 
-    The last event of a task is held back until it is sure that no milestone says the same and more.
-
-    Args:
-        stream: The log; None shows nothing.
-        verbose: Show every event.
-        clock: Seconds, from anywhere.
+    The last event of a task is held back until it is sure that no milestone says the same and more. Without a stream
+    nothing is shown.
     """
 
     def __init__(
@@ -131,13 +127,7 @@ class Lines(contextlib.AbstractContextManager["Lines"]):
 
 
 class Bars(contextlib.AbstractContextManager["Bars"]):
-    """One bar a task for terminals; a finished task becomes a line above the bars, as notices do.
-
-    Args:
-        verbose: Also leave a line at each milestone.
-        clock: Seconds, from anywhere.
-        console: Terminal to draw on; default: stderr.
-    """
+    """One bar a task for terminals; a finished task becomes a line above the bars, as notices do."""
 
     def __init__(
         self, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic, console: Console | None = None
@@ -191,89 +181,54 @@ class Bars(contextlib.AbstractContextManager["Bars"]):
 
 def rich_progress(console: Console | None = None) -> RichProgress:
     """Make rich's bars with our columns; stdout is left alone, since data may go there."""
-    from rich.cells import cell_len
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as RichProgress
     from rich.table import Column
 
-    class Bar(BarColumn):
-        """A bar as wide as the text beside it leaves room for, alike in all rows."""
-
-        def render(self, task: Any) -> Any:
-            rows = [[each.description, *(each.fields[name] for name in PARTS)] for each in progress.tasks]
-            text = sum(max(map(cell_len, column)) + 1 for column in zip(*rows, strict=True))
-            self.bar_width = next((width for width in BAR_WIDTHS if width <= progress.console.width - text), 0)
-            return super().render(task) if self.bar_width else ""
-
-    progress = RichProgress(
+    console = console or Console(stderr=True, markup=False, emoji=False, highlight=False)
+    bar = BarColumn(24, complete_style="cyan", finished_style="cyan", pulse_style="cyan")
+    return RichProgress(
         TextColumn("{task.description}", style="bold", markup=False),
-        Bar(complete_style="cyan", finished_style="cyan", pulse_style="cyan"),
+        *([bar] if console.width >= WIDTH_WITH_BARS else []),
         TextColumn("{task.fields[amount]}", markup=False),
         # Wraps on narrow terminals, where cutting would lose numbers.
         TextColumn("{task.fields[values]}", markup=False, table_column=Column(overflow="fold")),
         TextColumn("{task.fields[left]}", style="dim", markup=False),
-        console=console or Console(stderr=True, markup=False, emoji=False, highlight=False),
+        console=console,
         redirect_stdout=False,
         redirect_stderr=True,
     )
-    return progress
 
 
-def follow(
-    work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, bars: bool = True
-) -> tuple[Manifest, frozenset[str]]:
-    """Run a stage to its end and show on stderr how it goes; return its manifest, and the notices that were shown.
+def follow(work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, bars: bool = True) -> Manifest:
+    """Run a stage to its end and show on stderr how it goes; return its manifest.
 
-    Args:
-        work: The stage. It is closed whatever happens, so that its files and locks are let go.
-        quiet: Show nothing.
-        verbose: Show more.
-        bars: Allow bars, where stderr is a terminal.
+    The stage is closed whatever happens, so that its files and locks are let go. Bars are drawn on terminals only.
     """
-    told: set[str] = set()
-    with contextlib.closing(work), open_display(quiet=quiet, verbose=verbose, bars=bars) as display:
+    draws = bars and sys.stderr.isatty() and not quiet
+    with (
+        contextlib.closing(work),
+        Bars(verbose=verbose) if draws else Lines(None if quiet else sys.stderr, verbose=verbose) as display,
+    ):
         while True:
             try:
-                event = next(work)
+                display.show(next(work))
             except StopIteration as end:
                 manifest: Manifest = end.value
-                return manifest, frozenset() if quiet else frozenset(told)
-            if isinstance(event, Notice):
-                told.add(event.text)
-            display.show(event)
+                return manifest
 
 
-def open_display(*, quiet: bool, verbose: bool, bars: bool) -> Lines | Bars:
-    """Open bars on a terminal, lines elsewhere."""
-    if bars and sys.stderr.isatty() and not quiet:
-        return Bars(verbose=verbose)
-    return Lines(None if quiet else sys.stderr, verbose=verbose)
-
-
-def show_manifest(
-    manifest: Manifest,
-    *,
-    run: Path | None = None,
-    json: bool = False,
-    to_stderr: bool = False,
-    told: frozenset[str] = frozenset(),
-) -> None:
+def show_manifest(manifest: Manifest, *, run: Path | None = None, json: bool = False, to_stderr: bool = False) -> None:
     """Show the result of a stage: tables for people, or the manifest as one JSON object.
 
-    Args:
-        manifest: Of the stage.
-        run: The run directory, to name the stage's folder.
-        json: Print the JSON object.
-        to_stderr: Print to stderr, since data may go to stdout.
-        told: Notices that stand on stderr already. Where both are one terminal, warnings among them are not repeated.
+    With the run directory, the stage's folder is named. Data may go to stdout, and then the result goes to stderr.
     """
     stream = sys.stderr if to_stderr else sys.stdout
     if json:
         print_json(dict(manifest), stream)
         return
-    repeated = {f"{WARNING}{text}" for text in told} if stream.isatty() and sys.stderr.isatty() else set()
-    blocks = [block for block in manifest_tables(manifest) if not (isinstance(block, Line) and block.text in repeated)]
+    blocks = manifest_tables(manifest)
     if run is not None and "outputs" in manifest:
         blocks.append(Line(f"Written to {run / manifest['name']}"))
     print_blocks(blocks, stream)

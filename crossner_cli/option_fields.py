@@ -6,12 +6,17 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from crossner_cli.errors import CrossNERError
 
 if TYPE_CHECKING:
     from crossner_cli.run.stage import StageRequest
 
+Kind = TypeVar("Kind")
+
 NOT_PUBLISHED: Any = object()
+LARGEST_SEED = 2**32 - 1
 # Groups of the help that come last, below those of a command's own options.
 DEVICE, EVERY_COMMAND = "Device", "Every command"
 ARGUMENTS, OPTIONS, LAST = "Arguments", "Options", (DEVICE, EVERY_COMMAND)
@@ -46,7 +51,8 @@ def option(
         envvar: Environment variable that gives the default.
         argument: A positional argument instead of a flag.
         counts: Whether another value makes another result. If not, the option is not compared when a stage is repeated.
-        needs: Options, by field name, without any of which this one has no effect; ``executor=slurm`` needs this value.
+        needs: Options, by field name, without any of which this one has no effect and is refused; ``executor=slurm``
+            needs this value, ``encoder!=strings`` any other.
     """
     typer = {
         "help": help if paper is NOT_PUBLISHED else f"{help} Paper: {paper}.",
@@ -64,13 +70,10 @@ def option(
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """The options of every command.
+    """The options of every command."""
 
-    Attributes:
-        makes_stage: Whether the command makes a stage, which ``--name`` can name.
-    """
-
-    makes_stage: ClassVar[bool] = True
+    makes_stage: ClassVar[bool] = True  # which --name can name
+    memory_hint: ClassVar[str] = ""  # the options that need less memory
 
     run: Path = option(Path("run"), "Run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
     name: str | None = option(
@@ -96,11 +99,6 @@ class Command:
         """Return whether the same command continues after an interruption."""
         return True
 
-    @property
-    def memory_hint(self) -> str:
-        """The options that need less memory."""
-        return ""
-
     def record(self) -> dict[str, Any]:
         """The options that make a result, as JSON values: what a manifest keeps and a repeated command compares."""
         return {
@@ -119,26 +117,36 @@ class Command:
             return flag_of(field)
         return " ".join(f"{flag_of(field)} {each}" for each in (value if isinstance(value, list) else [value]))
 
-    def without_effect(self) -> list[str]:
-        """A line on each option that is given but has no effect, because an option that it needs is not given."""
-        found = []
+    def check_needs(self) -> None:
+        """Refuse an option that has no effect because of another one.
+
+        Raises:
+            CrossNERError: An option is given, and none of those that it needs.
+        """
         for field in dataclasses.fields(self):
             needs = field.metadata["needs"]
             if needs and (written := self.given(field.name)) and not any(map(self._has, needs)):
-                missing = " or ".join(f"--{need.replace('_', '-').replace('=', ' ')}" for need in needs)
-                found.append(f"{written} has no effect without {missing}.")
-        return found
+                named = [f"--{need.replace('_', '-').replace('!=', ' ').replace('=', ' ')}" for need in needs]
+                missing = f"{'with' if '!=' in needs[0] else 'without'} {' or '.join(named)}"
+                raise CrossNERError(f"{written} has no effect {missing}.", hint=f"Leave {flag_of(field)} out.")
 
     def _has(self, need: str) -> bool:
+        if "!=" in need:
+            name, _, value = need.partition("!=")
+            return str(getattr(self, name)) != value
         name, _, value = need.partition("=")
         return str(getattr(self, name)) == value if value else self.given(name) is not None
+
+    def make(self, kind: type[Kind], **changes: Any) -> Kind:
+        """Make a dataclass from the options that are called like its fields, and from the changes."""
+        known = {field.name for field in dataclasses.fields(self)}
+        shared = {field.name for field in dataclasses.fields(kind)} & known  # type: ignore[arg-type]
+        return kind(**{**{name: getattr(self, name) for name in shared}, **changes})
 
     def stage_request(self, command: str, inputs: Mapping[str, str]) -> StageRequest:
         """Make the request of a command with these options to a run directory.
 
-        Args:
-            command: The command, as ``finetune``.
-            inputs: Digest of everything that the result depends on, by name.
+        ``inputs`` has the digest of everything that the result depends on, by name.
         """
         from crossner_cli.run.stage import StageRequest
 
@@ -148,6 +156,23 @@ class Command:
     def defaults(cls) -> dict[str, Any]:
         """The default values of the options in ``record``."""
         return {field.name: to_json(default_of(field)) for field in dataclasses.fields(cls) if field.metadata["counts"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(Command):
+    """The options of every command that computes."""
+
+    device: str = option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", panel=DEVICE, counts=False)
+    gpus: str | None = option(
+        None, "GPUs of this machine, as 0,2,3; one process runs on each.", panel=DEVICE, counts=False
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
+        "auto", "Number format; auto is bf16 if the hardware has it, else fp32.", panel=DEVICE
+    )
+    threads: int | None = option(
+        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, maximum=1024, counts=False
+    )
+    seed: int = option(1, "Seed of all random choices.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
 
 
 def fields_in_order(options_type: type[Command]) -> list[Any]:

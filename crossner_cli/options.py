@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from crossner_cli.option_fields import DEVICE, STDOUT, Command, is_stream, option
+from crossner_cli.option_fields import DEVICE, STDOUT, Command, Compute, is_stream, option
 
 # The groups of the help, each with what its options have in common.
 labelled_option = partial(option, panel="Labelled data")
@@ -18,10 +18,12 @@ slurm_option = partial(option, panel="Processes and clusters", counts=False, nee
 optimisation = partial(option, panel="Optimisation")
 word_option = partial(option, panel="Methods that read words or raw text")
 detail = partial(option, panel="Details")
-device_option = partial(option, panel=DEVICE)
+masked_option = partial(option, needs="encoder!=strings")
+masked_detail = partial(detail, needs="encoder!=strings")
+masked_optimisation = partial(optimisation, needs="encoder!=strings")
+strings_detail = partial(detail, needs="encoder=strings")
 
 Decoding = Literal["trained", "legal", "any"]
-LARGEST_SEED = 2**32 - 1
 STRINGS = "strings"  # dapt --encoder strings: language models of characters
 ENCODER_RATE, STRINGS_RATE = 1e-4, 5e-3  # peak learning rates of dapt
 CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once outside training, padding included
@@ -34,35 +36,12 @@ ACCUMULATE_HELP = "Parts that a batch is read in, to save memory; the gradient s
 ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
 START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
 PAPER_HELP = "Use the published value of every option and setting that is not given."
+SMALLER_PARTS = (
+    "A larger --accumulate reads a batch in smaller parts, with the same gradient; a smaller --batch-size makes batches"
+    " smaller. Both start the stage again, with --force."
+)
+LESS_AT_ONCE = f"A smaller --batch-subwords reads less at once, as --batch-subwords {CPU_SUBWORDS // 4}."
 ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compute(Command):
-    """The options of every command that computes."""
-
-    device: str = device_option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", counts=False)
-    gpus: str | None = device_option(None, "GPUs of this machine, as 0,2,3; one process runs on each.", counts=False)
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = device_option(
-        "auto", "Number format; auto is bf16 if the hardware has it, else fp32."
-    )
-    threads: int | None = device_option(
-        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, maximum=1024, counts=False
-    )
-    seed: int = device_option(1, "Seed of all random choices.", minimum=0, maximum=LARGEST_SEED)
-
-    @property
-    def memory_hint(self) -> str:
-        """The options that need less memory."""
-        accumulate, batch_size = getattr(self, "accumulate", None), getattr(self, "batch_size", None)
-        if accumulate is not None and batch_size is not None:
-            return (
-                f"--accumulate {2 * accumulate} reads a batch in smaller parts, with the same gradient; --batch-size"
-                f" {max(1, batch_size // 2)} makes batches smaller. Both start the stage again, with --force."
-            )
-        if not hasattr(self, "batch_subwords"):
-            return ""
-        return f"--batch-subwords {max(64, (self.batch_subwords or CPU_SUBWORDS) // 4)} reads less at once."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,31 +58,33 @@ class PrepareData(Command):
         [],
         "Names and their types, which select sentences of the corpus: a file with lines name<TAB>type, DBpedia files"
         " (.ttl, .nt, .owl), a bundled sample, or train (the target's training sentences). Repeatable.",
+        needs="corpus",
     )
     corpus_level: Literal["domain", "entity", "task", "integrated"] | None = option(
-        None, "Corpus level to write; default: domain, and with --entities all four."
+        None, "Corpus level to write; default: domain, and with --entities all four.", needs="corpus"
     )
-    train_limit: int | None = option(None, "Number of target training sentences to keep, from the first.", minimum=1)
+    train_limit: int | None = option(
+        None, "Number of target training sentences to keep, from the first.", minimum=1, needs="target"
+    )
     dev_from_train: float | None = option(
         None, "Share of train to use as dev in a domain without dev.", minimum=0.0, maximum=0.9
     )
     map_types: str | None = labelled_option(
-        None, "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type."
+        None, "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type.", needs="source"
     )
     train_limit_seed: int | None = labelled_option(
-        None, "Seed of a random sample for --train-limit, instead of the first sentences."
+        None, "Seed of a random sample for --train-limit, instead of the first sentences.", needs="train_limit"
     )
-    keep_docstart: bool = labelled_option(False, "Keep -DOCSTART- lines as sentences.")
     scheme: Literal["bio", "bioes"] = labelled_option("bio", "Tag scheme of the run.")
     text_column: str = raw_text_option("text", "Column or key that holds the text in JSONL and Parquet.")
     wikipedia_category: list[str] = raw_text_option(
-        [], "Category of a MediaWiki dump whose articles are read, with its subcategories. Repeatable."
+        [], "Category of a MediaWiki dump whose articles are read, with its subcategories. Repeatable.", needs="corpus"
     )
     category_depth: int = raw_text_option(
         3, "Levels of subcategories to include.", minimum=0, needs="wikipedia_category"
     )
     source_corpus: list[Path] = raw_text_option(
-        [], "Raw text of the source domain, for methods that model the language of both. Repeatable."
+        [], "Raw text of the source domain, for methods that model the language of both. Repeatable.", needs="source"
     )
     sentences_per_line: bool = raw_text_option(False, "Take each line of the corpus as one sentence.")
     drop_duplicates: Literal["no", "exact", "near"] = raw_text_option(
@@ -142,12 +123,14 @@ class Dapt(Compute):
     With ``--encoder strings``, train a forward and a backward language model of characters instead.
     """
 
+    memory_hint = SMALLER_PARTS
+
     encoder: str = option("minilm", f"{ENCODER_HELP} strings: language models of characters.", paper="bert-base-cased")
-    start_from: str = option("base", START_HELP)
-    corpus_level: Literal["domain", "entity", "task", "integrated"] = option(
+    start_from: str = masked_option("base", START_HELP)
+    corpus_level: Literal["domain", "entity", "task", "integrated"] = masked_option(
         "domain", "Level of the prepared corpus to train on."
     )
-    masking: Literal["token", "span", "entity"] = option(
+    masking: Literal["token", "span", "entity"] = masked_option(
         "span", "What is masked: single subwords, spans of them, or whole names of the entity lists."
     )
     epochs: int = option(5, "Passes over the corpus.", minimum=1, paper=15)
@@ -155,29 +138,29 @@ class Dapt(Compute):
     batch_size: int = option(
         32, "Blocks per update, over all processes; with strings, places to read from.", minimum=1, paper=8
     )
-    accumulate: int = option(1, ACCUMULATE_HELP, minimum=1)
+    accumulate: int = masked_option(1, ACCUMULATE_HELP, minimum=1)
     learning_rate: float | None = option(
         None, f"Peak learning rate; default: {ENCODER_RATE}, with strings {STRINGS_RATE}.", minimum=0.0, paper=5e-5
     )
-    paper: bool = option(False, PAPER_HELP, counts=False)
-    mask_rate: float = detail(0.15, "Share of subwords to mask.", minimum=0.01, maximum=0.9, paper=0.15)
+    paper: bool = masked_option(False, PAPER_HELP, counts=False)
+    mask_rate: float = masked_detail(0.15, "Share of subwords to mask.", minimum=0.01, maximum=0.9, paper=0.15)
     block_size: int = detail(
         128, "Subwords per block; with strings, characters that gradients go back.", minimum=8, paper=512
     )
-    corpus_share: float = detail(1.0, "Share of the corpus lines to train on.", minimum=0.0001, maximum=1.0)
+    corpus_share: float = masked_detail(1.0, "Share of the corpus lines to train on.", minimum=0.0001, maximum=1.0)
     held_out: float = detail(0.02, "Share of lines held out to measure perplexity.", minimum=0.0, maximum=0.5)
-    text: Literal["target", "source", "both"] = detail(
-        "target", "Domains whose raw text is read, or else their training sentences.", needs="encoder=strings"
+    text: Literal["target", "source", "both"] = strings_detail(
+        "target", "Domains whose raw text is read, or else their training sentences."
     )
-    hidden_size: int = detail(256, "Units of each character model.", minimum=1, needs="encoder=strings")
+    hidden_size: int = strings_detail(256, "Units of each character model.", minimum=1)
     checkpoint_every: int = detail(500, "Updates between checkpoints.", minimum=1, counts=False)
     weight_decay: float = optimisation(0.01, "Weight decay.", minimum=0.0, paper=0.0)
     warmup: float = optimisation(0.06, "Share of updates in which the rate rises.", minimum=0.0, maximum=1.0, paper=0.0)
     clip_norm: float = optimisation(1.0, "Largest gradient norm; 0: no clipping.", minimum=0.0, paper=1.0)
-    head_warmup: float = optimisation(
+    head_warmup: float = masked_optimisation(
         0.1, "Share of updates in which a new masked-LM head learns alone.", minimum=0.0, maximum=1.0, paper=0.0
     )
-    attention_dropout: bool = optimisation(False, ATTENTION_HELP, paper=True)
+    attention_dropout: bool = masked_optimisation(False, ATTENTION_HELP, paper=True)
 
     @property
     def peak_learning_rate(self) -> float:
@@ -195,10 +178,13 @@ class Optimisation(Compute):
     """The options of every command that trains a tagger.
 
     Attributes:
-        of_source: Whether the tagger is the source's, for which some papers have other values.
+        command: The name of the command.
+        roles: The domains that it reads.
     """
 
-    of_source: ClassVar[bool] = False
+    command: ClassVar[str]
+    roles: ClassVar[tuple[str, ...]]
+    memory_hint = SMALLER_PARTS
 
     method: str = option("linear", "Tagging method; crossner methods lists them.")
     encoder: str = option("minilm", ENCODER_HELP, paper="bert-base-cased")
@@ -248,12 +234,17 @@ class Optimisation(Compute):
         5, "Occurrences in raw text that a word needs to be known to language models.", minimum=1
     )
 
+    @property
+    def of_source(self) -> bool:
+        """Return whether the tagger is the source's, for which some papers have other values."""
+        return self.roles == ("source",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainSource(Optimisation):
     """Train a tagger on the labelled sentences of the source domain."""
 
-    of_source: ClassVar[bool] = True
+    command, roles = "pretrain-source", ("source",)
 
     epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=2)
     batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
@@ -265,10 +256,14 @@ class PretrainSource(Optimisation):
 class Finetune(Optimisation):
     """Train a tagger on the labelled sentences of the target domain."""
 
+    command, roles = "finetune", ("target",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class JointTrain(Optimisation):
     """Train a tagger on the labelled sentences of both domains at once."""
+
+    command, roles = "joint-train", ("target", "source")
 
     epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=300)
     batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
@@ -278,6 +273,8 @@ class JointTrain(Optimisation):
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(Compute):
     """Score taggers on the dev or test sentences of the target, or one file of tags against another."""
+
+    memory_hint = LESS_AT_ONCE
 
     model: list[str] = option(
         [], f"Tagger to score: a stage of the run, or the path of a stage or tagger folder. Repeatable. {DEFAULT_MODEL}"
@@ -303,6 +300,7 @@ class Predict(Compute):
     """Tag new text: plain text, CoNLL, JSONL or Parquet. The output has the order of the input."""
 
     makes_stage: ClassVar[bool] = False
+    memory_hint = LESS_AT_ONCE
 
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
@@ -369,12 +367,11 @@ class Export(Compute):
 
     makes_stage: ClassVar[bool] = False
 
-    device: str = device_option("cpu", "Device; only cpu is possible.", counts=False)
+    device: str = option("cpu", "Device; only cpu is possible.", panel=DEVICE, counts=False)
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
     output: Path | None = option(None, "Folder to write to; default: export in the run directory.")
     quantise: Literal["int8", "none"] = option("int8", "Number format to also write the weights in.")
     split: Literal["dev", "test", "none"] = option("dev", "Target sentences to compare on.")
-    rounds: int = detail(3, "Times the sentences are tagged; the median speed counts.", minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)

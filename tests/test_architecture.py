@@ -17,7 +17,7 @@ LAYERS = {
     "corpus": {"data", "run"},
     "encoders": {"layers", "data", "run"},
     "methods": {"encoders", "layers", "data"},
-    "engine": {"encoders", "run", "options"},
+    "engine": {"encoders", "run", "options", "option_fields"},
     "taggers": BELOW_TAGGERS,
     "adaptation": {"engine", "encoders", "layers", "corpus", "data", "run"},
     "training": {"taggers"} | BELOW_TAGGERS,

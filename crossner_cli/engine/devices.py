@@ -33,7 +33,8 @@ from torch import Tensor, nn
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.engine.processes import parse_gpus, read_slurm_variables
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS, Compute
+from crossner_cli.option_fields import Compute
+from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Work, exhaust
 from crossner_cli.run.stage import Stage, StageRequest

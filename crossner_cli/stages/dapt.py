@@ -1,135 +1,219 @@
-"""``crossner dapt``: continue masked-LM training of an encoder on the run's raw text (Liu et al. 2021, section 3)."""
+"""``crossner dapt``: continue masked-LM training of an encoder on the run's raw text (Liu et al. 2021, section 3).
+
+With ``--encoder strings``, train a forward and a backward language model of characters instead.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
-from pathlib import Path
-from typing import Any, NamedTuple
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import torch
+from torch import nn
 
+from crossner_cli.adaptation import character_stream, token_stream
+from crossner_cli.adaptation.character_models import StringLanguageModels, held_out_losses
+from crossner_cli.adaptation.character_stream import CharacterStream, LinesOfWords, Texts, write_character_stream
 from crossner_cli.adaptation.masked_lm import BlockStream, MaskedLanguageModel, held_out_loss, perplexity
-from crossner_cli.adaptation.token_stream import (
-    HELD_OUT,
-    TRAIN,
-    StreamSettings,
-    TokenBlocks,
-    border_ids,
-    write_token_stream,
-)
+from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
+from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import STRINGS, Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.results import DaptResult
+from crossner_cli.run.results import DaptResult, DaptStringsResult
 from crossner_cli.run.stage import Stage
-from crossner_cli.stages.dapt_strings import group_by_decay, run_strings
 from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import CarryOver
 from crossner_cli.taggers.sources import Start, check_transformer, find_start, notes_on_start
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
-from crossner_cli.training.loop import fit
+from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.plan import ParameterGroup, Plan
 
-ENCODER, BLOCKS, CHECKPOINT = "encoder", "blocks", "checkpoint"  # folders of the stage; the last two are temporary
-# Options of masked language models only, and of language models of characters only.
-FOR_ENCODERS = (
-    "paper",
-    "start_from",
-    "corpus_level",
-    "corpus_share",
-    "masking",
-    "mask_rate",
-    "accumulate",
-    "head_warmup",
-    "attention_dropout",
-)
-FOR_STRINGS = ("text", "hidden_size")
-
-
-class Corpus(NamedTuple):
-    """A corpus level of the run, and the mentions of names in it if they are masked whole."""
-
-    path: Path
-    mentions: Path | None
-
-
-class Blocks(NamedTuple):
-    """Both sides of a corpus in blocks, and the counts of its lines and subwords."""
-
-    train: TokenBlocks
-    held_out: TokenBlocks
-    counts: dict[str, Any]
+ENCODER, CHECKPOINT = "encoder", "checkpoint"  # folders of the stage; the second is temporary
 
 
 def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
     """Adapt an encoder and leave it in ``encoder/`` of the stage's folder; or train language models of characters.
 
     Raises:
-        CrossNERError: No such corpus level, no such encoder, a start without one, a corpus shorter than one block, or
-            an option without effect.
+        CrossNERError: No such corpus level or text, no such encoder, a start without one, a corpus shorter than one
+            block, or language models of characters in more than one process.
     """
-    check_options(options)
-    if options.encoder == STRINGS:
-        return (yield from run_strings(run, options, engine))
-    prepared = PreparedData.load(run, wanted_by="dapt")
-    mentions = prepared.mentions(options.corpus_level) if options.masking == "entity" else None
-    corpus = Corpus(prepared.corpus(options.corpus_level), mentions)
-    start = find_start(run, options.start_from, options.encoder, wanted_by="dapt")
-    check_transformer(start, "dapt trains")
-    inputs = {"prepare-data": prepared.digest, "start": start.digest}
-    with engine.open_stage(run, options.stage_request("dapt", inputs)) as stage:
+    kind = StringsAdaptation if options.encoder == STRINGS else EncoderAdaptation
+    adaptation = kind(run, options, engine)
+    with engine.open_stage(run, options.stage_request("dapt", adaptation.inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
-        yield from (Notice(f"{stage.name}: {note}") for note in notes_on_start(start, run, options.encoder))
-        trained = TrainedDraft(stage.draft, ENCODER)
+        yield from (Notice(f"{stage.name}: {note}") for note in adaptation.notes)
+        trained = TrainedDraft(stage.draft, adaptation.made)
         result = trained.read()
         if result is not None:
             yield Notice(f"{stage.name}: trained before the interruption.")
         else:
-            yield Notice(f"{stage.name}: loading the encoder")
-            model = load_masked_lm(start, options, engine)
-            carried = count_carried(start, model)
-            new_head = "; the encoder has no masked-LM head, so a new one is tied to its embeddings"
-            yield Notice(f"{stage.name}: {carried.describe()}" + (new_head if model.has_new_head else ""))
-            result = dataclasses.asdict((yield from _adapt(stage, corpus, model, carried, options, engine)))
-            provenance = Provenance(stage.request, stage.name, start.lineage, read_manifest(prepared.folder))
-            engine.on_main(lambda: _save(stage, model, provenance, result))
+            result = yield from adaptation.train(stage)
+            engine.on_main(lambda: adaptation.save(stage, result))
+            engine.on_main(lambda: trained.write(result))
 
         def finish() -> Manifest:
-            trained.tidy(BLOCKS)
-            return stage.finish(result, lineage=start.lineage, device=engine.describe())
+            trained.tidy(adaptation.temporary)
+            return stage.finish(result, lineage=adaptation.lineage, device=engine.describe())
 
         return engine.on_main(finish)
 
 
-def _save(stage: Stage, model: MaskedLanguageModel, provenance: Provenance, result: dict[str, Any]) -> None:
-    """Write the encoder, then the record that it is trained."""
-    model.save(stage.draft / ENCODER)
-    write_encoder_card(stage.draft / ENCODER, provenance, result)
-    TrainedDraft(stage.draft, ENCODER).write(result)
+class Adaptation(ABC):
+    """The inputs of an adaptation, found and checked before any work, and its training.
 
-
-def check_options(options: Dapt) -> None:
-    """Refuse options that have no effect on the kind of model that is trained.
-
-    Raises:
-        CrossNERError: One of them is not at its default.
+    Attributes:
+        made: Folder of the model in the stage's.
+        temporary: Folder of the numbered text in the stage's.
+        unit: What the text is counted in.
     """
-    is_strings, defaults = options.encoder == STRINGS, Dapt()
-    for name in FOR_ENCODERS if is_strings else FOR_STRINGS:
-        if getattr(options, name) != getattr(defaults, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise CrossNERError(
-                f"{flag} has no effect with --encoder {options.encoder}.",
-                hint=f"Leave {flag} out" + ("." if is_strings else f", or give --encoder {STRINGS}."),
+
+    made: ClassVar[str]
+    temporary: ClassVar[str]
+    unit: ClassVar[str]
+
+    def __init__(self, run: RunDirectory, options: Dapt, engine: Engine) -> None:
+        self.options, self.engine = options, engine
+        self.prepared = PreparedData.load(run, wanted_by="dapt")
+        self.inputs = {"prepare-data": self.prepared.digest}
+        self.lineage: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def train(self, stage: Stage) -> Work[dict[str, Any]]:
+        """Train the model and return the stage's result."""
+
+    @abstractmethod
+    def save(self, stage: Stage, result: dict[str, Any]) -> None:
+        """Write the trained model."""
+
+    @abstractmethod
+    def measure(self) -> list[float]:
+        """Measure the mean losses of the held-out text; none without such text."""
+
+    def fit(
+        self, stage: Stage, model: nn.Module, groups: list[ParameterGroup], stream: Any, **changes: Any
+    ) -> Work[tuple[FitResult, list[float], list[float]]]:
+        """Train a model, and measure the held-out losses before and after."""
+        model.to(self.engine.device)
+        before = yield from self._tell_perplexity(stage, "before")
+        fitted = yield from fit(
+            model,
+            groups,
+            [stream],
+            self.options.make(Plan, keep="last", **changes),
+            self.engine,
+            checkpoints=Checkpoints(stage.draft / CHECKPOINT),
+            task=stage.name,
+            unit=f"{self.unit}s",
+        )
+        after = yield from self._tell_perplexity(stage, "after")
+        return fitted, before, after
+
+    def _tell_perplexity(self, stage: Stage, when: str) -> Work[list[float]]:
+        with self.engine.autocast():
+            losses = self.measure()
+        if losses:
+            found = perplexity_of(losses)
+            yield Notice(f"{stage.name}: held-out perplexity a {self.unit} {when}: {found:,.2f}")
+        return losses
+
+
+def perplexity_of(losses: list[float]) -> float | None:
+    """Return the perplexity of the mean of some losses; None without any."""
+    return perplexity(statistics.fmean(losses)) if losses else None
+
+
+class EncoderAdaptation(Adaptation):
+    """The masked-LM training of an encoder on a corpus level."""
+
+    made, temporary, unit = ENCODER, "blocks", "subword"
+
+    def __init__(self, run: RunDirectory, options: Dapt, engine: Engine) -> None:
+        super().__init__(run, options, engine)
+        self.mentions = self.prepared.mentions(options.corpus_level) if options.masking == "entity" else None
+        self.corpus = self.prepared.corpus(options.corpus_level)
+        self.start = find_start(run, options.start_from, options.encoder, wanted_by="dapt")
+        check_transformer(self.start, "dapt trains")
+        self.inputs["start"] = self.start.digest
+        self.lineage = self.start.lineage
+        self.notes = notes_on_start(self.start, run, options.encoder)
+
+    def train(self, stage: Stage) -> Work[dict[str, Any]]:
+        """Cut the corpus into blocks and train the model on them."""
+        yield Notice(f"{stage.name}: loading the encoder")
+        self.model = load_masked_lm(self.start, self.options, self.engine)
+        carried = count_carried(self.start, self.model)
+        new_head = "; the encoder has no masked-LM head, so a new one is tied to its embeddings"
+        yield Notice(f"{stage.name}: {carried.describe()}" + (new_head if self.model.has_new_head else ""))
+        blocks, counts = yield from self._write_blocks(stage)
+        groups, stream = parameter_groups(self.model, self.options), make_stream(blocks, self.model, self.options)
+        fitted, before, after = yield from self.fit(stage, self.model, groups, stream)
+        options = self.options
+        corpus = {"level": options.corpus_level, "share": options.corpus_share, **counts}
+        result = DaptResult(
+            perplexity_before=perplexity_of(before),
+            perplexity_after=perplexity_of(after),
+            updates=fitted.steps,
+            epochs=len(fitted.history),
+            losses=[record["losses"]["masked"] for record in fitted.history],
+            subwords_per_second=round(fitted.words_per_second),
+            corpus={**corpus, "blocks": len(blocks), "block_size": blocks.block_size},
+            start=carried.to_counts(),
+        )
+        blocks.close()
+        self.held_out.close()
+        self.engine.wait()  # no process maps the blocks any more when they are deleted
+        return dataclasses.asdict(result)
+
+    def save(self, stage: Stage, result: dict[str, Any]) -> None:
+        """Write the encoder with its card."""
+        self.model.save(stage.draft / ENCODER)
+        provenance = Provenance(stage.request, stage.name, self.lineage, read_manifest(self.prepared.folder))
+        write_encoder_card(stage.draft / ENCODER, provenance, result)
+
+    def measure(self) -> list[float]:
+        """Measure the mean loss of a masked subword."""
+        if not len(self.held_out):
+            return []
+        batch_size = self.options.batch_size
+        return [held_out_loss(self.model, self.held_out, batch_size=batch_size, device=self.engine.device)]
+
+    def _write_blocks(self, stage: Stage) -> Work[tuple[TokenBlocks, dict[str, Any]]]:
+        """Tokenise the corpus once, on the main process, and map it; return its blocks to train on, and its counts."""
+        options, tokenizer, folder = self.options, self.model.tokenizer, stage.draft / self.temporary
+        work = write_token_stream(self.corpus, tokenizer, folder, options.make(StreamSettings), self.mentions)
+        counts = yield from self.engine.on_main_with_progress(work)
+        train, self.held_out = (
+            TokenBlocks(
+                folder / side,
+                options.block_size,
+                *border_ids(tokenizer),
+                counts["dtype"],
+                has_joins=self.mentions is not None,
             )
+            for side in (token_stream.TRAIN, token_stream.HELD_OUT)
+        )
+        if not len(train):
+            self.engine.wait()
+            self.engine.on_main(lambda: shutil.rmtree(folder))  # or other options would need --force
+            raise CrossNERError(
+                f"{self.corpus}: its {counts['subwords']} subwords make no block of {options.block_size}.",
+                hint="Give a longer corpus, a smaller --block-size or a larger --corpus-share.",
+            )
+        return train, counts
 
 
 def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguageModel:
@@ -159,97 +243,6 @@ def count_carried(start: Start, model: MaskedLanguageModel) -> CarryOver:
     return carried
 
 
-def _adapt(
-    stage: Stage, corpus: Corpus, model: MaskedLanguageModel, carried: CarryOver, options: Dapt, engine: Engine
-) -> Work[DaptResult]:
-    """Cut the corpus into blocks and train the model on them."""
-    try:
-        blocks = yield from _write_blocks(stage, corpus, model, options, engine)
-        result = yield from _train(stage, model, blocks, carried, options, engine)
-    except CrossNERError:
-        if engine.is_main and not (stage.draft / CHECKPOINT).exists():  # then other options need no --force
-            shutil.rmtree(stage.draft / BLOCKS, ignore_errors=True)
-        raise
-    blocks.train.close()
-    blocks.held_out.close()
-    engine.wait()  # no process maps the blocks any more when they are deleted
-    return result
-
-
-def _write_blocks(
-    stage: Stage, corpus: Corpus, model: MaskedLanguageModel, options: Dapt, engine: Engine
-) -> Work[Blocks]:
-    """Tokenise the corpus once, on the main process, and map it."""
-    folder = stage.draft / BLOCKS
-    settings = StreamSettings(options.held_out, options.block_size, options.corpus_share)
-    work = write_token_stream(corpus.path, model.tokenizer, folder, settings, corpus.mentions)
-    counts = yield from engine.on_main_with_progress(work)
-    first, last = border_ids(model.tokenizer)
-    has_joins = corpus.mentions is not None
-    train, held_out = (
-        TokenBlocks(folder / name, options.block_size, first, last, counts["dtype"], has_joins=has_joins)
-        for name in (TRAIN, HELD_OUT)
-    )
-    if not len(train):
-        raise CrossNERError(
-            f"{corpus.path}: its {counts['subwords']} subwords make no block of {options.block_size}.",
-            hint="Give a longer corpus or a smaller --block-size"
-            + (", or a larger --corpus-share." if options.corpus_share < 1 else "."),
-        )
-    return Blocks(train, held_out, counts)
-
-
-def _train(
-    stage: Stage, model: MaskedLanguageModel, blocks: Blocks, carried: CarryOver, options: Dapt, engine: Engine
-) -> Work[DaptResult]:
-    """Train, and measure the held-out perplexity before and after."""
-    model.to(engine.device)
-    before = yield from _measure(stage, model, blocks.held_out, "before", options, engine)
-    plan = Plan(
-        epochs=options.epochs,
-        max_steps=options.max_steps,
-        warmup=options.warmup,
-        clip_norm=options.clip_norm,
-        accumulate=options.accumulate,
-        keep="last",
-        checkpoint_every=options.checkpoint_every,
-    )
-    fitted = yield from fit(
-        model,
-        parameter_groups(model, options),
-        [make_stream(blocks.train, model, options)],
-        plan,
-        engine,
-        checkpoints=Checkpoints(stage.draft / CHECKPOINT),
-        task=stage.name,
-        unit="subwords",
-    )
-    after = yield from _measure(stage, model, blocks.held_out, "after", options, engine)
-    corpus = {"level": options.corpus_level, "share": options.corpus_share, **blocks.counts}
-    return DaptResult(
-        perplexity_before=before,
-        perplexity_after=after,
-        updates=fitted.steps,
-        epochs=len(fitted.history),
-        losses=[record["losses"]["masked"] for record in fitted.history],
-        subwords_per_second=round(fitted.words_per_second),
-        corpus={**corpus, "blocks": len(blocks.train), "block_size": blocks.train.block_size},
-        start=carried.to_counts(),
-    )
-
-
-def _measure(
-    stage: Stage, model: MaskedLanguageModel, held_out: TokenBlocks, when: str, options: Dapt, engine: Engine
-) -> Work[float | None]:
-    """Measure the perplexity of the held-out text; None without any."""
-    if not len(held_out):
-        return None
-    with engine.autocast():
-        found = perplexity(held_out_loss(model, held_out, batch_size=options.batch_size, device=engine.device))
-    yield Notice(f"{stage.name}: held-out perplexity {when}: {found:,.1f}")
-    return found
-
-
 def make_stream(blocks: TokenBlocks, model: MaskedLanguageModel, options: Dapt) -> BlockStream:
     """The blocks in random order, masked as the options say."""
     return BlockStream(blocks, model, options.masking, options.mask_rate, options.batch_size, options.seed)
@@ -261,3 +254,98 @@ def parameter_groups(model: MaskedLanguageModel, options: Dapt) -> list[Paramete
     rate, decay = options.peak_learning_rate, options.weight_decay
     encoder = group_by_decay(model.encoder_parameters(), rate, decay, starts_at)
     return [*encoder, *group_by_decay(model.head_parameters(), rate, decay)]
+
+
+class StringsAdaptation(Adaptation):
+    """The training of language models of characters in both directions, for ``--string-embeddings``."""
+
+    made, temporary, unit = ".", "text", "character"
+
+    def __init__(self, run: RunDirectory, options: Dapt, engine: Engine) -> None:
+        if engine.world > 1:
+            raise CrossNERError(
+                f"dapt --encoder strings trains in one process, not in {engine.world}.",
+                hint="Name one GPU: --gpus 0.",
+            )
+        super().__init__(run, options, engine)
+        self.texts, self.notes = find_texts(self.prepared, options.text)
+
+    def train(self, stage: Stage) -> Work[dict[str, Any]]:
+        """Write the text as numbers, and train on it."""
+        options, folder = self.options, stage.draft / self.temporary
+        work = write_character_stream(self.texts, folder, held_out=options.held_out, window=options.block_size)
+        counts = yield from work
+        stream = CharacterStream(folder, character_stream.TRAIN, options.batch_size, options.block_size, options.seed)
+        self.held_out = CharacterStream(folder, character_stream.HELD_OUT, options.batch_size, options.block_size, None)
+        torch.manual_seed(options.seed)
+        self.models = StringLanguageModels(counts["characters"], options.hidden_size, stream.rows)
+        groups = group_by_decay(self.models.parameters(), options.peak_learning_rate, options.weight_decay)
+        fitted, before, after = yield from self.fit(stage, self.models, groups, stream, accumulate=1)
+        counts["characters"] = len(counts["characters"])
+        result = DaptStringsResult(
+            perplexity_before=perplexity_of(before),
+            perplexity_after=perplexity_of(after),
+            perplexities={"before": _by_side(before), "after": _by_side(after)},
+            updates=fitted.steps,
+            epochs=len(fitted.history),
+            losses=[sum(epoch["losses"].values()) / 2 for epoch in fitted.history],
+            characters_per_second=round(fitted.words_per_second),
+            strings={"text": options.text, **counts, "rows": stream.rows, "window": stream.window},
+        )
+        stream.close()
+        self.held_out.close()
+        return dataclasses.asdict(result)
+
+    def save(self, stage: Stage, result: dict[str, Any]) -> None:
+        """Write both models."""
+        save_string_encoder(self.models.make_encoder(), stage.draft)
+
+    def measure(self) -> list[float]:
+        """Measure the mean loss of a character in each direction."""
+        if self.held_out.length < 2:
+            return []
+        return list(held_out_losses(self.models, self.held_out, self.engine.device))
+
+
+def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str]]:
+    """Find the raw text of the target, the source or both; a domain without any gives its training sentences.
+
+    Neither holds sentences of dev and test: ``prepare-data`` leaves them out of raw text.
+
+    Raises:
+        CrossNERError: A domain has neither.
+    """
+    texts: dict[str, Any] = {}
+    notes = []
+    for name in ("target", "source") if role == "both" else (role,):
+        path, domain = prepared.raw_text(name), prepared.domains.get(name)
+        if path is not None:
+            texts[name] = LinesOfWords(path)
+            notes.append(f"reads the raw text of the {name}, {path.name}")
+        elif domain is not None and domain.has("train"):
+            texts[name] = [sentence.words for sentence in domain.sentences("train")]
+            notes.append(f"the {name} has no raw text: its {len(texts[name]):,} training sentences are read instead")
+        else:
+            raise CrossNERError(
+                f"--text {role}: this run has no raw text of the {name}.",
+                hint=f"crossner prepare-data … --{'corpus' if name == 'target' else 'source-corpus'} FILE --force",
+            )
+    return texts, notes
+
+
+def _by_side(losses: list[float]) -> dict[str, float] | None:
+    """The perplexities of each direction and of both; None without losses."""
+    if not losses:
+        return None
+    return dict(zip((*SIDES, "both"), map(perplexity, [*losses, statistics.fmean(losses)]), strict=True))
+
+
+def group_by_decay(
+    parameters: Iterable[nn.Parameter], rate: float, weight_decay: float, starts_at: float = 0.0
+) -> list[ParameterGroup]:
+    """Split parameters into matrices, which decay, and vectors, which do not; no group is empty."""
+    found = list(parameters)
+    matrices = [parameter for parameter in found if parameter.dim() > 1]
+    vectors = [parameter for parameter in found if parameter.dim() <= 1]
+    groups = [ParameterGroup(matrices, rate, weight_decay, starts_at), ParameterGroup(vectors, rate, 0.0, starts_at)]
+    return [group for group in groups if group.parameters]

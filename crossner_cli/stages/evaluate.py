@@ -78,7 +78,6 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             place = f"{run.path} ({target.name} {options.split})"
             check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
         warnings = _data_warnings(run, options.split)
-        yield from map(Notice, warnings)
         result = EvaluateResult(
             domain=target.name,
             split=options.split,

@@ -41,28 +41,14 @@ from crossner_cli.taggers.tagging import read_calibration, tag, tag_with_progres
 
 COMMAND, RECORD = "export", "export.json"
 # Files of configuration and tokenizer in a model folder.
-COPIED = (
-    "config.json",
-    "tokenizer*",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.*",
-    "merges.txt",
-    "*.model",
-)
+COPIED = ("config.json", "tokenizer*", "*_tokens*.json", "vocab.*", "merges.txt", "*.model")
 WARM_UP = 8  # sentences
+ROUNDS = 3  # times that the sentences are tagged; the median speed counts
 
 
 @dataclasses.dataclass
 class Side:
-    """One of the models that are compared.
-
-    Args:
-        name: For the table.
-        tagger: The model.
-        engine: In which precision it works.
-        bytes: Of its weights on disk.
-    """
+    """One of the models that are compared, with the bytes of its weights on disk, its tags and its times."""
 
     name: str
     tagger: Tagger
@@ -103,7 +89,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
         _copy_configuration(trained.folder, folder)
         sides = _load_sides(trained.folder, folder, tagger, exact, engine)
         if sentences:
-            yield from _measure(sides, sentences, options.rounds)
+            yield from _measure(sides, sentences)
         calibration = read_calibration(trained.folder)
         result = ExportResult(
             model=trained.label,
@@ -114,7 +100,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
             words=_count_words(sentences),
             domain=None if target is None else target.name,
             split=options.split,
-            rounds=options.rounds,
+            rounds=ROUNDS,
             threads=torch.get_num_threads(),
             calibration=None if calibration is None else calibration.to_json(),
             models=_compare(sides, sentences),
@@ -169,15 +155,15 @@ def _count_words(sentences: Sequence[Sentence]) -> int:
     return sum(len(sentence.words) for sentence in sentences)
 
 
-def _measure(sides: Sequence[Side], sentences: Sequence[Sentence], rounds: int) -> Work[None]:
+def _measure(sides: Sequence[Side], sentences: Sequence[Sentence]) -> Work[None]:
     """Tag all sentences with each model in turn, so that what else the machine does meets all alike."""
     for side in sides:
         tag(side.tagger, sentences[:WARM_UP], side.engine)
-    for number in range(rounds):
+    for number in range(ROUNDS):
         for side in sides:
             began = time.perf_counter()
             tagged = yield from tag_with_progress(
-                side.tagger, sentences, side.engine, task=f"{COMMAND} {side.name}, round {number + 1} of {rounds}"
+                side.tagger, sentences, side.engine, task=f"{COMMAND} {side.name}, round {number + 1} of {ROUNDS}"
             )
             side.seconds.append(time.perf_counter() - began)
             side.tags = [each.tags for each in tagged]

@@ -41,17 +41,6 @@ from crossner_cli.run.storage import digest_path, write_json
 COMMAND = "prepare-data"
 # Lines of raw text that are enough to find the 5,000 most frequent words.
 VOCABULARY_LINES = 1_000_000
-# Options that make no sense without another one.
-NEEDED = {
-    "map_types": "source",
-    "source_corpus": "source",
-    "train_limit": "target",
-    "train_limit_seed": "train_limit",
-    "corpus_level": "corpus",
-    "entities": "corpus",
-    "wikipedia_category": "corpus",
-    "weak_labels": "entities",
-}
 
 Labelled = dict[str, LabelledDomain]
 
@@ -84,7 +73,11 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
     Raises:
         CrossNERError: Options contradict each other, or an input is missing or malformed; no stage is left then.
     """
-    _check_options(options)
+    if not options.source and not options.target:
+        raise CrossNERError(
+            "prepare-data needs a source or a target domain.",
+            hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
+        )
     inputs = Inputs(
         _find_domains(options),
         [find_bundled(str(path), "raw.txt") or path for path in options.corpus],
@@ -109,39 +102,19 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
                 shutil.rmtree(stage.draft, ignore_errors=True)
 
 
-def _check_options(options: PrepareData) -> None:
-    """Refuse options without those that they need.
-
-    Raises:
-        CrossNERError: An option lacks another one.
-    """
-    if not options.source and not options.target:
-        raise CrossNERError(
-            "prepare-data needs a source or a target domain.",
-            hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
-        )
-    for name, needed in NEEDED.items():
-        if options.given(name) is not None and not getattr(options, needed):
-            flag, other = (f"--{each.replace('_', '-')}" for each in (name, needed))
-            raise CrossNERError(f"{flag} needs {other}.", hint=f"Add {other}, or leave {flag} out.")
-
-
 def _keep_selected(draft: Path) -> bool:
     """Empty a draft but for its record and the work done on raw text; return whether there is any.
 
     All else is done again after an interruption.
     """
-    if not draft.is_dir():
-        return False
-    kept = [path for path in draft.glob(f"*/{WORK}") if any(each.is_file() for each in path.rglob("*"))]
-    for path in draft.rglob("*"):
-        is_kept = path.name == DRAFT or any(path in (one, one.parent) or one in path.parents for one in kept)
-        if not is_kept and path.is_file():
-            path.unlink()
-    for path in draft.iterdir():
-        if path.is_dir() and path not in {one.parent for one in kept}:
-            shutil.rmtree(path)
-    return bool(kept)
+    for path in [*draft.glob("*/*"), *draft.glob("*")]:
+        has_work = any(each.is_file() for each in (path / WORK).rglob("*"))
+        if path.name not in (DRAFT, WORK) and not has_work:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    return any(draft.glob(f"*/{WORK}"))
 
 
 def _find_domains(options: PrepareData) -> dict[str, Domain]:
@@ -186,7 +159,7 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     for role, domain in inputs.domains.items():
         task = f"read the {role} {domain.name}"
         yield Progress(task, 0, None, "sentences")
-        found = read_domain(domain.files, name=domain.name, scheme=options.scheme, keep_docstart=options.keep_docstart)
+        found = read_domain(domain.files, name=domain.name, scheme=options.scheme)
         if role == "source" and options.map_types:
             found = rename_types(found, parse_type_map(options.map_types, found.types))
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
@@ -198,9 +171,6 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     levels: dict[str, Any] = {}
     source_levels: dict[str, Any] = {}
     if inputs.corpus:
-        selection = dataclasses.replace(
-            _make_selection(options), weak_labels=folder / "weak-labels" if options.weak_labels else None
-        )
         raw = CorpusInputs(
             corpus=inputs.corpus,
             entities=inputs.entities,
@@ -208,15 +178,19 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
             categories=options.wikipedia_category,
             category_depth=options.category_depth,
         )
+        weak_labels = folder / "weak-labels" if options.weak_labels else None
+        selection = dataclasses.replace(_make_selection(options), level=options.corpus_level, weak_labels=weak_labels)
         levels = yield from write_corpus(folder / "corpus", raw, selection, labelled)
     if inputs.source_corpus:
         selection = dataclasses.replace(_make_selection(options), level="domain", flag="--source-corpus")
         raw = CorpusInputs(corpus=inputs.source_corpus)
         source_levels = yield from write_corpus(folder / "source-corpus", raw, selection, labelled)
     statistics = _count(labelled, folder / "corpus")
-    warnings = data_warnings(inputs.domains, labelled, statistics) + _option_warnings(options, inputs.domains, labelled)
+    warnings = data_warnings(inputs.domains, labelled, statistics)
+    if options.map_types and "target" in labelled:
+        new = [pair.partition("=")[2].strip() for pair in options.map_types.split(",")]
+        warnings += mapped_type_warnings([name for name in new if name != OUTSIDE], labelled["target"].types)
     warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
-    yield from map(Notice, warnings)
     write_json(folder / "statistics.json", statistics)
     write_json(folder / "repairs.json", {role: found.repairs.to_json() for role, found in labelled.items()})
     return PrepareDataResult(
@@ -230,40 +204,17 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
 
 
 def _make_selection(options: PrepareData) -> Selection:
-    """The settings of the corpus levels."""
+    """The settings of all corpus levels."""
     types = options.specialised_types
-    return Selection(
-        level=options.corpus_level,
+    return options.make(
+        Selection,
         specialised_types=None if types is None else frozenset(filter(None, map(str.strip, types.split(",")))),
-        min_entities=options.min_entities,
-        task_upsample=options.task_upsample,
-        names_case=options.names_case,
         one_a_line=options.sentences_per_line,
         column=options.text_column,
         duplicates=options.drop_duplicates,
-        drop_boilerplate=options.drop_boilerplate,
-        execution=Execution(
-            executor=options.executor,
-            workers=options.workers,
-            slurm_partition=options.slurm_partition,
-            slurm_time=options.slurm_time,
-            slurm_arguments=tuple(options.slurm_arguments),
-        ),
+        execution=options.make(Execution, slurm_arguments=tuple(options.slurm_arguments)),
+        weak_labels=None,
     )
-
-
-def _option_warnings(options: PrepareData, domains: Mapping[str, Domain], labelled: Labelled) -> list[str]:
-    """Warn of options that these data make ineffective."""
-    found = []
-    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
-    if options.train_limit and len(train) < options.train_limit:
-        found.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
-    if options.dev_from_train and all("dev" in domain.files for domain in domains.values()):
-        found.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
-    if options.map_types and "target" in labelled:
-        new = [pair.partition("=")[2].strip() for pair in options.map_types.split(",")]
-        found += mapped_type_warnings([name for name in new if name != OUTSIDE], labelled["target"].types)
-    return found
 
 
 def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
-from crossner_cli.options import LARGEST_SEED, JointTrain, Optimisation
+from crossner_cli.option_fields import LARGEST_SEED
+from crossner_cli.options import Optimisation
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import digest_path
@@ -24,7 +24,7 @@ from crossner_cli.taggers.known_words import (
     note_on_strings,
 )
 from crossner_cli.taggers.sources import Start, find_start, notes_on_start
-from crossner_cli.training.plan import Plan, Rates, note_on_dev
+from crossner_cli.training.plan import note_on_dev
 from crossner_cli.training.raw_inputs import (
     Dictionary,
     RawInputs,
@@ -36,7 +36,6 @@ from crossner_cli.training.raw_inputs import (
     read_raw,
     split_types,
 )
-from crossner_cli.training.streams import Batching
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ class Recipe:
     Args:
         options: The options of the command.
         design: The tagger to make.
-        roles: The domains that are read; the first one's types are given to new text.
         tasks: Those that an update reads a batch each of; none where all labelled sentences are mixed.
         seeds: One tagger each.
         prepared: The data of the run.
@@ -57,7 +55,6 @@ class Recipe:
 
     options: Optimisation
     design: TaggerDesign
-    roles: Sequence[str]
     tasks: Sequence[str]
     seeds: Sequence[int]
     prepared: PreparedData
@@ -65,25 +62,9 @@ class Recipe:
     dictionary: Dictionary | None
     notes: Sequence[str]
 
-    @property
-    def plan(self) -> Plan:
-        """The plan of the training loop."""
-        return make_plan(self.options)
-
-    @property
-    def rates(self) -> Rates:
-        """The learning rates."""
-        return make_rates(self.options)
-
-    @property
-    def batching(self) -> Batching:
-        """The batch sizes."""
-        return make_batching(self.options)
-
     def digest_inputs(self) -> dict[str, str]:
         """Digest all that is read."""
-        paths = {f"dictionary/{number}": path for number, path in enumerate(self.options.dictionary)}
-        files = {name: digest_path(path) for name, path in paths.items()}
+        files = {f"dictionary/{number}": digest_path(path) for number, path in enumerate(self.options.dictionary)}
         word_files = digest_word_files(self.design)
         return {"prepare-data": self.prepared.digest, "start": self.start.digest, **word_files, **files}
 
@@ -118,19 +99,19 @@ class TaggerData:
         return [kind for kind in self.tag_set.types if kind in taught]
 
 
-def resolve_recipe(
-    run: RunDirectory, options: Optimisation, engine: Engine, command: str, roles: Sequence[str]
-) -> Recipe:
+def resolve_recipe(run: RunDirectory, options: Optimisation, engine: Engine) -> Recipe:
     """Resolve the options of a training stage, and refuse all that can be refused before any work.
 
     Raises:
         CrossNERError: Anything a user can cause.
     """
+    command, roles = options.command, options.roles
     seeds = parse_seeds(options)
     settings = read_settings(find_method(options.method), options.settings)
     tasks = find_tasks(settings, command, roles)
     settings, narrowed = narrow_tasks(settings, command, roles)
-    design = resolve_design(run, options, settings)
+    strings = find_strings(run, options.string_embeddings)
+    design = options.make(TaggerDesign, name=options.method, settings=settings, strings=strings)
     if options.dictionary:
         check_dictionary(options.method, settings, tasks, of_source=options.of_source)
     if tasks and engine.world > 1:
@@ -161,24 +142,7 @@ def resolve_recipe(
         note_on_strings(design.strings, prepared),
         narrowed,
     )
-    return Recipe(options, design, roles, tasks, seeds, prepared, start, dictionary, [note for note in notes if note])
-
-
-def resolve_design(run: RunDirectory, options: Optimisation, settings: Any) -> TaggerDesign:
-    """Resolve the options that say which tagger is made, with these settings of its method.
-
-    Raises:
-        CrossNERError: Language models of characters do not exist.
-    """
-    return TaggerDesign(
-        name=options.method,
-        settings=settings,
-        encoder=options.encoder,
-        embeddings=options.embeddings,
-        ngram_embeddings=options.ngram_embeddings,
-        strings=find_strings(run, options.string_embeddings),
-        attention_dropout=options.attention_dropout,
-    )
+    return Recipe(options, design, tasks, seeds, prepared, start, dictionary, [note for note in notes if note])
 
 
 def parse_seeds(options: Optimisation) -> list[int]:
@@ -211,21 +175,23 @@ def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:
     )
 
 
-def read_data(recipe: Recipe, command: str) -> Work[TaggerData]:
+def read_data(recipe: Recipe) -> Work[TaggerData]:
     """Read the labelled sentences of a stage's domains, as far as its tasks read them, and raw text.
 
     Raises:
         CrossNERError: The run has not got them.
     """
     prepared, options, tasks = recipe.prepared, recipe.options, recipe.tasks
-    domains = {role: prepared.domain(role, wanted_by=command) for role in recipe.roles}
+    command, roles = options.command, options.roles
     labelled = {
-        role: domain.sentences("train") for role, domain in domains.items() if not tasks or f"{role}-ner" in tasks
+        role: prepared.domain(role, wanted_by=command).sentences("train")
+        for role in roles
+        if not tasks or f"{role}-ner" in tasks
     }
     dev = prepared.domain(options.select_on, wanted_by=f"{command} --select-on").sentences("dev")
     # Methods of several tasks tell target from source by their order, also before the target is trained on.
-    first = ["target"] if tasks and "target" not in recipe.roles and "target" in prepared.domains else []
-    tag_set = prepared.tag_set(*first, *recipe.roles)
+    first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
+    tag_set = prepared.tag_set(*first, *roles)
     if len({task.partition("-")[0] for task in tasks}) > len(tag_set.domains):
         raise CrossNERError(
             f"{command}: source and target are both {', '.join(tag_set.domains)}; the tasks are of two domains.",
@@ -240,34 +206,3 @@ def read_data(recipe: Recipe, command: str) -> Work[TaggerData]:
         notes = [*notes, *note_on_dev(dev, data.types, options.select_on)]
     yield from (Notice(f"{command}: {note}") for note in notes)
     return data
-
-
-def make_plan(options: Optimisation) -> Plan:
-    """Make the plan of the training loop."""
-    return Plan(
-        epochs=options.epochs,
-        max_steps=options.max_steps,
-        schedule=options.schedule,
-        warmup=options.warmup,
-        clip_norm=options.clip_norm,
-        accumulate=options.accumulate,
-        patience=options.patience,
-        keep=options.keep,
-        checkpoint_every=options.checkpoint_every,
-    )
-
-
-def make_rates(options: Optimisation) -> Rates:
-    """Make the learning rates of a tagger."""
-    return Rates(
-        learning_rate=options.learning_rate,
-        head_learning_rate=options.head_learning_rate,
-        weight_decay=options.weight_decay,
-        train_embeddings=options.train_embeddings,
-    )
-
-
-def make_batching(options: Optimisation) -> Batching:
-    """Make the batch sizes of a stage; only training on both domains upsamples the target."""
-    upsample = options.upsample if isinstance(options, JointTrain) else 1
-    return Batching(batch_size=options.batch_size, upsample=upsample, raw_batch_size=options.raw_batch_size)

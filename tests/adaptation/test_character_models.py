@@ -30,13 +30,12 @@ from crossner_cli.encoders.string_embeddings import (
     save_string_encoder,
 )
 from crossner_cli.engine.devices import start_engine
-from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Progress, exhaust
 from crossner_cli.run.storage import digest_file
 from crossner_cli.stages import dapt
-from crossner_cli.stages.dapt_strings import find_texts
+from crossner_cli.stages.dapt import find_texts
 from crossner_cli.taggers.folder import load_tagger
 
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
@@ -156,7 +155,7 @@ def test_perplexity_is_that_of_held_out_text(run: RunDirectory, monkeypatch: pyt
         measured.append((text.length, held_out_losses(models, text, device)))
         return measured[-1][1]
 
-    monkeypatch.setattr("crossner_cli.stages.dapt_strings.held_out_losses", losses)
+    monkeypatch.setattr("crossner_cli.stages.dapt.held_out_losses", losses)
     train(run, name="strings", max_steps=2, held_out=0.2)
     record = run.manifest("strings", wanted_by="test")["result"]
     assert [length for length, _ in measured] == 2 * [record["strings"]["held_out_length"]]
@@ -207,19 +206,6 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
     path = run.folder("prepare-data") / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": -1.0}))
     assert "were trained on other data" in tag("finetune", "bilstm-crf", "y", "strings")
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"masking": "token"}, "--masking has no effect with --encoder strings"),
-        ({"encoder": "minilm", "text": "both"}, "--text has no effect with --encoder minilm"),
-    ],
-)
-def test_options_that_nothing_would_read_are_refused(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(CrossNERError, match=told) as caught:
-        dapt.check_options(Dapt(**{**SMALL, "hidden_size": 256, **changes}))
-    assert "Leave --" in caught.value.hint
 
 
 def test_the_learning_rate_is_that_of_what_is_trained() -> None:

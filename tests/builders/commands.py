@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from crossner_cli.cli import app, takes
 from crossner_cli.option_fields import Command, option
@@ -19,12 +19,25 @@ from crossner_cli.option_fields import Command, option
 QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 
 
+def invoke(*arguments: str | Path) -> Result:
+    """Run a command. Texts are split at spaces, paths are not."""
+    words = [word for each in arguments for word in (each.split() if isinstance(each, str) else [str(each)])]
+    return CliRunner().invoke(app, words)
+
+
 def crossner(*arguments: str | Path) -> dict[str, Any]:
     """Run a command with ``--json`` and return its result."""
-    done = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    done = invoke(*arguments, "--json")
     assert done.exit_code == 0, done.stderr
     record: dict[str, Any] = json.loads(done.stdout)
     return record
+
+
+def refused(*arguments: str | Path) -> str:
+    """Run a command that ends with a known problem, and return what it says."""
+    done = invoke(*arguments)
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit), (done.stdout, done.stderr)
+    return " ".join(done.stderr.split())
 
 
 def run_process(*arguments: str, **changes: Any) -> subprocess.CompletedProcess[str]:

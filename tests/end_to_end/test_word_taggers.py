@@ -1,0 +1,269 @@
+"""Taggers of words and of several tasks through the real command line, on the bundled sample."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders.commands import QUICK, crossner, invoke, refused
+from builders.runs import rewrite_prepared
+from builders.starts import design_tagger
+from safetensors.torch import load_file
+
+from crossner_cli.data.sentences import PreparedData, Sentence
+from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.data.text import find_words, segment
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import Finetune
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import exhaust
+from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.known_words import collect_known_words
+from crossner_cli.taggers.sources import Start
+
+SMALL = "--set lstm_size=4 --max-steps 2"
+BASE = Start("base", None, "")
+every_method_of_several_tasks = pytest.mark.parametrize(
+    "method", ["cross-domain-lm", "multi-cell-lstm", "multi-task-lstm"]
+)
+
+
+@pytest.fixture
+def run(chain: Path, tmp_path: Path) -> Path:
+    """A run with prepared data alone."""
+    shutil.copytree(chain / "prepare-data", tmp_path / "run" / "prepare-data")
+    return tmp_path / "run"
+
+
+def words_of(tagger: Path) -> list[str]:
+    """The words that a tagger knows."""
+    found: list[str] = json.loads((tagger / "words.json").read_text())["words"]
+    return found
+
+
+@every_method_of_several_tasks
+@pytest.mark.parametrize(("given", "missing"), [("target", "source"), ("source", "target")])
+def test_a_run_without_one_of_the_domains_says_so_before_any_work(
+    method: str, given: str, missing: str, tmp_path: Path
+) -> None:
+    crossner("prepare-data", "--run", tmp_path, f"--{given} sample-{given}")
+    adversary = "--set adversary=dann" if method == "multi-task-lstm" else ""
+    tasks = f"--method {method} --set tasks=target-ner,source-ner,target-lm,source-lm {adversary}"
+    assert f"joint-train needs a {missing} domain" in refused("joint-train", "--run", tmp_path, *QUICK, tasks)
+
+
+def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_text(run: Path, tmp_path: Path) -> None:
+    vectors, ngrams = tmp_path / "vectors.txt", tmp_path / "charNgram.txt"
+    vectors.write_text("telescope 0.5 1 2\nthe 1 0 -1\n")
+    here = ("--run", run, *QUICK)
+    train = ("finetune --method bilstm-crf --set word_size=5", SMALL, *here)
+    given = (*train, "--embeddings", vectors)
+    first = invoke(*given)
+    assert first.exit_code == 0 and "4 of" in first.stderr and "2 lower-cased" in first.stderr
+    assert "already done" in invoke(*given).stderr
+    vectors.write_text("telescope 0.5 1 3\nthe 1 0 -1\n")
+    changed = refused(*given)
+    assert "embeddings" in changed and "--force" in changed
+    ngrams.write_text("2gram-th 0.5 1\n3gram-ing 1 0\n")
+    crossner(*train, "--set characters=ngrams --name ngrams --ngram-embeddings", ngrams)
+    crossner("evaluate --model ngrams --name of-ngrams", *here)
+    pytest.importorskip("gensim")
+    crossner(*train, "--embeddings corpus --name raw")
+    result = crossner("evaluate --model finetune --model raw", *here)["result"]
+    assert set(result["models"]) == {"finetune", "raw"}
+
+
+def test_frozen_vectors_are_kept_for_words_of_the_raw_text_and_words_without_one_are_counted(
+    run: Path, tmp_path: Path
+) -> None:
+    corpus = run / "prepare-data" / "corpus" / "domain.txt"
+    labelled = {word for path in corpus.parents[1].rglob("words.json") for word in json.loads(path.read_text())}
+    counts = Counter(word.text for line in corpus.read_text().splitlines() for words in segment(line) for word in words)
+    raw = [word for word, count in counts.items() if count >= 3 and word.lower() not in labelled | {"the"}]
+    known = next(word for word in raw if word not in labelled)
+    titles = (word for word in sorted(labelled) if word.isalpha() and word.istitle())
+    title = next(word for word in titles if not {word.lower(), word.upper()} & labelled)
+    seldom = next(word for word, count in counts.items() if count == 2 and not {word, word.lower()} & labelled)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text(f"the 1 0 -1\n{known} 0 1 2\nzebulon 2 2 2\n{seldom} 4 4 4\n{title.lower()} 1 1 1\n")
+    here, vocabulary = ("--run", run, *QUICK), {}
+    for words in ("frozen", "trained"):
+        options = f"--method bilstm-crf --set words={words} --name {words}"
+        crossner("finetune", options, SMALL, *here, "--embeddings", vectors)
+        vocabulary[words] = words_of(run / words / "tagger")
+    assert known in vocabulary["frozen"] and not {"zebulon", seldom} & {*vocabulary["frozen"]}
+    assert known not in vocabulary["trained"]
+    (tmp_path / "new.txt").write_text(f"The {known} saw Zebulon {title.upper()}\n")
+    said = crossner("predict --model frozen", tmp_path / "new.txt", *here, "--output", tmp_path / "o")
+    assert said["result"]["unknown_words"] == 2
+    scored = crossner("evaluate --model frozen", *here)["result"]["models"]["frozen"]
+    assert scored["unknown_words"] > 100
+
+
+def test_a_source_tagger_of_several_tasks_knows_both_domains_and_starts_a_joint_one(run: Path) -> None:
+    quick = ("--run", run, *QUICK, "--method cross-domain-lm", SMALL)
+    source = crossner("pretrain-source --set lm_text=labelled", *quick)["result"]
+    assert set(source["seeds"]["1"]["history"][-1]["losses"]) == {"tags source", "language source"}
+    folder = run / "pretrain-source" / "tagger"
+    weights, words = load_file(folder / "tagger.safetensors"), words_of(folder)
+    frequent = {words[number - 1] for number in weights["language_model.ids_by_rank"][:30].tolist() if number}
+    assert {"the", "of", "in"} <= frequent, "negative words are ranked by frequency, without raw text too"
+    assert not any("tag_layers.1" in name for name in weights), "what no task learns is not there"
+    assert source["settings"]["tasks"] == "source-ner,source-lm"
+    start = crossner("joint-train --start-from pretrain-source", *quick)["result"]["start"]
+    assert start["loaded"] > 10 and start["left"] == 2, "but for the ranks of the words, which are counted anew"
+
+
+@every_method_of_several_tasks
+def test_a_target_starts_from_the_tags_that_its_source_learnt_and_tells_which_types_those_were(
+    method: str, run: Path
+) -> None:
+    quick = ("--run", run, *QUICK, f"--method {method}", SMALL)
+    lines = invoke("pretrain-source", *quick).stderr
+    assert "trains source-ner" in lines and "as pretrain-source does not read that domain" in lines
+    start = crossner("finetune --head-learning-rate 0 --start-from pretrain-source", *quick)["result"]["start"]
+    folders = [run / stage / "tagger" for stage in ("pretrain-source", "finetune")]
+    learnt, begun = (load_file(each / "tagger.safetensors")["tag_layers.0.crf.transitions"] for each in folders)
+    assert learnt.abs().sum() > 0
+    domains = [json.loads((each / "tagger.json").read_text())["tag_set"]["domains"] for each in folders]
+    old, new = (TagSet({name: tuple(types) for name, types in found.items()}) for found in domains)
+    source_types = set(old.domains[list(old.domains)[-1]])
+    taught = [tag for tag in new.tags if tag == "O" or split_tag(tag)[1] in source_types]
+    assert set(new.tags) & set(old.tags) > set(taught), "rows of the target's own types are there, and are not taken"
+    into, out_of = ([tags.index(tag) for tag in taught] for tags in (new.tags, old.tags))
+    assert torch.equal(begun[into][:, into], learnt[out_of][:, out_of])
+    assert set(start["carried_types"]) == source_types & set(new.types)
+    assert set(start["fresh_types"]) == set(new.types) - source_types
+
+
+@pytest.fixture(scope="module")
+def few_sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of six labelled sentences a domain and as many raw ones of the target."""
+    folder = tmp_path_factory.mktemp("few")
+    for domain in ("news", "songs"):
+        (folder / domain).mkdir()
+        for split in ("train", "dev", "test"):
+            lines = [f"{domain}{split}\tO", "met\tO", "Anna\tB-person", "", "Peter\tB-person", ""]
+            (folder / domain / f"{split}.txt").write_text("\n".join([*lines, ""]))
+    raw = folder / "raw.txt"
+    raw.write_text("".join(f"raw visited Paris{' .' * number}\n" for number in range(6)))
+    domains = ("--source", folder / "news", "--target", folder / "songs")
+    crossner("prepare-data", "--run", folder, *domains, "--corpus", raw)
+    return folder
+
+
+@every_method_of_several_tasks
+def test_raw_text_is_learnt_from_beside_a_frozen_transformer_that_stays_as_it_is(
+    few_sentences: Path, tiny_encoder_folder: Path, method: str
+) -> None:
+    adversary = "--set adversary=grad" if method == "multi-task-lstm" else ""
+    tasks = f"--method {method} --name {method} --set tasks=source-ner,target-lm --select-on source {adversary}"
+    here = ("--run", few_sentences, *QUICK, "--encoder", tiny_encoder_folder)
+    result = crossner("joint-train --set transformer=frozen", SMALL, tasks, *here)["result"]
+    losses = result["seeds"]["1"]["history"][-1]["losses"]
+    assert "tags source" in losses and "tags target" not in losses
+    assert ("adversary" if method == "multi-task-lstm" else "language target") in losses
+    folder = few_sentences / method / "tagger"
+    tagger: Any = load_tagger(folder, start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
+    assert tagger.encoder.frozen_size == 32 and "Paris" in tagger.encoder.vocabulary.words
+    stored, begun = (load_file(each / "model.safetensors") for each in (folder, tiny_encoder_folder))
+    assert all(torch.equal(stored[name], value) for name, value in begun.items())
+
+
+@every_method_of_several_tasks
+def test_methods_of_several_tasks_open_only_what_their_tasks_read_and_never_a_test_split(
+    chain: Path, run: Path, method: str
+) -> None:
+    data, quick = run / "prepare-data", ("--run", run, *QUICK, f"--method {method}", SMALL)
+    lines = (data / "target" / "test.jsonl").read_text().splitlines()
+    tested = {word for line in lines for word in json.loads(line)["words"]}
+    for split in data.glob("*/test.jsonl"):
+        split.unlink()
+    crossner("joint-train", *quick)
+    read = {word for path in data.glob("*/*.jsonl") for line in path.open() for word in json.loads(line)["words"]}
+    read |= {word.text for line in (data / "corpus" / "domain.txt").open() for word in find_words(line)}
+    words = {*words_of(run / "joint-train" / "tagger")}
+    assert words <= read and tested - words
+    shutil.rmtree(data / "corpus")
+    (data / "target" / "train.jsonl").unlink()
+    crossner("pretrain-source --set tasks=source-ner", *quick)
+    shutil.rmtree(data / "target")
+    shutil.copytree(chain / "prepare-data" / "target", data / "target")
+    (data / "target" / "test.jsonl").unlink()
+    shutil.rmtree(data / "source")
+    crossner("finetune --set tasks=target-ner", *quick)
+
+
+def test_a_word_that_raw_text_has_often_is_not_hidden_though_labelled_sentences_have_it_once(chain: Path) -> None:
+    prepared = PreparedData.load(RunDirectory(chain), wanted_by="joint-train")
+    sentences = [Sentence(("Zorblax", "met", "Snark"), ("O", "O", "O"), "sample-target")]
+    tag_set = TagSet({"sample-target": ("person",)})
+    for settings, raw_words, rare in (
+        ([], ["Zorblax", "often"], {"met", "Snark"}),
+        (["lower_case=true"], ["Zorblax"], {"met", "snark"}),
+    ):
+        design = design_tagger(chain, "multi-cell-lstm", settings)
+        known = exhaust(collect_known_words(design, prepared, sentences, tag_set, BASE, raw_words))
+        assert known is not None and known.vocabulary.rare == rare
+
+
+def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_are_unknown(
+    run: Path, tmp_path: Path
+) -> None:
+    raw, vectors = run / "prepare-data" / "corpus" / "domain.txt", tmp_path / "vectors.txt"
+    rewrite_prepared(run, raw, raw.read_text() + "Zorblax and Snark met\n" * 6)
+    vectors.write_text("zorblax 1 2\nthe 0 1\n")
+    tasks = "--method multi-cell-lstm --set tasks=source-ner,target-lm --set lower_case=true --select-on source"
+    for words in ("frozen", "trained"):
+        options = f"--set words={words} --name {words}"
+        crossner("joint-train", tasks, options, SMALL, "--run", run, *QUICK, "--embeddings", vectors)
+        folder = run / words / "tagger"
+        vocabulary, rows = words_of(folder), load_file(folder / "words.safetensors")["words.weight"]
+        assert "Zorblax" not in vocabulary and ("snark" in vocabulary) == (words == "trained")
+        if words == "frozen":
+            assert rows[vocabulary.index("zorblax")].tolist() == [1, 2]
+
+
+def test_published_n_grams_are_looked_up_with_capitals_though_words_are_lower_cased(
+    chain: Path, tmp_path: Path
+) -> None:
+    prepared = PreparedData.load(RunDirectory(chain), wanted_by="finetune")
+    capital = next(word for word in prepared.domain("target", wanted_by="finetune").words() if word[0].isupper())
+    path, tag_set = tmp_path / "charNgram.txt", TagSet({"sample-target": ("person",)})
+    path.write_text(f"2gram-#BEGIN#{capital[0]} 1 2\n")
+    design = design_tagger(chain, "bilstm-crf", ["characters=ngrams", "lower_case=true"])
+    design = replace(design, ngram_embeddings=str(path))
+    known = exhaust(collect_known_words(design, prepared, [], tag_set, BASE))
+    assert known is not None and known.vocabulary.ngrams == (f"2gram-#BEGIN#{capital[0]}",)
+    path.write_text(f"2gram-#begin#{capital[0].lower()} 1 2\n0gram-#BEGIN#{capital[0]} 1 2\n")
+    with pytest.raises(CrossNERError, match="none of .* character n-grams of the data"):
+        exhaust(collect_known_words(design, prepared, [], tag_set, BASE))
+
+
+def test_data_prepared_without_lists_of_words_train_a_tagger_of_words_too(run: Path) -> None:
+    for words in run.rglob("words.json"):
+        words.unlink()
+    crossner("finetune --method bilstm-crf", SMALL, "--run", run, *QUICK)
+    assert (run / "finetune" / "tagger" / "words.safetensors").is_file()
+
+
+def test_with_a_test_split_of_the_target_alone_the_source_trains_and_the_target_scores(tmp_path: Path) -> None:
+    target, vectors = tmp_path / "target", tmp_path / "vectors.txt"
+    target.mkdir()
+    (target / "test.txt").write_text("Zebulon\tB-PER\nvisited\tO\nParis\tB-LOC\n\nNothing\tO\n")
+    vectors.write_text("Zebulon 1 2\nthe 3 4\n")
+    run = ("--run", tmp_path / "run")
+    types = "--map-types person=PER,organisation=ORG,location=LOC,misc=MISC"
+    crossner("prepare-data --source sample-source", types, *run, "--target", target)
+    crossner("pretrain-source --method mtl", SMALL, *run, *QUICK, "--embeddings", vectors)
+    known = words_of(tmp_path / "run" / "pretrain-source" / "tagger")
+    assert "Zebulon" in known, "a word of the target that the file has a vector of"
+    scores = crossner("evaluate --model pretrain-source", *run, *QUICK)["result"]["models"]["pretrain-source"]
+    assert scores["support"] == 2 and {row["type"] for row in scores["per_type"]} >= {"PER", "LOC"}
