@@ -10,7 +10,7 @@ import torch
 import transformers
 from builders.encoders import make_encoder_decoder
 from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
-from crossner_cli.stages.finetune import run as finetune
+from crossner_cli.stages.train import run as finetune
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
