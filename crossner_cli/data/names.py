@@ -1,12 +1,10 @@
 """Lists of names with their entity types, and two finders of names.
 
-``NameFinder`` finds names in sentences of words, a sentence at a time.
-
-``NameIndex`` finds millions of names in much text at once. Every name is a sequence of words of ``word_scan``, kept as
-one 64-bit hash, and so is every beginning of a name. A search looks up the first word of all places, then two words of
-the places where a longer name may begin, and so on. So the time hardly depends on the number of names, a name takes
-some thirty bytes, and processes share the memory. Two sequences are taken for one another with a probability of about
-one in 10^13 for a million names.
+``NameFinder`` finds names in sentences of words, a sentence at a time. ``NameIndex`` finds millions of names in much
+text at once: every name is a sequence of words of ``word_scan``, kept as one 64-bit hash, and so is every beginning of
+a name. A search looks up the first word of all places, then two words of the places where a longer name may begin, and
+so on. So the time hardly depends on the number of names, a name takes some thirty bytes, and processes share the
+memory. Two sequences are taken for one another with a probability of about one in 10^13 for a million names.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ Name = tuple[str, ...]
 Entry = tuple[str, str]
 FORM = "name<TAB>type"
 Case = Literal["exact", "ignore"]
+Gathered = dict[int, list[Hashes]]
 TypeSet = tuple[str, ...]
 BEGINS_NAME, IS_NAME = 1, 2
 SEQUENCE_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
@@ -40,14 +39,11 @@ SLOTS_PER_SEQUENCE = 8
 NAMES_AT_ONCE = 1 << 16
 LISTED_TYPES = 40  # DBpedia has hundreds
 ARRAYS = ("first", "longer", "hashes", "buckets", "type_numbers")
+NAME_COUNTS = ("lines", "blank_lines", "names", "repeated", "names_with_several_types")
 
 
 class NameFinder:
-    """A finder of names in sentences of words.
-
-    Args:
-        names: Words of each name; a name without words is nowhere.
-    """
+    """A finder of names, given as words, in sentences of words; a name without words is nowhere."""
 
     def __init__(self, names: Iterable[Name]) -> None:
         self.names = frozenset(names) - {()}
@@ -76,14 +72,9 @@ class NameFinder:
 
 @dataclass(frozen=True)
 class Names:
-    """Listed names as words.
+    """Listed names as words, with the entity types of each in the order listed, and ``NAME_COUNTS``."""
 
-    Args:
-        types: The entity types of each name, in the order listed.
-        counts: Lines, blank lines, distinct names, repeated lines, names listed with several types.
-    """
-
-    types: dict[Name, tuple[str, ...]]
+    types: dict[Name, TypeSet]
     counts: dict[str, int]
 
     @cached_property
@@ -98,7 +89,7 @@ def read_names(paths: Sequence[Path]) -> Names:
     Raises:
         CrossNERError: A line is malformed, or there is no name at all.
     """
-    types: dict[Name, tuple[str, ...]] = {}
+    types: dict[Name, TypeSet] = {}
     counts = Counter[str]()
     for text, entity_type in read_entries(paths, counts):
         name = cut_words(text)
@@ -115,43 +106,33 @@ def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[Entry]
 
     Args:
         paths: The lists.
-        counts: Where ``lines`` and ``blank_lines`` are counted; the counts of names start at 0.
+        counts: Where ``lines`` and ``blank_lines`` are counted; the other ``NAME_COUNTS`` start at 0.
 
     Raises:
         CrossNERError: A line is malformed, or there is no name at all.
     """
-    counts.update(dict.fromkeys(("lines", "blank_lines", "names", "repeated", "names_with_several_types"), 0))
+    counts.update(dict.fromkeys(NAME_COUNTS, 0))
     for path in paths:
         for number, line in open_lines(path):
             counts["lines"] += 1
-            if line.strip():
-                yield _parse_entry(path, number, line)
-            else:
+            fields = line.split("\t")
+            if not line.strip():
                 counts["blank_lines"] += 1
+            elif len(fields) == 2 and all(field.strip() for field in fields):
+                yield fields[0], fields[1].strip()
+            else:
+                raise CrossNERError(
+                    f"{path}:{number}: expected '{FORM}', got {line[:200]!r}.",
+                    hint="Put exactly one tab between the name and its type. For a list of one type: "
+                    "sed 's/$/\\tperson/' names.txt > names.tsv",
+                )
     if counts["lines"] == counts["blank_lines"]:
         raise CrossNERError(f"{', '.join(map(str, paths))}: no name was found.", hint=f"Write a line each: {FORM}.")
 
 
-def _parse_entry(path: Path, number: int, line: str) -> Entry:
-    fields = line.split("\t")
-    if len(fields) != 2 or not all(field.strip() for field in fields):
-        raise CrossNERError(
-            f"{path}:{number}: expected '{FORM}', got {line[:200]!r}.",
-            hint="Put exactly one tab between the name and its type. For a list of one type: "
-            "sed 's/$/\\tperson/' names.txt > names.tsv",
-        )
-    return fields[0], fields[1].strip()
-
-
 @dataclass(frozen=True)
 class Mentions:
-    """Names in a text from the left; none overlaps another.
-
-    Args:
-        starts: The first word of each, counted through the text, (M,).
-        ends: The word behind each, (M,).
-        names: The number of the name, (M,).
-    """
+    """Names in a text from the left, (M,): first word, the word behind, number of the name; none overlaps another."""
 
     starts: Places
     ends: Places
@@ -170,7 +151,7 @@ class NameIndex:
         buckets: The first place in ``hashes`` of each beginning of bits, then N, (a power of two + 1,).
         type_numbers: The number of each name's types in ``type_sets``, (N,).
         type_sets: The entity types that names have, each in the order listed.
-        counts: Lines, blank lines, distinct names, repeated lines, names listed with several types.
+        counts: ``NAME_COUNTS``.
     """
 
     ignore_case: bool
@@ -254,11 +235,7 @@ class NameIndex:
 
 
 def read_name_index(paths: Sequence[Path], *, case: Case = "exact") -> NameIndex:
-    """Read lists of names.
-
-    Args:
-        paths: The lists, a line each: ``name<TAB>type``.
-        case: ``exact``: names are found as they are written; ``ignore``: in any case.
+    """Read lists of names, a line each: ``name<TAB>type``; with ``case`` ``ignore`` they are found in any case.
 
     Raises:
         CrossNERError: A line is malformed, or there is no name at all.
@@ -272,55 +249,49 @@ def index_names(entries: Iterable[Entry], *, case: Case = "exact", counts: Count
     counts = Counter() if counts is None else counts
     types: dict[str, int] = {}
     hashes, numbers = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)]
-    first, longer = _Sequences(), _Sequences()
+    first, longer = ({flag: [np.zeros(0, np.uint64)] for flag in (IS_NAME, BEGINS_NAME)} for _ in range(2))
     stream = iter(entries)
     while some := list(islice(stream, NAMES_AT_ONCE)):
         scan = scan_words("\n".join(" ".join(name.split()) for name, _ in some))
         hashes.append(_hash_names(scan, first, longer, ignore_case=case == "ignore"))
         numbers.append(np.array([types.setdefault(entity_type, len(types)) for _, entity_type in some], np.uint32))
     names, type_numbers, type_sets = _join_types(np.concatenate(hashes), np.concatenate(numbers), tuple(types), counts)
+    # There are about as many beginnings of bits as names.
+    bits = max(1, (len(names) - 1).bit_length())
+    beginnings = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
     return NameIndex(
         ignore_case=case == "ignore",
-        first=first.make_table(),
-        longer=longer.make_table(),
+        first=_make_flags(first),
+        longer=_make_flags(longer),
         hashes=names,
-        buckets=_make_buckets(names),
+        buckets=np.append(np.searchsorted(names, beginnings), len(names)).astype(np.uint32),
         type_numbers=type_numbers,
         type_sets=type_sets,
         counts=dict(counts),
     )
 
 
-class _Sequences:
-    """Names and beginnings of names, gathered to be flagged."""
-
-    def __init__(self) -> None:
-        self._hashes = {IS_NAME: [np.zeros(0, np.uint64)], BEGINS_NAME: [np.zeros(0, np.uint64)]}
-
-    def add(self, hashes: Hashes, are_names: NDArray[np.bool_]) -> None:
-        """Take in some sequences; those that are no names begin one."""
-        self._hashes[IS_NAME].append(np.unique(hashes[are_names]))
-        self._hashes[BEGINS_NAME].append(np.unique(hashes[~are_names]))
-
-    def make_table(self) -> NDArray[np.uint8]:
-        """Make a table of flags by the low bits of hashes, sparse enough to be wrong about few others."""
-        gathered = {flag: np.unique(np.concatenate(parts)) for flag, parts in self._hashes.items()}
-        slots = SLOTS_PER_SEQUENCE * sum(map(len, gathered.values()))
-        table = np.zeros(1 << max(8, (slots - 1).bit_length()), np.uint8)
-        for flag, hashes in gathered.items():
-            table[hashes & np.uint64(len(table) - 1)] |= np.uint8(flag)
-        return table
+def _make_flags(gathered: Gathered) -> NDArray[np.uint8]:
+    """Make a table of flags by the low bits of hashes, sparse enough to be wrong about few others."""
+    distinct = {flag: np.unique(np.concatenate(parts)) for flag, parts in gathered.items()}
+    slots = SLOTS_PER_SEQUENCE * sum(map(len, distinct.values()))
+    table = np.zeros(1 << max(8, (slots - 1).bit_length()), np.uint8)
+    for flag, hashes in distinct.items():
+        table[hashes & np.uint64(len(table) - 1)] |= np.uint8(flag)
+    return table
 
 
-def _hash_names(scan: WordScan, first: _Sequences, longer: _Sequences, *, ignore_case: bool) -> Hashes:
-    """Hash names, a line each, (n,), and gather their beginnings: first words, and longer ones."""
+def _hash_names(scan: WordScan, first: Gathered, longer: Gathered, *, ignore_case: bool) -> Hashes:
+    """Hash names, a line each, (n,), and gather all names and beginnings of names: of one word, and longer ones."""
     words, counts, begins = scan.hash_words(ignore_case=ignore_case), scan.words_of_lines, scan.first_words[:-1]
     hashes = np.zeros(len(counts), np.uint64)
     rows, sequences, length = np.arange(len(counts)), words[begins], 1
     while len(rows):
         is_whole = counts[rows] == length
         hashes[rows[is_whole]] = sequences[is_whole]
-        (first if length == 1 else longer).add(sequences, is_whole)
+        gathered = first if length == 1 else longer
+        gathered[IS_NAME].append(np.unique(sequences[is_whole]))
+        gathered[BEGINS_NAME].append(np.unique(sequences[~is_whole]))
         rows = rows[~is_whole]
         sequences = _lengthen(sequences[~is_whole], words[begins[rows] + length])
         length += 1
@@ -330,13 +301,7 @@ def _hash_names(scan: WordScan, first: _Sequences, longer: _Sequences, *, ignore
 def _join_types(
     hashes: Hashes, numbers: NDArray[np.uint32], types: TypeSet, counts: Counter[str]
 ) -> tuple[Hashes, NDArray[np.uint32], tuple[TypeSet, ...]]:
-    """Join the lines of each name.
-
-    Args:
-        hashes: The name of each line, (n,).
-        numbers: The number of its type, (n,).
-        types: The types.
-        counts: Where ``names``, ``repeated`` and ``names_with_several_types`` are counted.
+    """Join the lines of each name, given the name and the number of the type of each, (n,), and the types; count them.
 
     Returns:
         Distinct hashes, ascending, (N,); the number of each one's types, (N,); and the sets of types.
@@ -358,13 +323,6 @@ def _join_types(
 
 def _flags_of(table: NDArray[np.uint8], hashes: Hashes) -> NDArray[np.uint8]:
     return np.asarray(table[hashes & np.uint64(len(table) - 1)])
-
-
-def _make_buckets(hashes: Hashes) -> NDArray[np.uint32]:
-    """The first place of each beginning of bits in ascending hashes; there are about as many beginnings as hashes."""
-    bits = max(1, (len(hashes) - 1).bit_length())
-    beginnings = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
-    return np.append(np.searchsorted(hashes, beginnings), len(hashes)).astype(np.uint32)
 
 
 def _lengthen(sequences: Hashes, words: Hashes) -> Hashes:
