@@ -11,8 +11,8 @@ from pathlib import Path
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.labelled import JOINED_SENTENCE, Located, read_labelled
 from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.statistics import WITHOUT_ENTITIES
 from crossner_cli.data.tags import AnyScheme, detect_scheme, to_spans, to_tags, types_of
-from crossner_cli.data.warnings import WITHOUT_ENTITIES
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import ModelAnalysis, Tagging, analyse_taggings

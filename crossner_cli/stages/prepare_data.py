@@ -27,9 +27,16 @@ from crossner_cli.data.domains import (
     take_dev,
 )
 from crossner_cli.data.sentences import SPLITS, Sentence, write_sentences
-from crossner_cli.data.statistics import count_raw_words, count_words, domain_statistics, vocabulary_overlap
+from crossner_cli.data.statistics import (
+    count_raw_words,
+    count_words,
+    data_warnings,
+    domain_statistics,
+    listed_type_warnings,
+    mapped_type_warnings,
+    vocabulary_overlap,
+)
 from crossner_cli.data.tags import OUTSIDE
-from crossner_cli.data.warnings import data_warnings, listed_type_warnings, mapped_type_warnings
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
 from crossner_cli.run.directory import Manifest, RunDirectory
