@@ -192,12 +192,9 @@ class _Decompressed(io.RawIOBase):
 
 
 def open_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Read a text file lazily, one line at a time. Its content tells whether it is compressed.
+    """Read a text file lazily, as ``number_lines`` does. Its content tells whether it is compressed.
 
     Lines end at LF or CRLF only: U+0085 and U+2028 are characters of a line. A byte order mark is no part of the text.
-
-    Returns:
-        Pairs of line number, from 1, and the line without its ending.
 
     Raises:
         CrossNERError: The file cannot be read, is cut off, or a line is not UTF-8 or longer than 64 MiB.
@@ -258,10 +255,7 @@ def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
         path: The file, not compressed.
         start: First byte of the part.
         end: The byte behind it.
-        size: About how many bytes a piece has.
-
-    Returns:
-        Lines with a line feed between, none after the last.
+        size: About how many bytes a piece has; its lines have a line feed between, none after the last.
 
     Raises:
         CrossNERError: The file cannot be read, or a line is not UTF-8 or longer than 64 MiB.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory
+from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory
 from crossner_cli.run.storage import check_digest
 
 SPLITS = ("train", "dev", "test")
@@ -18,12 +18,9 @@ MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words with their tags.
+    """Words, at least one, with a tag each, or ``tags`` None if nobody labelled them.
 
-    Args:
-        words: At least one word.
-        tags: One tag a word; None if nobody labelled the words.
-        domain: Name of the domain the sentence comes from; decides which types may be decoded.
+    The name of the domain that the sentence comes from decides which types may be decoded.
     """
 
     words: tuple[str, ...]
@@ -60,9 +57,9 @@ class PreparedDomain:
     Args:
         name: Name of the data set, as ``politics``.
         role: ``source`` or ``target``.
-        folder: Folder of its JSONL files.
+        folder: Folder of its JSONL files, of the name of its role.
         types: Its entity types.
-        digests: SHA-256 of its files by their names, from the manifest; files that it lacks are not checked.
+        digests: SHA-256 of all prepared files, from the manifest; files that it lacks are not checked.
     """
 
     name: str
@@ -81,8 +78,20 @@ class PreparedDomain:
         Raises:
             CrossNERError: The domain lacks it.
         """
-        if not self.has(split):
-            raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=self._way_out(split))
+        if self.has(split):
+            return
+        way = f"Add a {split} file to the data set and prepare the data again"
+        if split == "dev":
+            other = "source" if self.role == "target" else "target"
+            way = "Give prepare-data --dev-from-train 0.1 to take dev from train" if self.has("train") else way
+            has_other = (self.folder.parent / other / "dev.jsonl").is_file()
+            way += f", or choose on the {other}'s dev: --select-on {other}" if has_other else ""
+        elif split == "train" and self.role == "target":
+            way += (
+                "; crossner pretrain-source trains without the target, and joint-train of methods with tasks"
+                " without its labels: --set tasks=source-ner,target-lm --select-on source"
+            )
+        raise CrossNERError(f"The {self.role} {self.name!r} has no {split} sentences.", hint=f"{way}.")
 
     def sentences(self, split: str) -> list[Sentence]:
         """Read a split.
@@ -91,8 +100,7 @@ class PreparedDomain:
             CrossNERError: The domain lacks it, or its file is not the one in the manifest.
         """
         self.check_has(split)
-        path = self.folder / f"{split}.jsonl"
-        check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
+        path = _checked(self.folder / f"{split}.jsonl", self.folder.parent, self.digests)
         return list(read_sentences(path, self.name))
 
     def words(self) -> list[str]:
@@ -101,8 +109,7 @@ class PreparedDomain:
         Raises:
             CrossNERError: The file is not the one in the manifest.
         """
-        path = self.folder / "words.json"
-        check_digest(path, self.digests.get(path.name), hint=MADE_AGAIN)
+        path = _checked(self.folder / "words.json", self.folder.parent, self.digests)
         words: list[str] = json.loads(path.read_text(encoding="utf-8"))
         return words
 
@@ -115,21 +122,6 @@ class PreparedDomain:
         domain = self.domain_in(tag_set)
         return [sentence if sentence.domain == domain else replace(sentence, domain=domain) for sentence in sentences]
 
-    def _way_out(self, split: str) -> str:
-        add = f"Add a {split} file to the data set and prepare the data again"
-        if split == "dev":
-            other = "source" if self.role == "target" else "target"
-            has_dev = (self.folder.parent / other / "dev.jsonl").is_file()
-            on_other = f", or choose on the {other}'s dev: --select-on {other}" if has_dev else ""
-            from_train = "Give prepare-data --dev-from-train 0.1 to take dev from train"
-            return f"{from_train if self.has('train') else add}{on_other}."
-        if split == "train" and self.role == "target":
-            return (
-                f"{add}; crossner pretrain-source trains without the target, and joint-train of methods with tasks"
-                " without its labels: --set tasks=source-ner,target-lm --select-on source."
-            )
-        return f"{add}."
-
 
 @dataclass(frozen=True)
 class PreparedData:
@@ -137,7 +129,7 @@ class PreparedData:
 
     Layout of its folder: ``source/`` and ``target/`` with ``train.jsonl`` … and ``words.json``, ``corpus/LEVEL.txt``
     with ``LEVEL.mentions``, ``source-corpus/domain.txt``, ``weak-labels/train.jsonl``, ``statistics.json`` and a
-    manifest with the name, role and types of each domain.
+    manifest with the name, role and types of each domain. A file that is not the one in the manifest is refused.
     """
 
     folder: Path
@@ -151,20 +143,13 @@ class PreparedData:
         """Find the prepared data of a run.
 
         Raises:
-            CrossNERError: ``prepare-data`` has not been run, or another stage has its name.
+            CrossNERError: ``prepare-data`` has not been run, or its manifest is broken.
         """
         manifest = run.manifest(PREPARED, wanted_by=wanted_by)
-        folder = run.folder(PREPARED)
-        if manifest["stage"] != PREPARED:
-            raise CrossNERError(
-                f"{folder} was made by {manifest['stage']}, not by prepare-data.",
-                hint="Rename that folder and prepare the data again.",
-            )
+        folder, digests = run.folder(PREPARED), manifest.get("outputs", {})
         try:
             domains = {
-                role: PreparedDomain(
-                    record["name"], role, folder / role, tuple(record["types"]), _select_digests(manifest, f"{role}/")
-                )
+                role: PreparedDomain(record["name"], role, folder / role, tuple(record["types"]), digests)
                 for role, record in manifest["result"]["domains"].items()
             }
             scheme = manifest["options"]["scheme"]
@@ -172,7 +157,7 @@ class PreparedData:
             raise CrossNERError(
                 f"{folder / MANIFEST} does not describe the domains of the run: {error!r}.", hint=MADE_AGAIN
             ) from None
-        return cls(folder, run.digest(PREPARED), domains, scheme, _select_digests(manifest, ""))
+        return cls(folder, run.digest(PREPARED), domains, scheme, digests)
 
     def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
         """The source or the target.
@@ -193,19 +178,15 @@ class PreparedData:
         return TagSet(domains, "bioes" if self.scheme == "bioes" else "bio")
 
     def raw_text(self, role: str) -> Path | None:
-        """All raw text of the source or the target; None if none was prepared.
-
-        Raises:
-            CrossNERError: It is not the file in the manifest.
-        """
+        """All raw text of the source or the target; None if none was prepared."""
         path = self.folder / ("corpus" if role == "target" else "source-corpus") / "domain.txt"
-        return self._checked(path) if path.is_file() else None
+        return _checked(path, self.folder, self.digests) if path.is_file() else None
 
     def corpus(self, level: str) -> Path:
         """The raw text of a corpus level.
 
         Raises:
-            CrossNERError: It was not prepared, or is not the file in the manifest.
+            CrossNERError: It was not prepared.
         """
         path = self.folder / "corpus" / f"{level}.txt"
         if not path.is_file():
@@ -215,13 +196,13 @@ class PreparedData:
                 f"This run has no corpus of level {level!r} (prepared levels: {made}).",
                 hint=f"crossner prepare-data … --corpus FILE{names} --force",
             )
-        return self._checked(path)
+        return _checked(path, self.folder, self.digests)
 
     def mentions(self, level: str) -> Path:
         """The places of the listed names in a corpus level.
 
         Raises:
-            CrossNERError: It was prepared without names, or is not the file in the manifest.
+            CrossNERError: It was prepared without names.
         """
         path = self.corpus(level).with_suffix(".mentions")
         if not path.is_file():
@@ -229,14 +210,10 @@ class PreparedData:
                 f"This run's corpus of level {level!r} was prepared without names.",
                 hint="crossner prepare-data … --corpus FILE --entities LIST --force",
             )
-        return self._checked(path)
-
-    def _checked(self, path: Path) -> Path:
-        check_digest(path, self.digests.get(path.relative_to(self.folder).as_posix()), hint=MADE_AGAIN)
-        return path
+        return _checked(path, self.folder, self.digests)
 
 
-def _select_digests(manifest: Manifest, beginning: str) -> dict[str, str]:
-    """Digests of the files below a folder of a stage, by their names there."""
-    outputs = manifest.get("outputs", {}).items()
-    return {name.removeprefix(beginning): digest for name, digest in outputs if name.startswith(beginning)}
+def _checked(path: Path, prepared: Path, digests: Mapping[str, str]) -> Path:
+    """The path of a prepared file, which is the one in the manifest."""
+    check_digest(path, digests.get(path.relative_to(prepared).as_posix()), hint=MADE_AGAIN)
+    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences, write_sentences
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Finetune, PrepareData
+from crossner_cli.options import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
 
@@ -79,7 +80,7 @@ def test_what_is_missing_is_told_with_the_way_to_get_it(tmp_path):
         prepared.corpus("entity")
 
 
-def test_a_file_that_was_cut_since_it_was_prepared_or_is_of_another_stage_is_refused(tmp_path):
+def test_a_file_that_was_cut_since_it_was_prepared_or_a_manifest_without_domains_is_refused(tmp_path):
     prepared = PreparedData.load(prepare(tmp_path, ("target",)), wanted_by="finetune")
     target = prepared.domain("target", wanted_by="finetune")
     for name, read in (
@@ -95,9 +96,8 @@ def test_a_file_that_was_cut_since_it_was_prepared_or_is_of_another_stage_is_ref
         assert caught.value.hint == "Copy the run again, or prepare the data again with --force."
     with pytest.raises(CrossNERError, match="is not the file listed in its manifest"):
         prepared.raw_text("target")
-    other = RunDirectory(tmp_path / "other")
-    with open_stage(other, Finetune().stage_request("finetune", {})) as stage:
-        stage.finish({})
-    (other.path / "finetune").rename(other.path / "prepare-data")
-    with pytest.raises(CrossNERError, match="was made by finetune, not by prepare-data"):
-        PreparedData.load(other, wanted_by="finetune")
+    (tmp_path / "prepare-data/manifest.json").write_text(
+        json.dumps({**RunDirectory(tmp_path).manifest("prepare-data", wanted_by="finetune"), "result": {}})
+    )
+    with pytest.raises(CrossNERError, match="does not describe the domains of the run"):
+        PreparedData.load(RunDirectory(tmp_path), wanted_by="finetune")
