@@ -10,7 +10,6 @@ import torch
 import transformers
 from builders.encoders import make_encoder_decoder
 from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
-from crossner_cli.stages.train import run as finetune
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -41,6 +40,7 @@ from crossner_cli.run.stage import open_stage
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data
+from crossner_cli.stages.train import run as finetune
 from crossner_cli.taggers.carry_over import TaggerDesign, check_start
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.sources import Start

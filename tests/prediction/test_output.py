@@ -22,7 +22,7 @@ from crossner_cli.options import Predict
 from crossner_cli.prediction import inputs
 from crossner_cli.prediction import output as module
 from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.progress import Notice, Progress, exhaust
+from crossner_cli.run.progress import Notice, Progress
 from crossner_cli.stages.predict import run as predict
 
 LINES = 70  # three chunks and a half
@@ -60,6 +60,18 @@ def begin(engine: Engine, folder: Path, text: Path) -> Callable[..., Any]:
     return start
 
 
+@pytest.fixture
+def whole(begin: Any, tmp_path: Path) -> Callable[..., Any]:
+    """The bytes of a command that nothing interrupts, and its result."""
+
+    def write(name: str = "out.jsonl", **options: Any) -> tuple[Any, dict[str, Any]]:
+        (tmp_path / "whole").mkdir()
+        result, _ = finish(begin(tmp_path / "whole" / name, **options))
+        return content(tmp_path / "whole" / name), result
+
+    return write
+
+
 def finish(work: Any) -> tuple[dict[str, Any], list[str]]:
     """Run to the end; return the result and the notices."""
     told = []
@@ -70,6 +82,12 @@ def finish(work: Any) -> tuple[dict[str, Any], list[str]]:
             return end.value["result"], told
         if isinstance(event, Notice):
             told.append(event.text)
+
+
+def interrupt(work: Any, chunks: int) -> None:
+    """Run until so many chunks are written, and stop as at Ctrl-C."""
+    run_until(work, chunks)
+    work.close()
 
 
 def run_until(work: Any, chunks: int) -> None:
@@ -98,11 +116,10 @@ def as_a_kill_leaves_it(begin: Any, folder: Path, name: str, chunks: int, **opti
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
-def test_a_killed_command_continues_to_the_same_bytes(begin: Any, tmp_path: Path, kind: str) -> None:
+def test_a_killed_command_continues_to_the_same_bytes(begin: Any, whole: Any, tmp_path: Path, kind: str) -> None:
     if kind in ("spacy", "parquet"):
         pytest.importorskip({"spacy": "spacy", "parquet": "pyarrow"}[kind])
-    (tmp_path / "whole").mkdir()
-    whole, _ = finish(begin(tmp_path / "whole" / OUTPUTS[kind], format=kind))
+    expected, counts = whole(OUTPUTS[kind], format=kind)
     output = as_a_kill_leaves_it(begin, tmp_path, OUTPUTS[kind], 2, format=kind)
     draft = output.with_name(f".{output.name}.draft")
     if draft.is_dir():  # what was being written when the kill came
@@ -112,70 +129,58 @@ def test_a_killed_command_continues_to_the_same_bytes(begin: Any, tmp_path: Path
         draft.write_bytes(draft.read_bytes() + b"half a line")
     result, told = finish(begin(output, format=kind))
     assert f"{output}: continued after the 40 documents tagged before." in told
-    assert content(output) == content(tmp_path / "whole" / OUTPUTS[kind])
-    assert names_in(output.parent) == [output.name]
+    assert content(output) == expected and names_in(output.parent) == [output.name]
     for name in ("documents", "sentences", "words", "entities", "repaired", "unreadable_words", "format"):
-        assert result[name] == whole[name], name
-    assert (whole["words_before"], result["words_before"]) == (0, whole["words"] * 40 // LINES)
+        assert result[name] == counts[name], name
+    assert (counts["words_before"], result["words_before"]) == (0, counts["words"] * 40 // LINES)
 
 
-def test_a_kill_before_the_first_record_and_one_at_the_end_change_nothing(begin: Any, tmp_path: Path) -> None:
-    finish(begin(tmp_path / "whole.jsonl"))
+@pytest.mark.parametrize("was_recorded", [False, True])
+def test_a_kill_before_the_first_record_and_one_at_the_end_change_nothing(
+    begin: Any, whole: Any, tmp_path: Path, was_recorded: bool
+) -> None:
+    expected, counts = whole()
     output = as_a_kill_leaves_it(begin, tmp_path, "out.jsonl", 4)
-    output.with_name(".out.jsonl.progress.json").unlink()
+    if not was_recorded:
+        output.with_name(".out.jsonl.progress.json").unlink()
     result, told = finish(begin(output))
-    assert result["words_before"] == 0 and not any("continued" in text for text in told)
-    assert content(output) == content(tmp_path / "whole.jsonl")
-    late = as_a_kill_leaves_it(begin, tmp_path / "killed", "late.jsonl", 4)
-    result, _ = finish(begin(late))
-    assert result["words_before"] == result["words"] and content(late) == content(tmp_path / "whole.jsonl")
+    assert result["words_before"] == (counts["words"] if was_recorded else 0)
+    assert any("continued" in text for text in told) is was_recorded and content(output) == expected
 
 
-def test_a_command_can_be_interrupted_again_and_again(begin: Any, tmp_path: Path) -> None:
-    finish(begin(tmp_path / "whole.jsonl"))
+def test_a_command_can_be_interrupted_again_and_again(begin: Any, whole: Any, tmp_path: Path) -> None:
+    expected, _ = whole()
     output = tmp_path / "out.jsonl"
     for _ in range(3):
-        work = begin(output)
-        run_until(work, 1)
-        work.close()
-        assert names_in(tmp_path) == [".out.jsonl.draft", ".out.jsonl.progress.json", "in.txt", "whole.jsonl"]
+        interrupt(begin(output), 1)
+        assert names_in(tmp_path) == [".out.jsonl.draft", ".out.jsonl.progress.json", "in.txt", "whole"]
     result, _ = finish(begin(output))
-    assert result["words_before"] == result["words"] * 60 // LINES
-    assert content(output) == content(tmp_path / "whole.jsonl")
+    assert result["words_before"] == result["words"] * 60 // LINES and content(output) == expected
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("options", "told"),
     [
-        ("input", "input 1: "),
-        ("options", "decoding: 'trained' -> 'any'"),
-        ("draft", "the draft has changed"),
-        ("stdin", "stdin cannot be read again"),
-        ("format", "format: "),
+        ({}, "input 1: "),
+        ({}, "the draft has changed"),
+        ({"decoding": "any"}, "decoding: 'trained' -> 'any'"),
+        ({"format": "brat"}, "format: "),
+        ({"input": [Path("/dev/null")]}, "stdin cannot be read again"),
     ],
 )
 def test_another_command_starts_again_and_says_why(
-    begin: Any, tmp_path: Path, text: Path, change: str, told: str
+    begin: Any, whole: Any, tmp_path: Path, text: Path, options: dict[str, Any], told: str
 ) -> None:
     output = as_a_kill_leaves_it(begin, tmp_path, "out", 2, format="jsonl")
-    changes: dict[str, dict[str, Any]] = {
-        "options": {"decoding": "any"},
-        "stdin": {"input": [Path("/dev/null")]},
-        "format": {"format": "brat"},
-    }
-    options = {"format": "jsonl"} | changes.get(change, {})
-    if change == "input":
+    options = {"format": "jsonl", **options}
+    if told.startswith("input"):
         text.write_text(text.read_text().replace("Peter", "Paul", 1))
-    if change == "draft":
+    if told.startswith("the draft"):
         output.with_name(".out.draft").write_bytes(b"")
     result, notices = finish(begin(output, **options))
     assert result["words_before"] == 0
     assert any("is dropped (" in line and told in line for line in notices), notices
-    if change != "stdin":
-        (tmp_path / "again").mkdir()
-        finish(begin(tmp_path / "again" / "out", **options))
-        assert content(output) == content(tmp_path / "again" / "out")
-    assert names_in(output.parent) == ["out"]
+    assert content(output) == whole("out", **options)[0] and names_in(output.parent) == ["out"]
 
 
 def test_what_does_not_change_the_bytes_does_not_start_again(begin: Any, tmp_path: Path, text: Path) -> None:
@@ -205,36 +210,30 @@ def test_with_force_an_interrupted_replacement_is_continued(begin: Any, tmp_path
     output.write_text("old")
     with pytest.raises(CrossNERError, match=r"out\.jsonl exists"):
         finish(begin(output))
-    work = begin(output, force=True)
-    run_until(work, 2)
-    work.close()
+    interrupt(begin(output, force=True), 2)
     assert output.read_text() == "old"
     result, _ = finish(begin(output, force=True))
     assert result["words_before"] and len(output.read_text().splitlines()) == LINES
 
 
 def test_an_interruption_while_the_end_is_written_leaves_one_end(
-    begin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "whole").mkdir()
-    finish(begin(tmp_path / "whole" / "out.html"))
+    expected, _ = whole("out.html")
     output = tmp_path / "out.html"
-    work, flush, asked = begin(output), module._flush, []
+    work = begin(output)
     run_until(work, 4)
 
-    def interrupted_at_first(path: Path) -> None:
-        asked.append(path)
-        if len(asked) == 1:
-            raise KeyboardInterrupt
-        flush(path)
+    def be_interrupted(path: Path) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_flush", interrupted_at_first)
+    monkeypatch.setattr(module, "_flush", be_interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(work)
     assert not output.exists()
     _, told = finish(begin(output))
-    assert any("continued after the 70 documents" in text for text in told)
-    assert content(output) == content(tmp_path / "whole" / "out.html")
+    assert any("continued after the 70 documents" in text for text in told) and content(output) == expected
 
 
 def test_what_a_kill_left_of_a_replaced_folder_is_removed(begin: Any, tmp_path: Path) -> None:
@@ -324,7 +323,7 @@ def test_names_of_stdout_are_stdout_and_open_streams_are_written_directly(
 
 
 KILLED = """
-import sys
+import os, signal, sys
 from pathlib import Path
 from crossner_cli.prediction import inputs, output
 from crossner_cli.engine.devices import start_engine
@@ -337,43 +336,33 @@ inputs.CHUNK_SENTENCES, output.SECONDS_BETWEEN_RECORDS = 20, 0.0
 options = Predict(model=sys.argv[1], input=[Path(sys.argv[2])], output=Path(sys.argv[3]), device="cpu",
                   precision="fp32", threads=1)
 for event in run(RunDirectory(Path("no-run")), options, start_engine(options)):
-    if isinstance(event, Progress):
-        print(int(event.values["sentences"]), flush=True)
-        sys.stdin.readline()
+    if isinstance(event, Progress) and event.values["sentences"] == 40:
+        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_a_process_that_is_killed_is_continued_to_the_same_bytes(
-    begin: Any, folder: Path, text: Path, tmp_path: Path
+    begin: Any, whole: Any, folder: Path, text: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out.jsonl"
-    command = [sys.executable, "-c", KILLED, str(folder), str(text), str(output)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdin is not None
-        assert process.stdout.readline() == "20\n"
-        process.stdin.write("\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == "40\n"
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    assert not output.exists()
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder), str(text), str(output)], check=False)
+    assert done.returncode == -signal.SIGKILL and not output.exists()
     result, told = finish(begin(output, precision="fp32"))
     assert f"{output}: continued after the 40 documents tagged before." in told
-    assert result["documents"] == LINES
-    finish(begin(tmp_path / "whole.jsonl", precision="fp32"))
-    assert content(output) == content(tmp_path / "whole.jsonl")
+    assert result["documents"] == LINES and content(output) == whole(precision="fp32")[0]
 
 
-def test_several_processes_write_the_bytes_of_one(begin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_write_the_bytes_of_one(
+    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forked = multiprocessing.get_context("fork")  # torch is imported once, not three times
     monkeypatch.setattr(multiprocessing, "get_context", lambda kind: forked)
-    one = exhaust(begin(tmp_path / "one.jsonl", threads=1))["result"]
-    work = begin(tmp_path / "two.jsonl", threads=1, workers=2)
-    run_until(work, 1)
-    work.close()
-    two, told = finish(begin(tmp_path / "two.jsonl", threads=1, workers=2))
-    assert f"{tmp_path / 'two.jsonl'}: continued after the 20 documents tagged before." in told
-    assert content(tmp_path / "one.jsonl") == content(tmp_path / "two.jsonl")
+    expected, one = whole(threads=1)
+    output = tmp_path / "two.jsonl"
+    interrupt(begin(output, threads=1, workers=2), 1)
+    two, told = finish(begin(output, threads=1, workers=2))
+    assert f"{output}: continued after the 20 documents tagged before." in told
+    assert content(output) == expected
     for name in ("documents", "words", "entities"):
         assert one[name] == two[name]
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n' * inputs.CHUNK_SENTENCES + "broken\n")

@@ -164,12 +164,6 @@ def test_words_that_would_break_columns_are_replaced_and_counted(predicted: Pred
     assert result["rewritten_words"] == 5
 
 
-def test_a_sentence_longer_than_the_encoder_is_tagged_whole(predicted: Predicted) -> None:
-    words = ["anna", "met", "london"] * 400
-    _, lines = predicted(json.dumps({"words": words}).encode(), input_format="jsonl", batch_subwords=512)
-    assert len(json.loads(lines[0])["tags"]) == 1200
-
-
 def test_a_long_sentence_takes_no_more_subwords_at_once_than_asked_for(tagger: LinearTagger, engine: Engine) -> None:
     read: list[int] = []
     hook = tagger.encoder.model.register_forward_pre_hook(

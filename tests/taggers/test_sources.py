@@ -27,8 +27,13 @@ def tagger(tiny_encoder_folder):
     return make_tagger(tiny_encoder_folder, "linear", TYPES)
 
 
-def test_base_is_the_untouched_encoder_and_words_alone_start_without_any(tiny_encoder_folder, run):
-    start = find(run, "base", design_tagger(tiny_encoder_folder))
+@pytest.fixture
+def design(tiny_encoder_folder):
+    return design_tagger(tiny_encoder_folder)
+
+
+def test_base_is_the_untouched_encoder_and_words_alone_start_without_any(tiny_encoder_folder, run, design):
+    start = find(run, "base", design)
     digest = digest_folder(tiny_encoder_folder)
     assert start == Start("base", None, digest, lineage=[{"encoder": str(tiny_encoder_folder), "digest": digest}])
     assert start.folder_for(7) is None
@@ -37,63 +42,57 @@ def test_base_is_the_untouched_encoder_and_words_alone_start_without_any(tiny_en
         find_start(run, "base", "./not-there", wanted_by="finetune")
 
 
-def test_an_adapted_encoder_starts_a_tagger(tmp_path, tiny_encoder_folder, run, engine):
+def test_an_adapted_encoder_starts_a_tagger(tmp_path, run, design, engine):
     adapted = make_encoder(tmp_path / "adapted", intermediate_size=48)
     with open_stage(run, Dapt().stage_request("dapt", {})) as stage:
         adapted.rename(stage.draft / "encoder")
         stage.finish({}, lineage=[{"encoder": "minilm", "digest": "d"}])
-    design = design_tagger(tiny_encoder_folder)
-    for name in ("dapt", str(run.folder("dapt")), str(run.folder("dapt") / "encoder")):
-        assert find(run, name, design).folder_for(1) == run.folder("dapt") / "encoder"
+    folder = run.folder("dapt")
+    for name in ("dapt", str(folder), str(folder / "encoder")):
+        assert find(run, name, design).folder_for(1) == folder / "encoder"
         tagger, carried = begin(run, engine, design, TYPES, start=name)
-        expected = load_file(run.folder("dapt") / "encoder/model.safetensors")
+        expected = load_file(folder / "encoder/model.safetensors")
         assert all((value == expected[name]).all() for name, value in tagger.encoder.model.state_dict().items())
         assert carried.loaded == len(expected) and carried.fresh_types == list(TYPES.types)
-    digest = digest_file(run.folder("dapt") / "manifest.json")
-    start = find(run, "dapt", design)
+    start, digest = find(run, "dapt", design), digest_file(folder / "manifest.json")
     assert start.digest == digest
     assert start.lineage == [{"encoder": "minilm", "digest": "d"}, {"stage": "dapt", "name": "dapt", "digest": digest}]
 
 
-def test_a_seed_starts_from_its_own_seed_and_else_from_the_best(tiny_encoder_folder, run, engine):
-    taggers = {}
-    for seed in (1, 2, 10):
-        taggers[seed] = make_tagger(tiny_encoder_folder, "linear", TYPES)
-        taggers[seed].classifier.bias.data.fill_(float(seed))
+def test_a_seed_starts_from_its_own_seed_and_else_from_the_best_or_the_first(tiny_encoder_folder, run, design, engine):
+    taggers = {seed: make_tagger(tiny_encoder_folder, "linear", TYPES) for seed in (1, 2, 10)}
+    for seed, tagger in taggers.items():
+        tagger.classifier.bias.data.fill_(float(seed))
     folder = save_stage(run, "pretrain-source", taggers, [40.0, 70.0, 55.5])
     for name in ("pretrain-source", str(folder)):
-        start = find(run, name, design_tagger(tiny_encoder_folder))
+        start = find(run, name, design)
         assert start.folder == folder / "tagger-seed-2"
         assert start.seeds == {seed: folder / f"tagger-seed-{seed}" for seed in (1, 2, 10)}
         for seed, source in {1: 1, 2: 2, 10: 10, 3: 2}.items():
-            tagger, _ = begin(run, engine, design_tagger(tiny_encoder_folder), TYPES, start=name, seed=seed)
+            tagger, _ = begin(run, engine, design, TYPES, start=name, seed=seed)
             assert tagger.classifier.bias.tolist() == [float(source)] * len(TYPES)
+    folder = save_stage(run, "unscored", {2: taggers[2], 10: taggers[10]}, [0, 0])
+    assert find(run, "unscored", design).folder_for(1) == folder / "tagger-seed-2"
 
 
-def test_without_scores_the_first_seed_stands_for_the_others(run, tiny_encoder_folder, tagger):
-    save_stage(run, "source", {4: tagger, 5: tagger}, [0, 0])
-    assert find(run, "source", design_tagger(tiny_encoder_folder)).folder_for(1) == run.folder("source/tagger-seed-4")
-
-
-def test_a_stage_is_preferred_to_a_folder_of_its_name(tiny_encoder_folder, run, tagger, tmp_path, monkeypatch):
+def test_a_stage_is_preferred_to_a_folder_of_its_name(run, design, tagger, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make_encoder(Path("mine"))
-    design = design_tagger(tiny_encoder_folder)
     assert find(run, "mine", design).folder == Path("mine")
     save_stage(run, "mine", {1: tagger}, [1.0])
     assert find(run, "mine", design).folder_for(1) == run.folder("mine") / "tagger"
 
 
 @pytest.mark.parametrize("name", ["pretrain-source", "/nowhere", "BASE", "../run"])
-def test_an_unknown_start_is_answered_with_what_there_is(run, tiny_encoder_folder, tagger, name):
+def test_an_unknown_start_is_answered_with_what_there_is(run, design, tagger, name):
     save_stage(run, "mine", {1: tagger}, [1.0])
     with pytest.raises(CrossNERError) as caught:
-        find(run, name, design_tagger(tiny_encoder_folder))
+        find(run, name, design)
     expected = f"finetune: --start-from {name!r} is neither base, a finished stage of {run.path} (mine)"
     assert expected in str(caught.value) and "stage of this run" in caught.value.hint
 
 
-def test_what_holds_nothing_to_start_from_is_refused(run, tagger, tmp_path, tiny_encoder_folder, engine):
+def test_what_holds_nothing_to_start_from_is_refused(run, tagger, tmp_path, design, engine):
     with open_stage(run, PrepareData(source="a").stage_request("prepare-data", {})) as stage:
         stage.finish({"domains": {}})
     folder = save_stage(run, "mine", {1: tagger}, [1.0])
@@ -105,11 +104,10 @@ def test_what_holds_nothing_to_start_from_is_refused(run, tagger, tmp_path, tiny
             find_start(run, name, "minilm", wanted_by="finetune")
     (folder / "tagger").rename(folder / "elsewhere")
     with pytest.raises(CrossNERError, match="The encoder folder .* was not found"):
-        begin(run, engine, design_tagger(tiny_encoder_folder), TYPES, start="mine")
-    for broken in ("", "[]", '{"stage": "dapt"}'):
-        (folder / "manifest.json").write_text(broken)
-        with pytest.raises(CrossNERError, match="manifest.json"):
-            find_start(run, "mine", "minilm", wanted_by="finetune")
+        begin(run, engine, design, TYPES, start="mine")
+    (folder / "manifest.json").write_text('{"stage": "dapt"}')
+    with pytest.raises(CrossNERError, match="manifest.json"):
+        find_start(run, "mine", "minilm", wanted_by="finetune")
 
 
 def test_the_digest_of_a_start_follows_its_files_and_one_made_again_between_two_seeds_is_refused(run, tagger, tmp_path):
