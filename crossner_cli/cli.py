@@ -185,7 +185,7 @@ def start(options: Compute, *, data_for: str = "") -> Engine:
     """
     if data_for:
         from crossner_cli.reports.method_facts import describe_methods
-        from crossner_cli.run.stage import Stage
+        from crossner_cli.run.directory import Stage
 
         run = open_run(options)
         run.manifest("prepare-data", wanted_by=data_for)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 from crossner_cli.errors import CrossNERError
 
 if TYPE_CHECKING:
-    from crossner_cli.run.stage import StageRequest
+    from crossner_cli.run.directory import StageRequest
 
 Kind = TypeVar("Kind")
 
@@ -148,7 +148,7 @@ class Command:
 
         ``inputs`` has the digest of everything that the result depends on, by name.
         """
-        from crossner_cli.run.stage import StageRequest
+        from crossner_cli.run.directory import StageRequest
 
         return StageRequest(command, self.record(), inputs, self.name, self.force, self.defaults())
 

@@ -20,12 +20,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Average:
-    """A score over seeds.
-
-    Args:
-        mean: In percent; None without a score.
-        deviation: Sample standard deviation; None for fewer than two seeds.
-    """
+    """A score over seeds in percent, None without one, and its sample standard deviation, None below two seeds."""
 
     mean: float | None
     deviation: float | None
@@ -108,11 +103,7 @@ class DaptStringsResult:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """The training of one tagger.
-
-    Args:
-        history: A record an epoch: losses, score, scores, words a second.
-    """
+    """The training of one tagger; ``history`` has losses, score, scores and words a second of each epoch."""
 
     folder: str
     learning_rate: float | None
@@ -130,13 +121,7 @@ class SeedResult:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """The result of a training stage.
-
-    Args:
-        seeds: By seed.
-        train_sentences: Labelled sentences by role.
-        settings: All settings of the method.
-    """
+    """The result of a training stage, by seed; ``train_sentences`` counts labelled sentences by role."""
 
     seeds: dict[str, SeedResult]
     dev_f1: float | None
@@ -319,7 +304,7 @@ def read_result(manifest: Mapping[str, Any], kind: type[Result]) -> Result:
     """
     try:
         found: Result = _read(manifest.get("result"), kind, "result")
-    except _BrokenError as error:
+    except ValueError as error:
         raise CrossNERError(
             f"The manifest of the stage {manifest.get('name')!r} is broken: {error}.",
             hint="Copy the run again, or make the stage again with --force.",
@@ -327,24 +312,19 @@ def read_result(manifest: Mapping[str, Any], kind: type[Result]) -> Result:
     return found
 
 
-class _BrokenError(Exception):
-    """A value of a manifest that is missing or of another type."""
-
-
 def _read(value: Any, hint: Any, place: str) -> Any:
-    """Turn a JSON value into the type of a hint."""
+    """Turn a JSON value into the type of a hint; raise ValueError with its place if it has another one."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
-    if origin in (typing.Union, types.UnionType):
-        (given,) = (each for each in arguments if each is not type(None))
-        return None if value is None else _read(value, given, place)
+    if types.NoneType in arguments:
+        return None if value is None else _read(value, arguments[0], place)
     if dataclasses.is_dataclass(hint):
         return _read_dataclass(value, hint, place)
     wider: dict[Any, Any] = {float: (int, float), list: (list, tuple)}
     wanted = origin or hint
     if not isinstance(value, wider.get(wanted, wanted)):
-        raise _BrokenError(f"{place} is {value!r}")
+        raise ValueError(f"{place} is {value!r}")
     if origin is dict:
         return {key: _read(item, arguments[1], f"{place}.{key}") for key, item in value.items()}
     if origin is list:
@@ -354,13 +334,11 @@ def _read(value: Any, hint: Any, place: str) -> Any:
 
 def _read_dataclass(value: Any, kind: Any, place: str) -> Any:
     if not isinstance(value, Mapping):
-        raise _BrokenError(f"{place} is missing" if value is None else f"{place} is {value!r}")
+        raise ValueError(f"{place} is missing" if value is None else f"{place} is {value!r}")
     hints = typing.get_type_hints(kind)
-    values = {}
-    for field in dataclasses.fields(kind):
-        has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-        if field.name in value:
-            values[field.name] = _read(value[field.name], hints[field.name], f"{place}.{field.name}")
-        elif not has_default:
-            raise _BrokenError(f"{place}.{field.name} is missing")
-    return kind(**values)
+    known = {name: _read(value[name], hint, f"{place}.{name}") for name, hint in hints.items() if name in value}
+    try:
+        return kind(**known)
+    except TypeError:
+        missing = next(field.name for field in dataclasses.fields(kind) if field.name not in known)
+        raise ValueError(f"{place}.{missing} is missing") from None

@@ -43,11 +43,7 @@ def digest_path(path: Path) -> str:
 
 
 def check_digest(path: Path, wanted: str | None, *, hint: str) -> None:
-    """Refuse a file that differs from the one in its manifest; None if the manifest does not list it.
-
-    Raises:
-        CrossNERError: The digests differ.
-    """
+    """Refuse a file that differs from the one in its manifest; ``wanted`` is None if the manifest does not list it."""
     if wanted is not None and digest_file(path) != wanted:
         raise CrossNERError(
             f"{path} is not the file listed in its manifest: it was changed, cut or made again.", hint=hint
@@ -60,17 +56,16 @@ def walk_files(folder: Path) -> Iterator[Path]:
     Raises:
         OSError: A folder cannot be read.
     """
-    seen: set[tuple[int, int]] = set()
+    seen: set[Path] = set()
 
     def refuse(error: OSError) -> None:
         raise error
 
     for place, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
-        status = Path(place).stat()
-        if (status.st_dev, status.st_ino) in seen:
+        if (real := Path(place).resolve()) in seen:
             folders.clear()
             continue
-        seen.add((status.st_dev, status.st_ino))
+        seen.add(real)
         folders.sort()
         yield from (Path(place) / name for name in files)
 
@@ -92,11 +87,7 @@ def _replace_infinite(value: Any) -> Any:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read a JSON object that ``write_json`` wrote.
-
-    Raises:
-        CrossNERError: It cannot be read, or is no JSON object.
-    """
+    """Read a JSON object that ``write_json`` wrote."""
     hint = "Move its folder away, or make it again with --force."
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -133,11 +124,7 @@ def _escape_formula(cell: Any) -> Any:
 
 
 def save_array(path: Path, array: Any) -> None:
-    """Write an array as ``numpy.save`` does, which would not say why a full disk took no more.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Write an array as ``numpy.save`` does, which would not say why a full disk took no more."""
     import numpy as np
 
     with path.open("wb") as stream:
@@ -160,22 +147,31 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush a folder's own entries, so that a rename survives a power cut."""
-    _flush(folder)
+    """Flush a folder's own entries, so that a rename survives a power cut; or a file."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def flush_tree(folder: Path) -> None:
     """Flush every file and folder below ``folder``, and itself."""
     for path in (*folder.rglob("*"), folder):
-        _flush(path)
+        flush_folder(path)
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def name_is_taken(path: Path) -> bool:
+    """Return whether something has this name, be it a link to nothing."""
+    return path.exists() or path.is_symlink()
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder; if it is a link, the link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_output_folder(folder: Path, record: str, *, force: bool) -> None:
@@ -184,27 +180,22 @@ def check_output_folder(folder: Path, record: str, *, force: bool) -> None:
     Args:
         folder: The folder to make.
         record: The file that every folder of this kind holds.
-        force: Whether a folder of this kind may be replaced.
-
-    Raises:
-        CrossNERError: It exists, or the folder above it does not.
+        force: Replace a folder of this kind.
     """
     if not folder.parent.is_dir():
         raise CrossNERError(
             f"There is no folder {folder.parent} to write {folder.name} into.",
             hint=f"mkdir -p {shlex.quote(str(folder.parent))}",
         )
-    if not folder.exists() and not folder.is_symlink():
-        return
     is_empty = folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())
-    is_of_this_kind = (folder / record).is_file()
-    if is_empty or (force and is_of_this_kind):
+    if is_empty or not name_is_taken(folder):
         return
-    if is_of_this_kind:
+    if not (folder / record).is_file():
+        raise CrossNERError(
+            f"--output {folder} exists and was not made by this command (it has no {record}).", hint="Name another one."
+        )
+    if not force:
         raise CrossNERError(f"--output {folder} exists.", hint="--force replaces it; or name another --output.")
-    raise CrossNERError(
-        f"--output {folder} exists and was not made by this command (it has no {record}).", hint="Name another one."
-    )
 
 
 @contextlib.contextmanager

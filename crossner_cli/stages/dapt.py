@@ -26,10 +26,9 @@ from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import STRINGS, Dapt
-from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DaptResult, DaptStringsResult
-from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import CarryOver
 from crossner_cli.taggers.sources import Start, check_transformer, find_start, notes_on_start

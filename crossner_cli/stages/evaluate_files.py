@@ -28,11 +28,10 @@ from crossner_cli.evaluation.scores import (
 )
 from crossner_cli.options import Evaluate
 from crossner_cli.reports.fine_grained import add_fine_grained, write_reports
-from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.directory import Manifest, RunDirectory, Stage, open_stage
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
-from crossner_cli.run.stage import Stage, open_stage
 from crossner_cli.run.storage import digest_file, write_csv, write_json
 
 

@@ -39,10 +39,9 @@ from crossner_cli.data.statistics import (
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
-from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.directory import DRAFT, Manifest, RunDirectory, open_stage
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
-from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_json
 
 COMMAND = "prepare-data"

@@ -14,10 +14,9 @@ from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.options import Optimisation
-from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
-from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import write_json
 from crossner_cli.stages.recipe import Recipe, TaggerData, read_data, resolve_recipe
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.options import Finetune
-from crossner_cli.run.directory import RunDirectory, read_manifest
-from crossner_cli.run.stage import Stage, open_stage
+from crossner_cli.run.directory import RunDirectory, Stage, open_stage, read_manifest
 from crossner_cli.run.storage import digest_file
 
 INPUTS = {"prepare-data": "abc"}

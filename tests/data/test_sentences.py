@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences, write_sentences
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
-from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.stage import open_stage
+from crossner_cli.run.directory import RunDirectory, open_stage
 
 TYPES = {"source": ("person", "place"), "target": ("song", "person")}
 WORDS = st.text(min_size=1, max_size=5).filter(lambda word: word.isprintable() or "\u2028" in word)

@@ -19,9 +19,8 @@ from crossner_cli.data.sentences import read_sentences
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.evaluation.scores import score
 from crossner_cli.options import Predict, PretrainSource
-from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.directory import RunDirectory, Stage
 from crossner_cli.run.progress import exhaust
-from crossner_cli.run.stage import Stage
 from crossner_cli.stages import dapt, train
 from crossner_cli.stages.recipe import read_data, resolve_recipe
 from crossner_cli.taggers.folder import load_tagger

@@ -15,8 +15,7 @@ from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune, PrepareData
-from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.stage import Stage, open_stage
+from crossner_cli.run.directory import RunDirectory, Stage, open_stage
 from crossner_cli.run.storage import write_json
 
 

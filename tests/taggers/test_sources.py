@@ -14,8 +14,7 @@ from safetensors.torch import load_file
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt, Finetune, PrepareData
-from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.stage import open_stage
+from crossner_cli.run.directory import RunDirectory, open_stage
 from crossner_cli.run.storage import digest_file, digest_folder
 from crossner_cli.taggers.sources import Start, best_on_dev, find_start, find_taggers, notes_on_start
 
