@@ -48,46 +48,22 @@ MIXED = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 
 @dataclass
 class Engine:
-    """The devices and processes that work together, and their precision: ``fp32``, ``bf16`` or ``fp16``."""
+    """The devices and processes that work together, and their precision: ``fp32``, ``bf16`` or ``fp16``.
+
+    ``rank`` is the number of this process over all machines, ``world`` counts the processes, and the main one writes
+    files and prints. ``attention`` is the kernel that is fast here, None transformers' choice for the architecture;
+    ``batch_subwords`` are read at once where nothing is trained.
+    """
 
     accelerator: Any
     precision: str
 
-    @property
-    def device(self) -> torch.device:
-        """Device of this process."""
-        device: torch.device = self.accelerator.device
-        return device
-
-    @property
-    def on_cpu(self) -> bool:
-        """True where the device is a CPU."""
-        return self.device.type == "cpu"
-
-    @property
-    def rank(self) -> int:
-        """Number of this process, over all machines."""
-        return int(self.accelerator.process_index)
-
-    @property
-    def world(self) -> int:
-        """Processes in all."""
-        return int(self.accelerator.num_processes)
-
-    @property
-    def is_main(self) -> bool:
-        """True if this process writes files and prints."""
-        return self.rank == 0
-
-    @property
-    def attention(self) -> str | None:
-        """The attention kernel that is fast here; None is transformers' choice for the architecture."""
-        return CPU_ATTENTION if self.on_cpu else None
-
-    @property
-    def batch_subwords(self) -> int:
-        """Subwords to read at once where nothing is trained."""
-        return CPU_SUBWORDS if self.on_cpu else GPU_SUBWORDS
+    def __post_init__(self) -> None:
+        self.device: torch.device = self.accelerator.device
+        self.rank, self.world = int(self.accelerator.process_index), int(self.accelerator.num_processes)
+        self.is_main, self.on_cpu = self.rank == 0, self.device.type == "cpu"
+        self.attention = CPU_ATTENTION if self.on_cpu else None
+        self.batch_subwords = CPU_SUBWORDS if self.on_cpu else GPU_SUBWORDS
 
     def describe(self) -> str:
         """One line for the log."""

@@ -107,7 +107,7 @@ def told_by_the_main_process(monkeypatch: pytest.MonkeyPatch, rank: int, told: l
             values[:] = told
 
     monkeypatch.setattr("accelerate.utils.broadcast_object_list", broadcast)
-    return Engine(SimpleNamespace(process_index=rank, num_processes=2), "fp32")
+    return Engine(SimpleNamespace(process_index=rank, num_processes=2, device=torch.device("cpu")), "fp32")
 
 
 def test_the_main_process_tells_the_others_what_it_worked_out_or_that_it_failed(

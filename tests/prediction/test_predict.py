@@ -227,9 +227,9 @@ def test_a_reader_that_goes_away_ends_the_work(folder: Path, engine: Engine, tmp
     assert stdin.tell() < 100 * len(b"Anna met Peter\n")
 
 
-def test_several_processes_need_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_need_the_cpu(tmp_path: Path) -> None:
     engine = start_engine(Predict(device="cpu", threads=1))
-    monkeypatch.setattr(type(engine), "on_cpu", False)
+    engine.on_cpu = False
     with pytest.raises(CrossNERError, match="--workers 2 needs the CPU") as caught:
         exhaust(predict(RunDirectory(tmp_path), Predict(workers=2), engine))
     assert "--gpus 0,1" in caught.value.hint
