@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import time
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from crossner_cli import __version__
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.directory import Manifest
 
 PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "safetensors", "seqeval", "numpy")
 # Without -P, -c and -m look for modules in the current folder first, where a user's random.py may lie.
@@ -26,6 +28,21 @@ def installed_versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+def make_record(
+    command: str, options: dict[str, Any], inputs: dict[str, str], result: dict[str, Any], began: float
+) -> Manifest:
+    """Make the record of a command that leaves no stage, like a manifest; it began at ``time.perf_counter()``."""
+    return {
+        "stage": command,
+        "name": command,
+        "options": options,
+        "inputs": inputs,
+        "result": result,
+        "versions": installed_versions(),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
 def python_path() -> dict[str, str]:

@@ -20,7 +20,7 @@ from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Export
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.environment import installed_versions
+from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import ExportedModel, ExportResult
 from crossner_cli.run.storage import check_output_folder, output_folder, write_json
@@ -105,15 +105,9 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
             calibration=None if calibration is None else calibration.to_json(),
             models=_compare(sides, sentences),
         )
-        record: Manifest = {
-            "stage": COMMAND,
-            "name": COMMAND,
-            "options": options.record(),
-            "inputs": {trained.label: trained.digest},
-            "result": dataclasses.asdict(result),
-            "versions": {**installed_versions(), **{name: version(name) for name in PACKAGES}},
-            "seconds": round(time.perf_counter() - began, 1),
-        }
+        inputs = {trained.label: trained.digest}
+        record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
+        record["versions"] |= {name: version(name) for name in PACKAGES}
         write_onnx_card(folder, trained.folder, trained.label, result)
         write_json(folder / RECORD, record)
     return record

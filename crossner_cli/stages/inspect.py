@@ -18,7 +18,7 @@ from crossner_cli.reports.inspection import collect_states, inspect_sentence, pr
 from crossner_cli.reports.plots import plot_states, plot_weights
 from crossner_cli.reports.tables import InspectedSentence, InspectedStates, InspectResult
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.environment import installed_versions
+from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import check_output_folder, output_folder, write_json
 from crossner_cli.taggers.folder import load_tagger
@@ -53,15 +53,8 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
             files += states.files
         output = None if options.output is None else str(options.output)
         result = InspectResult(trained.label, trained.seed, seen, states, files, output)
-        record: Manifest = {
-            "stage": COMMAND,
-            "name": COMMAND,
-            "options": options.record(),
-            "inputs": {trained.label: trained.digest},
-            "result": dataclasses.asdict(result),
-            "versions": installed_versions(),
-            "seconds": round(time.perf_counter() - began, 1),
-        }
+        inputs = {trained.label: trained.digest}
+        record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
         if folder is not None:
             write_json(folder / RECORD, record)
     return record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,8 +21,10 @@ QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
 
 
 def invoke(*arguments: str | Path) -> Result:
-    """Run a command. Texts are split at spaces, paths are not."""
-    words = [word for each in arguments for word in (each.split() if isinstance(each, str) else [str(each)])]
+    """Run a command. Options may stand together in one text, also behind the command: ``dapt --epochs 1``."""
+    words: list[str] = []
+    for each in map(str, arguments):
+        words += each.split() if re.match("--|[a-z-]+ --", each) else [each]
     return CliRunner().invoke(app, words)
 
 

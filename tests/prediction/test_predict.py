@@ -178,17 +178,6 @@ def test_a_long_sentence_takes_no_more_subwords_at_once_than_asked_for(tagger: L
     assert in_parts.probabilities == pytest.approx(at_once.probabilities, abs=1e-5)
 
 
-@pytest.mark.parametrize(("name", "is_told"), [("out.csv", True), ("out", False), ("out.jsonl", False)])
-def test_an_ending_of_no_format_is_reported(
-    folder: Path, engine: Engine, tmp_path: Path, name: str, is_told: bool
-) -> None:
-    (tmp_path / "in.txt").write_text("Anna met Peter.\n")
-    options = Predict(model=str(folder), input=[tmp_path / "in.txt"], output=tmp_path / name)
-    told = [event.text for event in predict(RunDirectory(tmp_path), options, engine) if isinstance(event, Notice)]
-    assert any("is written as jsonl, because its ending" in text for text in told) is is_told
-    assert (tmp_path / name).read_text().startswith("{")
-
-
 def test_skipped_lines_are_counted_and_their_places_told(folder: Path, engine: Engine, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n' + "bad\n" * 7)
