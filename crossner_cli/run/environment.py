@@ -8,11 +8,13 @@ import sys
 import time
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossner_cli import __version__
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.directory import Manifest
+
+if TYPE_CHECKING:
+    from crossner_cli.run.directory import Manifest
 
 PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "safetensors", "seqeval", "numpy")
 # Without -P, -c and -m look for modules in the current folder first, where a user's random.py may lie.
