@@ -19,7 +19,7 @@ import typer.core
 from crossner_cli import __version__
 from crossner_cli.engine.processes import limit_spinning
 from crossner_cli.errors import WRONG_USAGE, known_problems
-from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of, to_json
+from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of
 from crossner_cli.options import (
     Dapt,
     Evaluate,
@@ -210,7 +210,6 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
     is_main = engine is None or engine.is_main
     to_stderr = options.has_data_on_stdout
     bars = not (to_stderr and sys.stdout.isatty())
-    work = _tell_published(work, options)
     manifest = console.follow(work, quiet=options.quiet or not is_main, verbose=options.verbose, bars=bars)
     if is_main and (options.json or not options.quiet):
         console.show_manifest(manifest, run=options.run, json=options.json, to_stderr=to_stderr)
@@ -234,17 +233,6 @@ def show_known_domains(*, json: bool) -> None:
     known, bundled = known_domains(), bundled_domains()
     record = {name: dataclasses.asdict(domain) for name, domain in known.items()}
     console.show(known_domain_tables(known, bundled), {"known": record, "bundled": list(bundled)}, json=json)
-
-
-def _tell_published(work: Work[Manifest], options: Command) -> Work[Manifest]:
-    """Say first which values ``--paper`` stands for."""
-    from crossner_cli.run.progress import Notice
-
-    if getattr(options, "paper", False):
-        fields = [field for field in dataclasses.fields(options) if field.metadata["paper"] is not NOT_PUBLISHED]
-        chosen = [f"{field.name} {to_json(getattr(options, field.name))}" for field in fields]
-        yield Notice(f"with --paper: {', '.join([*chosen, *getattr(options, 'settings', [])])}")
-    return (yield from work)
 
 
 def show_version(wanted: bool) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import re
 import shutil
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,50 +31,62 @@ if TYPE_CHECKING:
 WIDTH_OF_PIPES = 100
 WIDTH_WITH_BARS = 110  # leaves room for the numbers beside a bar
 SECONDS_BETWEEN_LINES = 10.0
-PARTS = ("amount", "values", "left")  # of a bar, beside its task
 BREAKS = re.compile(r" (?=± |to )")
 LONGEST_WORD, UNLIMITED = 16, 10_000  # longer words of a table, as paths, may be cut in two
 
 
 @dataclass
 class Task:
-    """A task in progress: its latest values and its speed, counted from the first event after a continuation."""
+    """A task in progress: its latest values, its last line, and its speed, counted since a continuation."""
 
     first: float
     started: float
     values: dict[str, float] = field(default_factory=dict)
-    shown: float | None = None
+    shown: float = -math.inf
     text: str = ""
 
-    def seconds_left(self, progress: Progress, now: float) -> float | None:
-        """Estimate the time left at the speed so far."""
-        if progress.total is None or progress.done <= self.first or is_finished(progress):
-            return None
-        return (now - self.started) * (progress.total - progress.done) / (progress.done - self.first)
 
+class Display(contextlib.AbstractContextManager["Display"]):
+    """What becomes of the events of a stage; the clock counts seconds, from anywhere."""
 
-class Tasks:
-    """The tasks seen so far, by name."""
+    def __init__(self, *, verbose: bool, clock: Callable[[], float]) -> None:
+        self.verbose, self.clock = verbose, clock
+        self.tasks: dict[str, Task] = {}
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
-        self.by_name: dict[str, Task] = {}
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left open."""
 
-    def update(self, progress: Progress) -> tuple[Task, tuple[str, str, str]]:
-        """Take the values of an event; a task that starts over is a new one.
+    def show(self, event: Event) -> None:
+        """Show an event."""
+        if isinstance(event, Notice):
+            self.write(event.text)
+        else:
+            self.show_progress(event, *self.describe(event))
 
-        Returns:
-            The task, and as text its amount, its values and the time left, empty where it is unknown.
+    def describe(self, progress: Progress) -> tuple[Task, str]:
+        """Describe how far a task is, with its latest values and the time left at the speed so far.
+
+        A task that starts over is a new one.
         """
-        task = self.by_name.get(progress.task)
+        now = self.clock()
+        task = self.tasks.get(progress.task)
         if task is None or progress.done < task.first:
-            task = self.by_name[progress.task] = Task(progress.done, self.clock())
+            task = self.tasks[progress.task] = Task(progress.done, now)
         task.values.update(progress.values)
-        left = task.seconds_left(progress, self.clock())
         rates_last = sorted(task.values.items(), key=lambda item: item[0].endswith("/s"))
-        values = "  ".join(figures.value(name, number) for name, number in rates_last)
-        amount = figures.amount(progress.done, progress.total, progress.unit)
-        return task, (amount, values, "" if left is None else f"{figures.duration(left)} left")
+        parts = [figures.value(name, number) for name, number in rates_last]
+        if progress.total is not None and task.first < progress.done < progress.total:
+            left = (now - task.started) * (progress.total - progress.done) / (progress.done - task.first)
+            parts.append(f"{figures.duration(left)} left")
+        return task, "  ".join([figures.amount(progress.done, progress.total, progress.unit), *parts])
+
+    @abstractmethod
+    def show_progress(self, progress: Progress, task: Task, text: str) -> None:
+        """Show how far a task is."""
+
+    @abstractmethod
+    def write(self, text: str) -> None:
+        """Write a line."""
 
 
 def is_finished(progress: Progress) -> bool:
@@ -80,62 +94,40 @@ def is_finished(progress: Progress) -> bool:
     return progress.total is not None and progress.done >= progress.total
 
 
-class Lines(contextlib.AbstractContextManager["Lines"]):
-    """One line an event for log files and pipes: milestones and notices always, others now and then.
+class Lines(Display):
+    """Lines for log files and pipes: notices, milestones and ends of tasks always, other events now and then.
 
-    The last event of a task is held back until it is sure that no milestone says the same and more. Without a stream
-    nothing is shown.
+    With ``verbose`` every event is a line. Without a stream nothing is shown.
     """
 
     def __init__(
         self, stream: TextIO | None, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.stream, self.verbose = stream, verbose
-        self.tasks = Tasks(clock)
-        self.held: dict[str, str] = {}
+        super().__init__(verbose=verbose, clock=clock)
+        self.stream = stream
 
-    def show(self, event: Event) -> None:
-        """Write a line, or none if the task had one lately."""
-        if isinstance(event, Notice):
-            self._release()
-            self._write(event.text)
-            return
-        task, told = self.tasks.update(event)
-        text = "  ".join(part for part in (event.task, *told) if part)
-        now = self.tasks.clock()
-        self.held.pop(event.task, None)
-        self._release()
-        if is_finished(event) and not event.is_milestone and not self.verbose:
-            self.held[event.task] = text
-        elif event.is_milestone or self.verbose or task.shown is None or now - task.shown >= SECONDS_BETWEEN_LINES:
-            if task.text != text:  # the first update may end an epoch, too
-                self._write(text)
+    def show_progress(self, progress: Progress, task: Task, text: str) -> None:
+        """Write a line, or none if the task had one lately, or the same one."""
+        now = self.clock()
+        is_due = self.verbose or progress.is_milestone or is_finished(progress)
+        if text != task.text and (is_due or now - task.shown >= SECONDS_BETWEEN_LINES):
+            self.write(f"{progress.task}  {text}")
             task.shown, task.text = now, text
 
-    def _release(self) -> None:
-        for text in self.held.values():
-            self._write(text)
-        self.held.clear()
-
-    def _write(self, text: str) -> None:
+    def write(self, text: str) -> None:
+        """Write a line."""
         if self.stream is not None:
             print(figures.printable(text), file=self.stream, flush=True)
 
-    def __exit__(self, *_: object) -> None:
-        """Write what is held back."""
-        self._release()
 
-
-class Bars(contextlib.AbstractContextManager["Bars"]):
+class Bars(Display):
     """One bar a task for terminals; a finished task becomes a line above the bars, as notices do."""
 
     def __init__(
         self, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic, console: Console | None = None
     ) -> None:
-        self.verbose = verbose
-        self.tasks = Tasks(clock)
+        super().__init__(verbose=verbose, clock=clock)
         self.bars: dict[str, TaskID] = {}
-        self.finished: dict[str, str] = {}
         self.progress = rich_progress(console)
 
     def __enter__(self) -> Bars:
@@ -144,38 +136,28 @@ class Bars(contextlib.AbstractContextManager["Bars"]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Turn finished bars into lines and leave the others as they are."""
-        self._settle()
+        """Leave the bars as they are."""
         self.progress.stop()
 
-    def show(self, event: Event) -> None:
+    def show_progress(self, progress: Progress, task: Task, text: str) -> None:
         """Move a bar, or write a line above the bars."""
-        if isinstance(event, Notice):
-            self._settle()
-            self._write(event.text)
-            return
-        _, told = self.tasks.update(event)
-        text = "  ".join(part for part in (event.task, *told) if part)
-        self.finished.pop(event.task, None)
-        self._settle()
-        if is_finished(event):
-            self.finished[event.task] = text
-        elif event.is_milestone and self.verbose:
-            self._write(text)
-        fields: dict[str, Any] = {"total": event.total, "completed": event.done, **dict(zip(PARTS, told, strict=True))}
-        if event.task in self.bars:
-            self.progress.update(self.bars[event.task], **fields)
+        if is_finished(progress):
+            if progress.task in self.bars:
+                self.progress.remove_task(self.bars.pop(progress.task))
+                self.progress.refresh()  # or the bar would be drawn once more, below the line
+            if text != task.text:
+                self.write(f"{progress.task}  {text}")
         else:
-            self.bars[event.task] = self.progress.add_task(event.task, **fields)
+            if progress.is_milestone and self.verbose:
+                self.write(f"{progress.task}  {text}")
+            if progress.task not in self.bars:
+                self.bars[progress.task] = self.progress.add_task(progress.task, text="")
+            bar = self.bars[progress.task]
+            self.progress.update(bar, total=progress.total, completed=progress.done, text=text)
+        task.text = text
 
-    def _settle(self) -> None:
-        for name, text in self.finished.items():
-            self.progress.remove_task(self.bars.pop(name))
-            self.progress.refresh()  # or the bar would be drawn once more, below the line
-            self._write(text)
-        self.finished.clear()
-
-    def _write(self, text: str) -> None:
+    def write(self, text: str) -> None:
+        """Write a line above the bars."""
         self.progress.console.print(figures.printable(text), markup=False, emoji=False, highlight=False)
 
 
@@ -191,10 +173,8 @@ def rich_progress(console: Console | None = None) -> RichProgress:
     return RichProgress(
         TextColumn("{task.description}", style="bold", markup=False),
         *([bar] if console.width >= WIDTH_WITH_BARS else []),
-        TextColumn("{task.fields[amount]}", markup=False),
         # Wraps on narrow terminals, where cutting would lose numbers.
-        TextColumn("{task.fields[values]}", markup=False, table_column=Column(overflow="fold")),
-        TextColumn("{task.fields[left]}", style="dim", markup=False),
+        TextColumn("{task.fields[text]}", markup=False, table_column=Column(overflow="fold")),
         console=console,
         redirect_stdout=False,
         redirect_stderr=True,

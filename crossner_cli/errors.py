@@ -35,12 +35,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memo
 
 
 class CrossNERError(Exception):
-    """A known problem, its place, and the way out.
-
-    Args:
-        problem: The value found, and where.
-        hint: What to do next, as a corrected command if there is one.
-    """
+    """A known problem: the value found, its place, and the way out, as a corrected command if there is one."""
 
     def __init__(self, problem: str, *, hint: str = "") -> None:
         super().__init__(problem)
@@ -105,12 +100,7 @@ def known_problems(options: Command) -> Iterator[None]:
 def report(problem: str, hint: str, options: Command, *, is_shared: bool = False, is_error: bool = True) -> None:
     """Write a problem and its way out to stderr, and with ``--json`` as one object to where results go.
 
-    Args:
-        problem: What is wrong.
-        hint: The way out; empty if there is none.
-        options: Of the command.
-        is_shared: Whether all processes of the command have the problem, so that one a machine reports it.
-        is_error: Whether it is a problem, and not the user's wish to stop.
+    A problem that all processes of the command share is reported by one a machine. The user's wish to stop is no error.
     """
     import typer
 

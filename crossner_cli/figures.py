@@ -89,12 +89,7 @@ def amount(done: float, total: float | None, unit: str) -> str:
 
 
 def tensors(start: Mapping[str, Any], most: int = 3) -> str:
-    """Describe the tensors that a start gave, with the names of the first ``most`` that are new or left.
-
-    Args:
-        start: Counts ``loaded``, ``new`` and ``left``, and names ``new_tensors`` and ``left_tensors`` where known.
-        most: Names of each kind that are told.
-    """
+    """Describe the tensors that a start gave, with the names of the first ``most`` that are new or left."""
     parts = [f"{count(start['loaded'])} tensors loaded"]
     for kind in ("new", "left"):
         names = start.get(f"{kind}_tensors", [])
