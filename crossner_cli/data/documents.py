@@ -307,7 +307,7 @@ def _read_batch(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
-            columns.append(_read_column(column))
+            columns.append(column.to_pylist())
         except (ValueError, OverflowError) as error:
             if batch.num_rows > 1:
                 return [row for number in range(batch.num_rows) for row in _read_batch(batch.slice(number, 1))]
@@ -316,14 +316,6 @@ def _read_batch(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
             problem = f"the column {name!r} holds a value that cannot be passed through ({error})."
             return [BadLine(problem, hint="Write the column as text, or leave it out.")]
     return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _read_column(column: Any) -> list[Any]:
-    pyarrow = pyarrow_module()
-    if column.type == pyarrow.time64("ns"):
-        column.cast(pyarrow.time64("us"))  # fails where Python's times, of microseconds, would cut digits off
-    values: list[Any] = column.to_pylist()
-    return values
 
 
 def output_schema(passed_through: Any = None) -> Any:

@@ -84,13 +84,10 @@ class Domain:
 
 @dataclass(frozen=True)
 class LabelledDomain:
-    """A data set as read.
+    """A data set as read: its sentences by split, tagged in the scheme asked for.
 
-    Args:
-        splits: Sentences by split, tagged in the scheme asked for.
-        types: Entity types in the order in which train, dev and test first show them.
-        found_scheme: The scheme of the files: ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
-        repairs: What was repaired.
+    Types are in the order in which train, dev and test first show them; ``found_scheme`` is that of the files:
+    ``iob1``, ``bio`` or ``bioes`` (which BILOU and BMES equal).
     """
 
     splits: dict[str, list[Sentence]]
@@ -194,11 +191,7 @@ def split_files(folder: Path) -> dict[str, Path]:
 
 
 def cache_folder() -> Path:
-    """``$CROSSNER_CACHE``, else ``crossner`` in the user's cache folder.
-
-    Raises:
-        CrossNERError: The user has no home folder and names no cache.
-    """
+    """``$CROSSNER_CACHE``, else ``crossner`` in the user's cache folder."""
     own, shared = os.environ.get("CROSSNER_CACHE"), os.environ.get("XDG_CACHE_HOME")
     if own:
         return Path(own)
@@ -213,10 +206,7 @@ def cache_folder() -> Path:
 def fetch(known: KnownDomain, file: KnownFile) -> tuple[Path, str]:
     """Bring one file of a known data set into the cache, from the mirror if there is one, else from upstream.
 
-    The cached file is checked each time; one that has changed is fetched again.
-
-    Returns:
-        Path of the cached file, and where it was taken from.
+    The cached file is checked each time; one that has changed is fetched again. Return its path and its origin.
 
     Raises:
         CrossNERError: No place has the file with the stored digest, or the cache cannot be written.
@@ -309,11 +299,7 @@ def read_domain(
 
 
 def parse_type_map(text: str, types: tuple[str, ...]) -> dict[str, str]:
-    """Read new names of entity types.
-
-    Args:
-        text: ``old=new`` pairs separated by commas; ``O`` as the new name drops a type.
-        types: The types there are.
+    """Read new names of entity types: ``old=new`` pairs separated by commas; ``O`` as the new name drops a type.
 
     Raises:
         CrossNERError: A pair is malformed or names no type, or a type is renamed twice.
@@ -351,10 +337,8 @@ def rename_types(labelled: LabelledDomain, names: Mapping[str, str]) -> Labelled
 def take_dev(train: list[Sentence], share: float) -> tuple[list[Sentence], list[Sentence]]:
     """Split a share of train off as dev, by the sentences alone: those whose words have the smallest SHA-256.
 
-    So neither the order of the file nor a seed matters, and sentences of the same words stay on one side.
-
-    Returns:
-        Train and dev, each in the order of the file.
+    So neither the order of the file nor a seed matters, and sentences of the same words stay on one side. Both parts
+    keep the order of the file.
 
     Raises:
         CrossNERError: Nothing would be left to train on.

@@ -95,7 +95,7 @@ class OpenFile:
     compression: str
 
     def position(self) -> int:
-        """Bytes of the stored file that were read; 0 for a pipe."""
+        """Bytes of the stored file that were read; 0 of a pipe."""
         try:
             return self.stored.tell()
         except OSError:
@@ -110,11 +110,7 @@ def check_file(option: str, path: Path, hint: str) -> None:
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
-    """Open a file to read its bytes.
-
-    Raises:
-        CrossNERError: It is missing, a folder, or may not be read.
-    """
+    """Open a file to read its bytes; refuse one that is missing, a folder, or may not be read."""
     try:
         return path.open("rb")
     except (OSError, ValueError) as error:
@@ -264,11 +260,11 @@ def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
         # A line belongs to the part in which it begins, so the rest of the line before the part is skipped.
         stream.seek(max(start - 1, 0))
         if start:
-            _read_line_end(path, stream)
+            _read_line(path, stream)
         while (place := stream.tell()) < end:
             data = stream.read(min(size, end - place))
             if not data.endswith(b"\n"):
-                data += _read_line_end(path, stream)
+                data += _read_line(path, stream)
             if not data:
                 return
             text = _decode_lines(path, place, data if place else data.removeprefix(BYTE_ORDER_MARK))
@@ -277,32 +273,23 @@ def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
 
 def _read_lines(path: Path, stream: BinaryIO) -> Iterator[bytes]:
     number = 0
-    while True:
-        try:
-            line = stream.readline(LONGEST_LINE + 1)
-        except BrokenFileError as problem:
-            raise problem.after(f"line {number}") from None
-        if not line:
-            return
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise _too_long(f"{path}:{number}")
-        yield line
+    try:
+        while line := _read_line(path, stream):
+            number += 1
+            yield line
+    except BrokenFileError as problem:
+        raise problem.after(f"line {number}") from None
 
 
-def _read_line_end(path: Path, stream: BinaryIO) -> bytes:
-    """The rest of the line that a stream stands in."""
-    rest = stream.readline(LONGEST_LINE + 1)
-    if len(rest) > LONGEST_LINE:
-        raise _too_long(f"{path}:{_count_lines(path, stream.tell() - len(rest)) + 1}")
-    return rest
-
-
-def _too_long(place: str) -> CrossNERError:
-    return CrossNERError(
-        f"{place}: the line is longer than {LONGEST_LINE >> 20} MiB.",
-        hint="Give text files, a sentence, a paragraph or a document a line.",
-    )
+def _read_line(path: Path, stream: BinaryIO) -> bytes:
+    """The rest of the line that a stream stands in; empty at its end."""
+    line = stream.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise CrossNERError(
+            f"{path} has a line that is longer than {LONGEST_LINE >> 20} MiB.",
+            hint="Give text files, a sentence, a paragraph or a document a line.",
+        )
+    return line
 
 
 def _decode_lines(path: Path, place: int, data: bytes) -> str:

@@ -52,14 +52,10 @@ def read_sentences(path: Path, domain: str = "") -> Iterator[Sentence]:
 
 @dataclass(frozen=True)
 class PreparedDomain:
-    """One domain of a run after ``prepare-data``.
+    """One domain of a run after ``prepare-data``, source or target.
 
-    Args:
-        name: Name of the data set, as ``politics``.
-        role: ``source`` or ``target``.
-        folder: Folder of its JSONL files, of the name of its role.
-        types: Its entity types.
-        digests: SHA-256 of all prepared files, from the manifest; files that it lacks are not checked.
+    Its folder of JSONL files has the name of its role. ``digests`` are the SHA-256 of all prepared files, from the
+    manifest; files that it lacks are not checked.
     """
 
     name: str
@@ -73,11 +69,7 @@ class PreparedDomain:
         return (self.folder / f"{split}.jsonl").is_file()
 
     def check_has(self, split: str) -> None:
-        """Refuse a domain without this split.
-
-        Raises:
-            CrossNERError: The domain lacks it.
-        """
+        """Refuse a domain without this split."""
         if self.has(split):
             return
         way = f"Add a {split} file to the data set and prepare the data again"
@@ -104,11 +96,7 @@ class PreparedDomain:
         return list(read_sentences(path, self.name))
 
     def words(self) -> list[str]:
-        """Distinct words of all splits, sorted: those that static vectors are looked up for.
-
-        Raises:
-            CrossNERError: The file is not the one in the manifest.
-        """
+        """Distinct words of all splits, sorted: those that static vectors are looked up for."""
         path = _checked(self.folder / "words.json", self.folder.parent, self.digests)
         words: list[str] = json.loads(path.read_text(encoding="utf-8"))
         return words
@@ -160,11 +148,7 @@ class PreparedData:
         return cls(folder, run.digest(PREPARED), domains, scheme, digests)
 
     def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
-        """The source or the target.
-
-        Raises:
-            CrossNERError: The run has none.
-        """
+        """The source or the target; refuse a run that has none."""
         if role not in self.domains:
             raise CrossNERError(
                 f"{wanted_by} needs a {role} domain, and this run was prepared without one.",
@@ -183,11 +167,7 @@ class PreparedData:
         return _checked(path, self.folder, self.digests) if path.is_file() else None
 
     def corpus(self, level: str) -> Path:
-        """The raw text of a corpus level.
-
-        Raises:
-            CrossNERError: It was not prepared.
-        """
+        """The raw text of a corpus level; refuse a run that has none."""
         path = self.folder / "corpus" / f"{level}.txt"
         if not path.is_file():
             made = ", ".join(sorted(path.stem for path in path.parent.glob("*.txt"))) or "none"
@@ -199,11 +179,7 @@ class PreparedData:
         return _checked(path, self.folder, self.digests)
 
     def mentions(self, level: str) -> Path:
-        """The places of the listed names in a corpus level.
-
-        Raises:
-            CrossNERError: It was prepared without names.
-        """
+        """The places of the listed names in a corpus level; refuse one that was prepared without names."""
         path = self.corpus(level).with_suffix(".mentions")
         if not path.is_file():
             raise CrossNERError(

@@ -35,10 +35,9 @@ class Span(NamedTuple):
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """Split a tag at its first hyphen only, since types may hold hyphens (``B-Multi-tissue_structure``).
+    """Split a tag into its prefix, one of ``B I E S O``, and its entity type, empty for ``O``.
 
-    Returns:
-        Prefix (one of ``B I E S O``) and entity type, empty for ``O``.
+    It is split at its first hyphen only, since types may hold hyphens (``B-Multi-tissue_structure``).
 
     Raises:
         ValueError: The text is no tag of any known scheme.
@@ -63,11 +62,7 @@ def is_tag(text: str) -> bool:
 
 
 def to_spans(tags: Sequence[str]) -> list[Span]:
-    """Read the entities of one sentence by conlleval's lenient rule.
-
-    Raises:
-        ValueError: A tag belongs to no known scheme.
-    """
+    """Read the entities of one sentence by conlleval's lenient rule."""
     spans: list[Span] = []
     start, open_type, previous = 0, "", OUTSIDE
     for position, tag in enumerate(tags):
@@ -134,12 +129,7 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> AnyScheme:
 
 @dataclass(frozen=True)
 class TagSet:
-    """The tags of a run in fixed order, and the types that each of its domains uses.
-
-    Args:
-        domains: Entity types by domain name, in the order the tags take.
-        scheme: ``bio`` or ``bioes``.
-    """
+    """The tags of a run in fixed order, and the types that each of its domains uses, by its name."""
 
     domains: dict[str, tuple[str, ...]]
     scheme: Scheme = "bio"
@@ -173,15 +163,8 @@ class TagSet:
     def choose_domain(self, name: str, types: Iterable[str], *others: str) -> str:
         """Choose the domain under which a data set is tagged: the first that has all its types that the set knows.
 
-        Its own name comes first, but two folders may have one name and other types.
-
-        Args:
-            name: The data set.
-            types: Its entity types.
-            others: Domains to try before the set's own order.
-
-        Returns:
-            A domain of the set, or a name that is none of its domains, for which all tags are allowed.
+        Its own name comes first, but two folders may have one name and other types; then ``others``, then the set's
+        own order. If none fits, the result is a name that is none of its domains, for which all tags are allowed.
         """
         known = set(types).intersection(self.types)
         domains = (name, *others, *self.domains)
@@ -213,7 +196,7 @@ class TagSet:
         return [self.tags[number] for number in ids]
 
     def to_json(self) -> dict[str, Any]:
-        """The tag set as JSON values, for ``from_json``."""
+        """Return what ``from_json`` takes."""
         return {"scheme": self.scheme, "domains": {name: list(types) for name, types in self.domains.items()}}
 
     @classmethod
@@ -223,10 +206,6 @@ class TagSet:
 
 
 def types_of(*sides: Sequence[Iterable[str]]) -> tuple[str, ...]:
-    """The entity types in tags, in alphabetical order.
-
-    Raises:
-        ValueError: A text is no tag.
-    """
+    """The entity types in tags, in alphabetical order."""
     tags = {tag for side in sides for tag in set(chain.from_iterable(side))}
     return tuple(sorted({split_tag(tag)[1] for tag in tags} - {""}))

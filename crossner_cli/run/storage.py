@@ -15,8 +15,6 @@ from typing import Any
 
 from crossner_cli.errors import CrossNERError
 
-FORMULA_SIGNS = ("=", "+", "-", "@")
-
 
 def digest_file(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
@@ -106,21 +104,11 @@ def write_json(path: Path, record: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows below the names of their columns, for programs and spreadsheets.
-
-    Text that a spreadsheet would run as a formula, since it begins with ``=``, ``+``, ``-`` or ``@``, gets an
-    apostrophe before it: types and names come from data.
-    """
+    """Write rows below the names of their columns, for programs and spreadsheets."""
     import pandas
 
-    cells = [[_escape_formula(cell) for cell in row] for row in rows]
-    table = pandas.DataFrame(cells, columns=list(columns), dtype=object)  # no whole number becomes 1.0
+    table = pandas.DataFrame([*rows], columns=list(columns), dtype=object)  # no whole number becomes 1.0
     table.to_csv(path, index=False, lineterminator="\n", encoding="utf-8", errors="backslashreplace")
-
-
-def _escape_formula(cell: Any) -> Any:
-    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_SIGNS) and cell not in FORMULA_SIGNS
-    return f"'{cell}" if is_formula else cell
 
 
 def save_array(path: Path, array: Any) -> None:

@@ -189,7 +189,7 @@ def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(
     path = tmp_path / "a.txt"
     path.write_text("Ada\n" + "x" * 120 + "\nBob\n")
     for start in (0, 1, 3, 5, 40):
-        with pytest.raises(CrossNERError, match=re.escape(f"{path}:2: the line is longer")):
+        with pytest.raises(CrossNERError, match="a line that is longer"):
             list(read_pieces(path, start, path.stat().st_size, 10))
 
 

@@ -1,15 +1,25 @@
-"""Run directories: finished stages are found, and a missing or broken one is a known problem."""
+"""Run directories: stages are finished, interrupted or not there, and never lost without a word."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from pathlib import Path
+
 import pytest
-from builders.stages import assert_finished, finish_stage, open_finetune
+import torch
+from builders.stages import INPUTS, assert_finished, files_of, finish_stage, full_disk, open_finetune, options, work
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.directory import RunDirectory, describe_differences
-from crossner_cli.run.storage import digest_file
+from crossner_cli.options import Finetune, PrepareData
+from crossner_cli.run.directory import RunDirectory, Stage, describe_differences, open_stage
+from crossner_cli.run.storage import digest_file, write_json
 
 
 def test_a_missing_stage_is_told_with_who_wants_it_and_how_to_make_it(tmp_path):
@@ -28,12 +38,13 @@ def test_a_missing_stage_is_told_with_who_wants_it_and_how_to_make_it(tmp_path):
 def test_a_broken_manifest_is_a_known_problem(tmp_path, content):
     finish_stage(tmp_path)
     (tmp_path / "finetune/manifest.json").write_bytes(content)
-    with pytest.raises(CrossNERError, match=r"manifest\.json") as caught:
-        RunDirectory(tmp_path).manifest("finetune", wanted_by="evaluate")
-    assert "--force" in caught.value.hint
-    with pytest.raises(CrossNERError, match=r"manifest\.json") as caught:
-        open_finetune(tmp_path)
-    assert "--force" in caught.value.hint
+    for read in (
+        lambda: RunDirectory(tmp_path).manifest("finetune", wanted_by="evaluate"),
+        lambda: open_finetune(tmp_path),
+    ):
+        with pytest.raises(CrossNERError, match=r"manifest\.json") as caught:
+            read()
+        assert "--force" in caught.value.hint
     finish_stage(tmp_path, "again", force=True)
     assert_finished(tmp_path, "again")
 
@@ -54,16 +65,209 @@ def test_a_finished_stage_is_found_by_its_name_and_its_digest_changes_with_its_r
     assert not run.has(str(tmp_path / "finetune"))
 
 
-@given(
-    before=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2)),
-    after=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2)),
-)
+RECORDS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2))
+
+
+@given(RECORDS, RECORDS)
 def test_differences_are_told_for_each_key_once_and_only_where_they_are(before, after):
-    lines = describe_differences(before, after)
-    told = {line.partition(":")[0]: line.partition(": ")[2] for line in lines}
-    assert len(told) == len(lines)
-    assert told == {
-        key: f"{before.get(key)!r} -> {after.get(key)!r}"
-        for key in before.keys() | after.keys()
-        if before.get(key) != after.get(key)
-    }
+    changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
+    wanted = [f"{key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed]
+    assert sorted(describe_differences(before, after)) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "name", "problem"),
+    [
+        ("finetune", Finetune, "prepare-data", "--name 'prepare-data'"),
+        ("finetune", Finetune, "base", "--name 'base'"),
+        ("prepare-data", PrepareData, "other", "--name 'other'"),
+        *(("finetune", Finetune, name, "is not a folder name") for name in ("a/b", "..", ".hidden", " ", "/etc", "a/")),
+    ],
+)
+def test_a_name_that_means_something_else_or_is_no_folder_name_is_refused_before_anything_is_written(
+    tmp_path, command, given, name, problem
+):
+    with pytest.raises(CrossNERError, match=problem):
+        open_stage(RunDirectory(tmp_path / "run"), given(name=name, force=True).stage_request(command, {}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_stage_holds_its_outputs_and_a_manifest_and_the_run_a_lock(tmp_path):
+    manifest = finish_stage(tmp_path / "run")
+    assert_finished(tmp_path / "run", "weights")
+    assert json.loads((tmp_path / "run/finetune/manifest.json").read_text()) == manifest
+    assert manifest["stage"] == manifest["name"] == "finetune"
+    assert manifest["options"] == options().record() and manifest["inputs"] == INPUTS
+    assert manifest["result"] == {"dev_f1": 0.5} and manifest["lineage"] == []
+    assert manifest["continued"] is False and manifest["seconds"] >= 0
+    assert {"crossner", "python", "torch", "transformers"} <= set(manifest["versions"])
+    with open_finetune(tmp_path / "run", quiet=True, threads=3, device="cpu", checkpoint_every=7) as stage:
+        assert stage.finished == manifest, "these options make no other result"
+    assert_finished(tmp_path / "run", "weights")
+
+
+def test_any_other_name_is_the_folder_and_weights_in_it_are_as_readable_as_all_else(tmp_path):
+    names = ["a b", "dapt-token", "v1.2", "x" * 200, "Über"]
+    for name in names:
+        with open_finetune(tmp_path, name=name) as stage:
+            work(stage)
+            save_file({"w": torch.zeros(2)}, stage.draft / "tagger" / "model.safetensors")
+            stage.finish({"dev_f1": 0.5}, lineage=[])
+        modes = {path.stat().st_mode & 0o777 for path in (tmp_path / name).rglob("*") if path.is_file()}
+        assert modes == {(tmp_path / name / "tagger" / "model.txt").stat().st_mode & 0o777}
+    assert RunDirectory(tmp_path).stages() == names
+
+
+def test_an_option_that_came_after_the_stage_was_made_had_its_default(tmp_path):
+    manifest = finish_stage(tmp_path)
+    del manifest["options"]["weight_decay"]
+    (tmp_path / "finetune" / "manifest.json").write_text(json.dumps(manifest))
+    with open_finetune(tmp_path) as stage:
+        assert stage.finished is not None
+    with pytest.raises(CrossNERError, match=r"weight_decay: 0\.01 -> 0\.5"):
+        open_finetune(tmp_path, weight_decay=0.5)
+
+
+def test_other_options_or_inputs_are_named(tmp_path):
+    finish_stage(tmp_path)
+    with pytest.raises(CrossNERError) as caught:
+        open_finetune(tmp_path, epochs=4, settings=[], inputs={"prepare-data": "xyz", "start": "s"})
+    assert caught.value.problem == (
+        f"The stage 'finetune' of {tmp_path} is finished with other options or inputs:\n"
+        "  settings: ['dropout=0.1'] -> []\n"
+        "  epochs: 3 -> 4\n"
+        "  input prepare-data: 'abc' -> 'xyz'\n"
+        "  input start: None -> 's'"
+    )
+    assert "--force" in caught.value.hint and "--name" in caught.value.hint
+    assert_finished(tmp_path, "weights")
+    run = RunDirectory(tmp_path)
+    with pytest.raises(CrossNERError, match="command: finetune -> joint-train"):
+        open_stage(run, options(name="finetune").stage_request("joint-train", INPUTS))
+    for wanted in (options(), options(epochs=4, force=True), options(epochs=4, name="other")):
+        Stage(run, wanted.stage_request("finetune", {})).check_options()
+    with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
+        Stage(run, options(epochs=4).stage_request("finetune", {})).check_options()
+
+
+@pytest.mark.parametrize(("made_anew", "is_same"), [("old", True), ("new", False)], ids=["the same", "something else"])
+def test_force_replaces_a_stage_at_the_end_only_and_may_keep_the_manifest_of_the_same(tmp_path, made_anew, is_same):
+    finish_stage(tmp_path, "old")
+    before = RunDirectory(tmp_path).digest("finetune")
+    with open_finetune(tmp_path, force=True) as stage:
+        assert stage.finished is None and not stage.is_continued
+        assert (tmp_path / "finetune/tagger/model.txt").read_text() == "old"
+        work(stage, made_anew)
+        stage.finish({"told": "otherwise"}, keeps_same=True)
+    assert (RunDirectory(tmp_path).digest("finetune") == before) is is_same
+    assert_finished(tmp_path, made_anew)
+
+
+def test_an_interrupted_stage_is_a_draft_that_the_same_command_continues(tmp_path):
+    with contextlib.suppress(KeyboardInterrupt), open_finetune(tmp_path) as stage:
+        work(stage)
+        raise KeyboardInterrupt
+    assert files_of(tmp_path) == {".lock-finetune", ".draft-finetune/draft.json", ".draft-finetune/tagger/model.txt"}
+    assert not RunDirectory(tmp_path).has("finetune") and RunDirectory(tmp_path).stages() == []
+    with open_finetune(tmp_path) as stage:
+        assert stage.is_continued and stage.finished is None
+        assert (stage.draft / "tagger/model.txt").read_text() == "weights"
+        assert stage.finish({})["continued"] is True
+    assert_finished(tmp_path, "weights")
+
+
+@pytest.mark.parametrize(
+    ("record", "changes", "problem"),
+    [
+        (None, {"epochs": 4}, r"is interrupted with other options or inputs:\n  epochs: 3 -> 4"),
+        ("{", {}, r"draft\.json cannot be read"),
+    ],
+)
+def test_a_draft_of_another_command_or_with_a_broken_record_is_only_begun_anew(tmp_path, record, changes, problem):
+    with open_finetune(tmp_path) as stage:
+        work(stage)
+        if record is not None:
+            (stage.draft / "draft.json").write_text(record)
+    with pytest.raises(CrossNERError, match=problem) as caught:
+        open_finetune(tmp_path, **changes)
+    assert "--force" in caught.value.hint
+    with open_finetune(tmp_path, force=True, **changes) as stage:
+        assert not stage.is_continued and files_of(stage.draft) == {"draft.json"}
+
+
+def test_force_begins_anew_unless_what_was_interrupted_was_forced_itself(tmp_path):
+    finish_stage(tmp_path, "old")
+    with open_finetune(tmp_path, force=True) as stage:
+        work(stage, "forced")
+    with open_finetune(tmp_path, force=True) as stage:
+        assert stage.is_continued
+        assert (stage.draft / "tagger/model.txt").read_text() == "forced"
+    with open_finetune(tmp_path, force=True, epochs=5) as stage:
+        assert not stage.is_continued and files_of(stage.draft) == {"draft.json"}
+    with open_finetune(tmp_path) as stage:
+        assert stage.finished is not None
+    assert (tmp_path / "finetune/tagger/model.txt").read_text() == "old"
+
+
+def test_a_folder_that_is_no_stage_is_not_taken(tmp_path):
+    (tmp_path / "finetune").mkdir()
+    (tmp_path / "finetune/diary.txt").write_text("dear diary")
+    for force in (False, True):
+        with pytest.raises(CrossNERError, match="is no finished stage"):
+            open_finetune(tmp_path, force=force)
+    assert files_of(tmp_path) == {".lock-finetune", "finetune/diary.txt"}
+
+
+def test_a_finished_stage_of_a_run_that_cannot_be_written_is_told_to_be_finished(tmp_path, monkeypatch):
+    finish_stage(tmp_path)
+
+    def refuse(*arguments):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with open_finetune(tmp_path, force=True) as stage:
+        work(stage, "of another process")
+        write_json(stage.draft / "manifest.json", {})
+    monkeypatch.setattr(os, "open", refuse)
+    with open_finetune(tmp_path) as stage:
+        assert stage.finished is not None
+    assert (tmp_path / ".draft-finetune" / "manifest.json").is_file(), "another process may be at work on it"
+    with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
+        open_finetune(tmp_path, epochs=4)
+    for changes in ({"force": True}, {"name": "other"}):
+        with pytest.raises(CrossNERError, match="cannot be written: Permission denied"):
+            open_finetune(tmp_path, **changes)
+
+
+def test_a_stage_folder_that_is_a_link_is_replaced_and_what_it_led_to_stays(tmp_path):
+    finish_stage(tmp_path / "elsewhere", "old")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/finetune").symlink_to(tmp_path / "elsewhere/finetune")
+    for text in ("new", "newer"):
+        finish_stage(tmp_path / "run", text, force=True)
+        assert_finished(tmp_path / "run", text)
+    assert_finished(tmp_path / "elsewhere", "old")
+
+
+def test_a_run_path_that_cannot_be_a_folder_is_a_known_problem(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file/below"):
+        assert RunDirectory(path).stages() == []
+        assert not RunDirectory(path).has("finetune")
+        with pytest.raises(CrossNERError, match=f"{path} cannot be written"):
+            open_finetune(path)
+    with pytest.raises(CrossNERError, match="cannot be written"):
+        open_finetune(tmp_path, name="x" * 300)
+    monkeypatch.setattr(Path, "mkdir", full_disk)
+    with pytest.raises(CrossNERError, match="cannot be written: No space left") as caught:
+        open_finetune(tmp_path / "run")
+    assert "--run DIR" in caught.value.hint
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_not_mistaken_for_another_process(tmp_path, monkeypatch, number):
+    def no_locks(*arguments):
+        raise OSError(number, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(CrossNERError, match="No locks available"):
+        open_finetune(tmp_path)
