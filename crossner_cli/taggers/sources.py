@@ -86,9 +86,8 @@ class Start:
         return self.folder is None or self._holds("config.json")
 
     def read_words(self) -> set[str]:
-        """Read which words its encoders of words have a vector of."""
-        known = (read_vocabulary(folder).words for folder in self._folders if (folder / VOCABULARY).is_file())
-        return {word for words in known for word in words}
+        """Read which words its encoder of words has a vector of."""
+        return set(read_vocabulary(self.folder).words) if self.folder is not None and self.has_words else set()
 
     def check_unchanged(self, wanted_by: str) -> None:
         """Refuse a start that was made again since its digest was taken: seeds would begin with different weights."""
@@ -98,12 +97,8 @@ class Start:
                 hint="Train it again with --force once the start is finished.",
             )
 
-    @property
-    def _folders(self) -> list[Path]:
-        return [*self.seeds.values()] or ([] if self.folder is None else [self.folder])
-
     def _holds(self, name: str) -> bool:
-        return any((folder / name).is_file() for folder in self._folders)
+        return self.folder is not None and (self.folder / name).is_file()
 
 
 def find_start(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: str) -> Start:
@@ -215,17 +210,13 @@ def _find_tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
 
 def _find_named(run: RunDirectory, name: str, wanted_by: str) -> list[TrainedTagger]:
     folder = _find_folder(run, name, f"{wanted_by}: --model {name!r} is neither a finished stage")
-    if (folder / MANIFEST).is_file():
-        return _taggers_of_stage(run, name, folder, wanted_by)
     if is_tagger_folder(folder):
         return [TrainedTagger(name, folder, digest_folder(folder))]
-    raise CrossNERError(
-        f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a tagger (tagger.json).",
-        hint="Give the folder of a stage such as RUN/finetune, or of a tagger such as RUN/finetune/tagger.",
-    )
-
-
-def _taggers_of_stage(run: RunDirectory, name: str, folder: Path, wanted_by: str) -> list[TrainedTagger]:
+    if not (folder / MANIFEST).is_file():
+        raise CrossNERError(
+            f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a tagger (tagger.json).",
+            hint="Give the folder of a stage such as RUN/finetune, or of a tagger such as RUN/finetune/tagger.",
+        )
     manifest = read_manifest(folder)
     seeds = _read_seeds(manifest)
     if not seeds:
@@ -241,16 +232,10 @@ def _taggers_of_stage(run: RunDirectory, name: str, folder: Path, wanted_by: str
             f"--run {run.path} --force; or use another --run for the new data.",
         )
     digest = digest_file(folder / MANIFEST)
-    found = []
-    for seed, record in seeds.items():
-        place = folder / record["folder"]
-        if not is_tagger_folder(place):
-            raise CrossNERError(
-                f"{folder / MANIFEST} names the tagger {place}, which does not exist.",
-                hint="Copy the whole stage folder, or train the stage again with --force.",
-            )
-        found.append(TrainedTagger(name, place, digest, int(seed), record.get("dev_f1"), manifest))
-    return found
+    return [
+        TrainedTagger(name, folder / record["folder"], digest, int(seed), record.get("dev_f1"), manifest)
+        for seed, record in seeds.items()
+    ]
 
 
 def _only_stage(run: RunDirectory, wanted_by: str) -> str:
@@ -279,15 +264,10 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
 
 
 def _started_from(run: RunDirectory, name: str, manifest: Manifest) -> bool:
-    """Return whether a stage started from the stage ``name`` of the run, in whatever way that was given."""
+    """Return whether a stage started from the stage ``name`` of the run, given by name, folder or tagger folder."""
     start = manifest["options"].get("start_from") or BASE
-    if start == BASE:
-        return False
-    # A path may be relative to another working folder than this one.
-    if manifest["inputs"].get("start") == run.digest(name):
-        return True
     place = run.stage_or_path(start).resolve()
-    return run.folder(name).resolve() in (place, *place.parents)
+    return start != BASE and run.folder(name).resolve() in (place, *place.parents)
 
 
 def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
