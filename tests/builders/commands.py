@@ -43,6 +43,13 @@ def refused(*arguments: str | Path) -> str:
     return " ".join(done.stderr.split())
 
 
+def told(*arguments: str | Path) -> str:
+    """Run a command, and return what it says on its way."""
+    done = invoke(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return " ".join(done.stderr.split())
+
+
 def run_process(*arguments: str, **changes: Any) -> subprocess.CompletedProcess[str]:
     """Run a command as a user does, in a process of its own."""
     command = [sys.executable, "-m", "crossner_cli", *arguments]

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders.commands import crossner as run_here
+from builders.commands import invoke, refused
 from builders.commands import run_process as crossner
 from typer.testing import CliRunner
 
@@ -159,34 +161,21 @@ def test_version_is_printed() -> None:
     assert crossner("--version").stdout == f"crossner {__version__}\n"
 
 
-def test_prepare_data_shows_progress_on_stderr_and_tables_on_stdout(tmp_path: Path) -> None:
-    result = crossner(*PREPARE, "--run", str(tmp_path / "run"))
-    assert result.returncode == 0, result.stderr
-    assert "sample-target" in result.stdout and "sentences" in result.stdout
-    assert "read the source sample-source" in result.stderr
-    assert "\x1b" not in result.stdout + result.stderr
-
-
-def test_with_json_stdout_is_one_object_and_nothing_else(tmp_path: Path) -> None:
-    result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--json")
-    assert json.loads(result.stdout)["stage"] == "prepare-data"
-    assert result.stdout.count("\n") == 1
+def test_progress_goes_to_stderr_and_results_to_stdout_as_tables_or_one_object(tmp_path: Path) -> None:
+    given = [*PREPARE, "--run", str(tmp_path / "run")]
+    shown = crossner(*given)
+    assert shown.returncode == 0 and "sample-target" in shown.stdout and "sentences" in shown.stdout
+    assert "read the source sample-source" in shown.stderr
+    assert "\x1b" not in shown.stdout + shown.stderr
+    again = crossner(*given)
+    assert (again.returncode, again.stdout) == (0, shown.stdout) and "same options and inputs" in again.stderr
+    result = crossner(*given, "--json", "--force")
+    assert json.loads(result.stdout)["stage"] == "prepare-data" and result.stdout.count("\n") == 1
     assert "read the source" in result.stderr
-
-
-def test_quiet_says_nothing_but_still_answers_json(tmp_path: Path) -> None:
-    result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--quiet")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    result = crossner(*PREPARE, "--run", str(tmp_path / "run"), "--quiet", "--json")
-    assert json.loads(result.stdout)["stage"] == "prepare-data"
-    assert result.stderr == ""
-
-
-def test_a_finished_stage_shows_its_result_again_and_ends_with_0(tmp_path: Path) -> None:
-    first, again = (crossner(*PREPARE, "--run", str(tmp_path / "run")) for _ in range(2))
-    assert again.returncode == 0
-    assert again.stdout == first.stdout
-    assert "same options and inputs" in again.stderr
+    silent = crossner(*given, "--quiet")
+    assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")
+    silent = crossner(*given, "--quiet", "--json")
+    assert json.loads(silent.stdout)["stage"] == "prepare-data" and silent.stderr == ""
 
 
 @pytest.mark.parametrize("place", ["file", "file/run"])
@@ -198,18 +187,15 @@ def test_a_run_directory_that_cannot_be_made_is_a_known_problem(place: str, tmp_
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_under_stdout_is_a_known_problem(tmp_path: Path) -> None:
+def test_a_stdout_that_is_full_is_a_known_problem_and_one_without_a_reader_no_noise(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "crossner_cli", *PREPARE, "--run", str(tmp_path / "run"), "--json"]
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     assert result.returncode == 1
     assert "No space left on device" in result.stderr and "Traceback" not in result.stderr
-
-
-def test_a_reader_that_goes_away_is_no_reason_for_noise(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "crossner_cli", *PREPARE, "--run", str(tmp_path / "run"), "--quiet", "--json"]
+    command.append("--quiet")
     result = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     os.close(writing)
     assert (result.returncode, result.stderr) == (1, "")
@@ -256,25 +242,13 @@ def test_the_known_data_sets_are_listed_for_people_and_for_programs() -> None:
 
 @pytest.mark.parametrize("name", ["dapt", "pretrain-source", "finetune", "joint-train"])
 def test_training_without_prepared_data_names_the_command_that_makes_it(name: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, [name, "--run", str(tmp_path), "--device", "cpu"])
-    assert result.exit_code == 1
-    assert "crossner prepare-data" in result.stderr
+    assert "crossner prepare-data" in refused(name, "--run", tmp_path, "--device cpu")
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("evaluate --device abacus", "--device 'abacus'"),
-        ("evaluate --device cuda:77", "--device cuda:77"),
-        ("evaluate --gpus one,two", "--gpus 'one,two'"),
-    ],
-)
-def test_wrong_values_are_known_problems(line: str, text: str, tmp_path: Path) -> None:
-    run = ["--run", str(tmp_path)]
-    assert CliRunner().invoke(app, [*PREPARE, *run]).exit_code == 0
-    result = CliRunner().invoke(app, [*line.split(), *run])
-    assert result.exit_code == 1
-    assert text in result.stderr
+@pytest.mark.parametrize("options", ["--device abacus", "--device cuda:77", "--gpus one,two"])
+def test_devices_that_do_not_exist_are_known_problems(options: str, tmp_path: Path) -> None:
+    flag, value = options.split()
+    assert f"{flag} {value}" in refused("evaluate", options, "--run", tmp_path).replace("'", "")
 
 
 def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,20 +267,10 @@ def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> 
     for name, tags in (("gold", "B-person I-person O"), ("predictions", "B-person O O")):
         words = zip(("Anna", "Smith", "waits"), tags.split(), strict=True)
         (tmp_path / f"{name}.conll").write_text("".join(f"{word}\t{tag}\n" for word, tag in words))
-    command = [
-        "evaluate",
-        "--gold",
-        str(tmp_path / "gold.conll"),
-        "--predictions",
-        str(tmp_path / "predictions.conll"),
-        "--run",
-        str(tmp_path / "run"),
-        "--fine-grained",
-    ]
-    found = CliRunner().invoke(app, [*command, "--json", "--quiet"])
-    assert found.exit_code == 0, found.output
-    model = next(iter(json.loads(found.stdout)["result"]["models"].values()))
+    files = ("--gold", tmp_path / "gold.conll", "--predictions", tmp_path / "predictions.conll")
+    command = ("evaluate --fine-grained", *files, "--run", tmp_path / "run")
+    model = next(iter(run_here(*command, "--quiet")["result"]["models"].values()))
     assert model["fine_grained"]["mean"]["errors"]["all"]["boundary_right"]["mean"] == 1
-    again = CliRunner().invoke(app, command)
+    again = invoke(*command)
     assert again.exit_code == 0 and "boundary, right" in again.stdout and "already done" in again.output
     assert "Anna Smith [person]" in again.stdout
