@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from crossner_cli.data.files import BAD_LINE, Repairs, number_lines
+from crossner_cli.data.files import Repairs, number_lines
 from crossner_cli.data.labelled import (
     SENTENCES,
     TAGS,
@@ -77,8 +77,8 @@ def read_documents(
 ) -> Iterator[Document]:
     """Read documents one at a time.
 
-    A line of text is a document, and so is an object of JSONL; blank lines are documents without words, so that lines
-    of input and output correspond. In columns a sentence is a document; tags there are ignored.
+    A line of text is a document, and a blank one is a document without words, so that lines of input and output
+    correspond. So is an object of JSONL, and in columns a sentence; tags there are ignored.
 
     Args:
         stream: Lines as bytes.
@@ -94,7 +94,8 @@ def read_documents(
     if found == "parquet":
         raise CrossNERError(f"{name}: Parquet cannot be read from a stream.", hint="Name the file.")
     if found == "jsonl":
-        return _read_jsonl(stream, name, repairs, cut)
+        records = parse_records(stream, name, repairs, hint=JSONL_HINT)
+        return _parse_all(((f"{name}:{number}", record) for number, record in records), repairs, cut)
     if found == "conll":
         located = parse_columns(stream, name, repairs, tags_required=False)
         return (document_of_words(each.sentence.words) for each in located)
@@ -171,28 +172,6 @@ def _find_words(text: str, words: Sequence[str], given: dict[str, Any]) -> Docum
         end = start + len(word)
         found.append(Word(word, start, end))
     return _document_of_found(text, found, given)
-
-
-def _read_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs, cut: Cut) -> Iterator[Document]:
-    lines, previous, skipped = 0, 0, repairs.counts[BAD_LINE]  # the last: those of files before this one
-
-    def counted() -> Iterator[bytes]:
-        nonlocal lines
-        for line in stream:
-            lines += 1
-            yield line
-
-    def blank_before(number: int) -> Iterator[Document]:
-        # Between two objects are blank lines, or bad ones that were skipped.
-        for _ in range(number - previous - 1 - (repairs.counts[BAD_LINE] - skipped)):
-            yield Document("", [])
-
-    for number, record in parse_records(counted(), name, repairs, hint=JSONL_HINT):
-        yield from blank_before(number)
-        previous = number
-        yield from _parse_all([(f"{name}:{number}", record)], repairs, cut)
-        skipped = repairs.counts[BAD_LINE]
-    yield from blank_before(lines + 1)
 
 
 def _parse_all(

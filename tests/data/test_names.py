@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +33,11 @@ def test_names_are_found_as_by_trying_every_span(names: set[Name], words: Name) 
     assert (list(finder.find_all(words)), finder.find(words)) == (spans, expected)
 
 
-def test_lists_are_counted(tmp_path: Path) -> None:
+def test_lists_are_counted_alike_as_words_and_as_an_index(tmp_path: Path) -> None:
     path = tmp_path / "names.tsv"
     lines = ["\ufeffO'Neill's Inn\tpub\r", "", "Dr. No\tfilm", "Dr.  No \tfilm", "Dr. No\tperson", "École\tmusic org "]
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    names = read_names([path, path])
+    names, index = read_names([path, path]), read_name_index([path, path])
     assert names.counts == {"lines": 12, "blank_lines": 2, "names": 3, "repeated": 6, "names_with_several_types": 1}
     assert names.types == {
         ("O'Neill", "'s", "Inn"): ("pub",),
@@ -46,9 +45,15 @@ def test_lists_are_counted(tmp_path: Path) -> None:
         ("École",): ("music org",),
     }
     assert names.finder.find(("I", "saw", "Dr.", "No", "and", "Dr.", "Who")) == [(2, 4)]
+    assert index.counts == names.counts
+    assert index.list_types() == "film (1 names), music org (1 names), person (1 names), pub (1 names)"
     path.write_text("\n \n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match=r"names.tsv: no name was found"):
-        read_names([path])
+    for read in (read_names, read_name_index):
+        with pytest.raises(CrossNERError, match=r"names.tsv: no name was found"):
+            read([path])
+    entries = [(f"Ada{number}", f"class{number}") for number in range(100)] + [("Bob", "person"), ("Eve", "person")]
+    shown = index_names(entries).list_types()
+    assert shown.count(",") == 39 and "person (2 names)" in shown and shown.endswith(" and 61 more")
 
 
 @pytest.mark.parametrize("line", ["Ada Lovelace", "Ada\tB\tperson", "\tperson", "  \tperson", "Ada\t", "Ada\t "])
@@ -140,18 +145,3 @@ def test_a_loaded_index_is_the_one_saved(tmp_path: Path) -> None:
     assert find(again, line) == find(index, line) == [(0, "Ada Lovelace"), (0, "Jazz"), (0, "Paris")]
     assert again.type_sets == index.type_sets
     assert (again.counts, again.count_types()) == (index.counts, index.count_types())
-
-
-def test_a_list_is_counted_as_names_counts_it(tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_text("Dr No\tfilm\n\nDr  No \tfilm\nDr No\tperson\nÉcole\torg\n我们\torg\n", encoding="utf-8")
-    index, names = read_name_index([path, path]), read_names([path, path])
-    types = Counter(each for of_name in names.types.values() for each in of_name)
-    assert (index.counts, index.count_types()) == (names.counts, dict(types))
-    assert index.list_types() == "film (1 names), org (2 names), person (1 names)"
-    entries = [(f"Ada{number}", f"class{number}") for number in range(100)] + [("Bob", "person"), ("Eve", "person")]
-    shown = index_names(entries).list_types()
-    assert shown.count(",") == 39 and "person (2 names)" in shown and shown.endswith(" and 61 more")
-    path.write_text("\n", encoding="utf-8")
-    with pytest.raises(CrossNERError, match="no name was found"):
-        read_name_index([path])

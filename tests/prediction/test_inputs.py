@@ -48,14 +48,6 @@ def test_documents_that_are_done_are_counted_and_not_given_again(tmp_path: Path)
     assert read_texts(Inputs([source]), Repairs(skips_bad_lines=True), done=30) == [str(each) for each in range(30, 50)]
 
 
-def test_blank_lines_after_a_bad_line_of_an_earlier_file_stay_documents(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    first.write_text('{"text": "a"}\nbad\n{"text": "b"}\n')
-    second.write_text('{"text": "c"}\n\n{"text": "d"}\n')
-    found = read_texts(Inputs([first, second]), Repairs(skips_bad_lines=True))
-    assert found == ["a", "b", "c", "", "d"]
-
-
 def test_a_bad_line_is_reported_with_the_option_that_skips_it(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\nbad\n')
     with pytest.raises(CrossNERError, match=r"in\.jsonl:2") as caught:
