@@ -72,10 +72,9 @@ class NameFinder:
 
 @dataclass(frozen=True)
 class Names:
-    """Listed names as words, with the entity types of each in the order listed, and ``NAME_COUNTS``."""
+    """Listed names as words, with the entity types of each in the order listed."""
 
     types: dict[Name, TypeSet]
-    counts: dict[str, int]
 
     @cached_property
     def finder(self) -> NameFinder:
@@ -90,23 +89,17 @@ def read_names(paths: Sequence[Path]) -> Names:
         CrossNERError: A line is malformed, or there is no name at all.
     """
     types: dict[Name, TypeSet] = {}
-    counts = Counter[str]()
-    for text, entity_type in read_entries(paths, counts):
-        name = cut_words(text)
-        known = types.setdefault(name, ())
-        counts["repeated"] += entity_type in known
+    for text, entity_type in read_entries(paths, Counter()):
+        known = types.setdefault(name := cut_words(text), ())
         if entity_type not in known:
             types[name] = (*known, entity_type)
-    counts.update(names=len(types), names_with_several_types=sum(len(of_name) > 1 for of_name in types.values()))
-    return Names(types, dict(counts))
+    return Names(types)
 
 
 def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[Entry]:
     """Read lists of names, a line each: ``name<TAB>type``; yield names as written, and types.
 
-    Args:
-        paths: The lists.
-        counts: Where ``lines`` and ``blank_lines`` are counted; the other ``NAME_COUNTS`` start at 0.
+    ``lines`` and ``blank_lines`` are counted; the other ``NAME_COUNTS`` start at 0.
 
     Raises:
         CrossNERError: A line is malformed, or there is no name at all.
