@@ -23,7 +23,7 @@ import psutil  # type: ignore[import-untyped]
 from adaptation import Adaptation
 from fine_tuning import BASE
 
-from crossner_cli.data.domains import find_domain
+from crossner_cli.data.domains import find_bundled
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.stages import dapt
@@ -90,7 +90,7 @@ def write_corpus(path: Path, size: int, seed: int) -> None:
 
 def sample_words() -> list[str]:
     """The words of the bundled raw text, as often as they occur."""
-    corpus = find_domain("sample-target").corpus
+    corpus = find_bundled("sample-target", "raw.txt")
     if corpus is None:
         raise CrossNERError("The bundled sample-target has no raw text.", hint="Install the package again.")
     return corpus.read_text(encoding="utf-8").split()

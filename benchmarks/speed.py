@@ -26,7 +26,7 @@ from fine_tuning import FineTuning
 from measuring import Measured, Side, measure_in_turn, show, tabulate
 from text_tagging import TextTagging
 
-from crossner_cli.data.domains import find_domain, read_domain
+from crossner_cli.data.domains import find_bundled, find_domain, read_domain
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 from crossner_cli.taggers.folder import save_tagger
@@ -150,7 +150,7 @@ def fine_tuning_task(wanted: argparse.Namespace) -> FineTuning:
 def find_corpus(data: Path | None) -> Path:
     """Raw text of the mirror, or that of the bundled sample."""
     path = data_folder(data) / CORPUS
-    bundled = find_domain("sample-target").corpus
+    bundled = find_bundled("sample-target", "raw.txt")
     if path.is_file() or bundled is None:
         return path
     note(f"there is no {path}; the raw text of the bundled sample-target is used, again and again")
