@@ -260,9 +260,7 @@ def _copy(source: str, target: str, _: Any) -> None:
     shutil.copyfile(source, target)
 
 
-def read_domain(
-    files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "bio", keep_docstart: bool = False
-) -> LabelledDomain:
+def read_domain(files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "bio") -> LabelledDomain:
     """Read every split of a data set and write its tags in one scheme.
 
     The scheme of the files is detected over all splits together, as one split may be too small to tell. Entities are
@@ -274,7 +272,7 @@ def read_domain(
     repairs = Repairs()
     found: dict[str, list[Located]] = {}
     for split, path in files.items():
-        found[split] = list(read_labelled(path, repairs, keep_docstart=keep_docstart))
+        found[split] = list(read_labelled(path, repairs))
         if not found[split]:
             form = JSONL_HINT if is_jsonl(path) else COLUMNS_HINT
             raise CrossNERError(f"{path} holds no sentence.", hint=f"{form} Or remove the file.")

@@ -70,27 +70,24 @@ def is_jsonl(path: Path) -> bool:
     return path.suffix.lower() == ".jsonl"
 
 
-def read_labelled(
-    path: Path, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
-) -> Iterator[Located]:
+def read_labelled(path: Path, repairs: Repairs, *, tags_required: bool = True) -> Iterator[Located]:
     """Read a file of sentences with tags, columns or JSONL.
 
     Args:
         path: The file.
         repairs: Counts repairs.
         tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
-        keep_docstart: Keep ``-DOCSTART-`` as a sentence of one word.
 
     Raises:
         CrossNERError: The file cannot be read, is not UTF-8, or a line is malformed.
     """
     parse = parse_jsonl if is_jsonl(path) else parse_columns
     with open_bytes(path) as stream:
-        yield from parse(stream, str(path), repairs, tags_required=tags_required, keep_docstart=keep_docstart)
+        yield from parse(stream, str(path), repairs, tags_required=tags_required)
 
 
 def parse_columns(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
+    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True
 ) -> Iterator[Located]:
     """Read sentences in columns: the first is the word, the last its tag.
 
@@ -124,10 +121,7 @@ def parse_columns(
             if words:
                 yield _locate(words, tags, number)
                 words, tags = [], []
-            if keep_docstart:
-                yield Located(Sentence((DOCSTART,), (OUTSIDE,)), [number])
-            else:
-                repairs.add(DOCSTART_DROPPED, f"{name}:{number}")
+            repairs.add(DOCSTART_DROPPED, f"{name}:{number}")
             continue
         if columns != usual and tag is not None and word:
             if usual:
@@ -211,7 +205,7 @@ def parse_records(
 
 
 def parse_jsonl(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True, keep_docstart: bool = False
+    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True
 ) -> Iterator[Located]:
     """Read labelled JSONL: lists ``words`` and ``tags``, or ``tokens`` and ``ner_tags``, or a ``text`` with entities.
 
@@ -228,16 +222,14 @@ def parse_jsonl(
             if isinstance(record.get(TEXT), str) and not has_words and _find_entities(record) is not None:
                 sentences = _read_text(record, place, repairs)
             else:
-                sentences = _read_words(record, place, repairs, tags_required, keep_docstart)
+                sentences = _read_words(record, place, repairs, tags_required)
         except BadLine as problem:
             repairs.refuse(problem, place)
         else:
             yield from (Located(sentence, [number] * len(sentence.words)) for sentence in sentences)
 
 
-def _read_words(
-    record: dict[str, Any], place: str, repairs: Repairs, tags_required: bool, keep_docstart: bool
-) -> Sequence[Sentence]:
+def _read_words(record: dict[str, Any], place: str, repairs: Repairs, tags_required: bool) -> Sequence[Sentence]:
     """The sentences of words with tags."""
     words, tags = _read_strings(record, WORDS), _read_strings(record, TAGS)
     if words is None:
@@ -249,7 +241,7 @@ def _read_words(
     for tag in set(tags or ()) - {OUTSIDE}:
         if not is_tag(tag):
             raise BadLine(f"found the tag {abbreviate(tag)}.", hint=TAG_HINT)
-    if not words or (words == [DOCSTART] and not keep_docstart):
+    if words in ([], [DOCSTART]):
         repairs.add(DOCSTART_DROPPED if words else EMPTY_SENTENCE, place)
         return []
     whole = tuple(word if word.strip(BLANK) else NO_WORD for word in words)

@@ -42,15 +42,7 @@ from crossner_cli.training.raw_inputs import (
 class Recipe:
     """Everything that a stage is trained from, resolved and checked before any work.
 
-    Args:
-        options: The options of the command.
-        design: The tagger to make.
-        tasks: Those that an update reads a batch each of; none where all labelled sentences are mixed.
-        seeds: One tagger each.
-        prepared: The data of the run.
-        start: The weights.
-        dictionary: Labels raw text; None without one.
-        notes: Warnings about the start and the files.
+    An update reads a batch of each task; without tasks all sentences are mixed. The dictionary labels raw text.
     """
 
     options: Optimisation
@@ -71,15 +63,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class TaggerData:
-    """The data that a stage trains on and chooses by.
-
-    Args:
-        tag_set: The tags of the tagger.
-        labelled: Labelled sentences to train on, by role.
-        dev: Labelled sentences that choose the best epoch.
-        tasks: As the recipe's.
-        raw: Raw text that some tasks read.
-    """
+    """The labelled sentences by role and the raw text that a stage trains on; ``dev`` chooses the best epoch."""
 
     tag_set: TagSet
     labelled: Mapping[str, Sequence[Sentence]]

@@ -85,15 +85,11 @@ def test_a_word_stays_as_it_is(word, separator):
 @pytest.mark.parametrize(
     "row", ["-DOCSTART- -X- O O", "-DOCSTART- -X- -X- O", "-DOCSTART-", "-DOCSTART-\tO", "-DOCSTART- -X-"]
 )
-def test_docstart_is_dropped_and_counted_or_kept(row):
+def test_docstart_is_dropped_and_counted(row):
     text = f"{row}\n\nA B-x\n{row}\nb O\n"
     found, repairs = columns(text)
     assert found == [Sentence(("A",), ("B-x",)), Sentence(("b",), ("O",))]
     assert repairs.counts == {module.DOCSTART_DROPPED: 2}
-    kept, repairs = columns(text, keep_docstart=True)
-    docstart = Sentence(("-DOCSTART-",), ("O",))
-    assert kept == [docstart, found[0], docstart, found[1]]
-    assert not repairs.counts
 
 
 def test_words_alone_but_no_running_text_can_be_read_where_no_tags_are_required():
@@ -149,13 +145,11 @@ JSON = [b'{"words": ["a"], "tags": ["O"]}', b'{"words":', b"[", b"]}", b'"\\ud80
 @given(
     st.one_of(st.binary(max_size=60), st.lists(st.sampled_from([*SPACES, *COLUMNS, *JSON]), max_size=25).map(b"".join)),
     st.booleans(),
-    st.booleans(),
     st.sampled_from([parse_columns, parse_jsonl]),
 )
-def test_any_bytes_are_read_or_refused_with_a_message(data, tags_required, keep_docstart, parse):
-    options = {"tags_required": tags_required, "keep_docstart": keep_docstart}
+def test_any_bytes_are_read_or_refused_with_a_message(data, tags_required, parse):
     try:
-        found = list(parse(io.BytesIO(data), "file", Repairs(), **options))
+        found = list(parse(io.BytesIO(data), "file", Repairs(), tags_required=tags_required))
     except CrossNERError as error:
         assert error.problem.startswith("file")
         return
