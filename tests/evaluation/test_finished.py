@@ -43,7 +43,7 @@ def test_the_evaluate_stage_of_a_run_is_found_by_name_or_as_the_only_one(tmp_pat
     assert find_evaluation(tmp_path).folder == named
     assert len(find_evaluations(tmp_path)) == 3
     write_manifest(tmp_path / "broken", "evaluate", result={"models": {"linear": {}}})
-    with pytest.raises(CrossNERError, match="result.domain is missing"):
+    with pytest.raises(CrossNERError, match="result.models.linear.f1 is missing"):
         find_evaluations(tmp_path)
 
 
