@@ -70,20 +70,15 @@ def is_jsonl(path: Path) -> bool:
     return path.suffix.lower() == ".jsonl"
 
 
-def read_labelled(path: Path, repairs: Repairs, *, tags_required: bool = True) -> Iterator[Located]:
+def read_labelled(path: Path, repairs: Repairs) -> Iterator[Located]:
     """Read a file of sentences with tags, columns or JSONL.
-
-    Args:
-        path: The file.
-        repairs: Counts repairs.
-        tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
 
     Raises:
         CrossNERError: The file cannot be read, is not UTF-8, or a line is malformed.
     """
     parse = parse_jsonl if is_jsonl(path) else parse_columns
     with open_bytes(path) as stream:
-        yield from parse(stream, str(path), repairs, tags_required=tags_required)
+        yield from parse(stream, str(path), repairs)
 
 
 def parse_columns(
@@ -93,8 +88,13 @@ def parse_columns(
 
     Columns are separated by tabs if the line has one, else by spaces. A line of spaces ends a sentence as an empty
     one does; ``<TAB>O`` is a word that is empty. Rows of more or fewer columns than the first one are counted: a word
-    with a space in it loses what stands behind the space. For the arguments see ``read_labelled``; ``name`` is the
-    file's, for messages.
+    with a space in it loses what stands behind the space.
+
+    Args:
+        stream: Lines as bytes.
+        name: The file's name, for messages.
+        repairs: Counts repairs.
+        tags_required: Whether every word must have a tag; if not, a sentence without them has ``tags`` None.
 
     Raises:
         CrossNERError: A line is malformed.
@@ -118,10 +118,10 @@ def parse_columns(
             repairs.refuse(problem, f"{name}:{number}")
             continue
         if word == DOCSTART:
+            repairs.add(DOCSTART_DROPPED, f"{name}:{number}")
             if words:
                 yield _locate(words, tags, number)
                 words, tags = [], []
-            repairs.add(DOCSTART_DROPPED, f"{name}:{number}")
             continue
         if columns != usual and tag is not None and word:
             if usual:
@@ -204,12 +204,10 @@ def parse_records(
             repairs.refuse(problem, f"{name}:{number}")
 
 
-def parse_jsonl(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, tags_required: bool = True
-) -> Iterator[Located]:
+def parse_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[Located]:
     """Read labelled JSONL: lists ``words`` and ``tags``, or ``tokens`` and ``ner_tags``, or a ``text`` with entities.
 
-    ``sentences``, as ``predict`` writes them, cut the words into sentences. For the arguments see ``parse_columns``.
+    ``sentences``, as ``predict`` writes them, cut the words into sentences.
 
     Raises:
         CrossNERError: A line is malformed, or its lists differ in length.
@@ -222,33 +220,33 @@ def parse_jsonl(
             if isinstance(record.get(TEXT), str) and not has_words and _find_entities(record) is not None:
                 sentences = _read_text(record, place, repairs)
             else:
-                sentences = _read_words(record, place, repairs, tags_required)
+                sentences = _read_words(record, place, repairs)
         except BadLine as problem:
             repairs.refuse(problem, place)
         else:
             yield from (Located(sentence, [number] * len(sentence.words)) for sentence in sentences)
 
 
-def _read_words(record: dict[str, Any], place: str, repairs: Repairs, tags_required: bool) -> Sequence[Sentence]:
+def _read_words(record: dict[str, Any], place: str, repairs: Repairs) -> Sequence[Sentence]:
     """The sentences of words with tags."""
     words, tags = _read_strings(record, WORDS), _read_strings(record, TAGS)
     if words is None:
         raise BadLine(f"found no list of words, only {abbreviate(', '.join(record))}.", hint=JSONL_HINT)
-    if tags is None and tags_required:
+    if tags is None:
         raise BadLine("found no list of tags.", hint=JSONL_HINT)
-    if tags is not None and len(tags) != len(words):
+    if len(tags) != len(words):
         raise BadLine(f"found {len(words)} words and {len(tags)} tags.", hint=JSONL_HINT)
-    for tag in set(tags or ()) - {OUTSIDE}:
+    for tag in set(tags) - {OUTSIDE}:
         if not is_tag(tag):
             raise BadLine(f"found the tag {abbreviate(tag)}.", hint=TAG_HINT)
-    if words in ([], [DOCSTART]):
+    if not words or words == [DOCSTART]:
         repairs.add(DOCSTART_DROPPED if words else EMPTY_SENTENCE, place)
         return []
     whole = tuple(word if word.strip(BLANK) else NO_WORD for word in words)
     if empty := sum(not word.strip(BLANK) for word in words):
         repairs.add(EMPTY_WORD, place, empty)
     borders = sentence_borders(record, len(words))
-    return [Sentence(whole[first:end], None if tags is None else tuple(tags[first:end])) for first, end in borders]
+    return [Sentence(whole[first:end], tuple(tags[first:end])) for first, end in borders]
 
 
 def sentence_borders(record: dict[str, Any], words: int) -> list[tuple[int, int]]:

@@ -26,11 +26,11 @@ def columns(text, **options):
     return [each.sentence for each in parse_columns(io.BytesIO(data), "file", repairs, **options)], repairs
 
 
-def jsonl(*records, **options):
+def jsonl(*records):
     """Sentences of JSONL, and the repairs."""
     repairs = Repairs()
     lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
-    return [each.sentence for each in parse_jsonl(lines, "file", repairs, **options)], repairs
+    return [each.sentence for each in parse_jsonl(lines, "file", repairs)], repairs
 
 
 def words_of(text, **options):
@@ -144,12 +144,12 @@ JSON = [b'{"words": ["a"], "tags": ["O"]}', b'{"words":', b"[", b"]}", b'"\\ud80
 @settings(max_examples=300)
 @given(
     st.one_of(st.binary(max_size=60), st.lists(st.sampled_from([*SPACES, *COLUMNS, *JSON]), max_size=25).map(b"".join)),
-    st.booleans(),
-    st.sampled_from([parse_columns, parse_jsonl]),
+    st.sampled_from([(parse_columns, {}), (parse_columns, {"tags_required": False}), (parse_jsonl, {})]),
 )
-def test_any_bytes_are_read_or_refused_with_a_message(data, tags_required, parse):
+def test_any_bytes_are_read_or_refused_with_a_message(data, how):
+    parse, options = how
     try:
-        found = list(parse(io.BytesIO(data), "file", Repairs(), tags_required=tags_required))
+        found = list(parse(io.BytesIO(data), "file", Repairs(), **options))
     except CrossNERError as error:
         assert error.problem.startswith("file")
         return
@@ -157,8 +157,7 @@ def test_any_bytes_are_read_or_refused_with_a_message(data, tags_required, parse
         sentence = located.sentence
         assert len(located.lines) == len(sentence.words) > 0
         assert all(word.strip(" \t") for word in sentence.words)
-        assert sentence.tags is not None if tags_required else True
-        assert sentence.tags is None or len(sentence.tags) == len(sentence.words)
+        assert (options and sentence.tags is None) or len(sentence.tags) == len(sentence.words)
         json.dumps(sentence.words, ensure_ascii=False).encode()
 
 
@@ -289,18 +288,16 @@ def test_every_word_of_a_text_is_in_a_sentence_and_every_entity_is_tagged_or_cou
 
 
 @pytest.mark.parametrize(("words", "tags"), [("words", "tags"), ("tokens", "ner_tags")])
-def test_jsonl_is_read_under_either_pair_of_names_and_without_tags_where_none_are_required(words, tags):
+def test_jsonl_is_read_under_either_pair_of_names(words, tags):
     found, repairs = jsonl({words: ["a", "\u0085"], tags: ["O", "B-x-y"]}, b"", {words: [], tags: []})
     assert found == [Sentence(("a", "\u0085"), ("O", "B-x-y"))]
     assert repairs.counts == {module.EMPTY_SENTENCE: 1}
-    assert jsonl({words: ["a", " "]}, tags_required=False)[0] == [Sentence(("a", "\ufffd"))]
+    assert jsonl({words: ["a", " "], tags: ["O", "O"]})[0] == [Sentence(("a", "\ufffd"), ("O", "O"))]
 
 
 def test_jsonl_that_tells_where_its_sentences_end_is_read_sentence_by_sentence():
     record = {"words": ["a", "b", "c"], "tags": ["B-x", "I-x", "O"], "sentences": [[0, 1], [1, 3]]}
     assert jsonl(record)[0] == [Sentence(("a",), ("B-x",)), Sentence(("b", "c"), ("I-x", "O"))]
-    words = {key: value for key, value in record.items() if key != "tags"}
-    assert jsonl(words, tags_required=False)[0] == [Sentence(("a",)), Sentence(("b", "c"))]
     gaps = [[[0, 1]], [[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 0], [0, 3]], [[0, 1], [1, 4]], [[1, 3], [0, 1]]]
     no_ranges = [None, "two", [], [[0, 3.0]], [[False, 3]], [[0, 1, 3]], [3], ["a", "b. c."]]
     for other in gaps + no_ranges:
