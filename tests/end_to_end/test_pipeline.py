@@ -22,7 +22,7 @@ from crossner_cli.options import Predict, PretrainSource
 from crossner_cli.run.directory import RunDirectory, Stage
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import dapt, train
-from crossner_cli.stages.recipe import read_data, resolve_recipe
+from crossner_cli.stages.train import read_data, resolve_recipe
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.tagging import Tagged, fit_calibration, read_calibration, score_entities, tag
 from crossner_cli.training.plan import Plan

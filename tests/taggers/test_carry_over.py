@@ -23,7 +23,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors, method_names
 from crossner_cli.run.directory import RunDirectory
-from crossner_cli.stages.recipe import note_on_seeds
+from crossner_cli.stages.train import note_on_seeds
 from crossner_cli.taggers.carry_over import CarryOver, KnownWords, check_start, note_on_settings
 from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.sources import Start
