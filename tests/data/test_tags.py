@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import Any
 
 import pytest
+from builders.spans import sentences_with_spans
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_cli.data.tags import Span, TagSet, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
-
-TYPES = ("person", "Multi-tissue_structure", "O", "B-I", "é")
-
-
-@st.composite
-def sentences_with_spans(draw: Any) -> tuple[list[Span], int]:
-    """Spans in order that do not overlap, and a length that holds them."""
-    spans, position = [], 0
-    for gap, length, entity_type in draw(
-        st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from(TYPES)), max_size=6)
-    ):
-        spans.append(Span(position + gap, position + gap + length, entity_type))
-        position += gap + length
-    return spans, position + draw(st.integers(0, 3))
 
 
 def prefixed(prefixes: str, types: tuple[str, ...] = ("x", "y")) -> st.SearchStrategy[list[str]]:
