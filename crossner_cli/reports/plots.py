@@ -12,7 +12,7 @@ from crossner_cli.reports.tables import InspectedSentence, InspectedStates
 from crossner_cli.run.environment import import_optional
 
 if TYPE_CHECKING:
-    from crossner_cli.reports.curves import Curves
+    from crossner_cli.reports.report_tables import Curves
 
 MARKERS = "osD^vP*X<>"
 LONGEST_NAME = 24
@@ -60,11 +60,12 @@ def plot_curves(curves: Curves, title: str, folder: Path) -> list[str]:
     names = [f"curve-{curves.x}.png", f"curve-{curves.x}.svg"]
     with figure(6.4, 4.2, *(folder / name for name in names)) as drawn:
         axes = drawn.add_subplot()
-        for number, (name, points) in enumerate(curves.series.items()):
+        for number, (name, points) in enumerate(curves.cells().groupby("series", sort=False)):
+            points = points.droplevel("series").sort_index()
             axes.errorbar(
-                [point.x for point in points],
-                [point.mean for point in points],
-                yerr=[point.deviation or 0.0 for point in points],
+                points.index,
+                points["mean"],
+                yerr=points["std"].fillna(0.0),
                 label=_legend(name),
                 marker=MARKERS[number % len(MARKERS)],
                 markersize=5,

@@ -1,4 +1,4 @@
-"""The result of ``report``, and its lines and tables: comparisons, curves, models by target, published numbers."""
+"""The result of ``report``, its lines and tables: comparisons, curves, models by target, published numbers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,60 @@ from typing import Any
 import pandas
 
 from crossner_cli import figures
+from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table, heading, renamed, short_names
-from crossner_cli.reports.curves import CORPUS_SHARE, Curves
 from crossner_cli.reports.evaluation_tables import comparison_tables
-from crossner_cli.reports.published import PAPERS, RELABELLED, ROW
+from crossner_cli.reports.runs import MeasuredModel, Provenance
 from crossner_cli.run.results import Record
 
-JSON, MARKDOWN = "report.json", "report.md"
+JSON = "report.json"
 USUAL = {"mode": "conll", "decoding": "trained"}
-UNREMARKABLE = ("mean of 3 runs", "number of runs not stated", "")
 # Columns beside a model's name: the first where they vary, the others where two models are not told apart without.
 VARYING = ("method", "encoder", "start")
 FURTHER = ("sentences", "corpus", "from")
+TRAIN_SENTENCES, CORPUS_SHARE, EPOCH = "train-sentences", "corpus-share", "epoch"
+AXIS_TITLES = {
+    TRAIN_SENTENCES: "labelled target sentences",
+    CORPUS_SHARE: "share of the raw corpus",
+    "label-size": "size of label embeddings",
+}
+# A curve is named by those that take several values, then by more until no two points of it share a place and a seed.
+NAMED_BY = ("method", "regime", "encoder", "target", "mode", "decoding")
+NAMED_FURTHER_BY = ("model", "run")
+PAPERS = {
+    "liu2021crossner": "Liu et al. (2021), CrossNER",
+    "hu2022laner": "Hu et al. (2022), LANER",
+    "liu2020zero": "Liu, Winata and Fung (2020), zero-resource",
+    "jia2019": "Jia, Liang and Zhang (2019), cross-domain language models",
+    "jiazhang2020": "Jia and Zhang (2020), multi-cell LSTM",
+}
+RELABELLED = ("politics", "science", "music", "literature", "ai")
+# What the numbers of one printed row share.
+ROW = ["paper", "table", "printed", "variant", "encoder", "source"]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """F1 over one axis.
+
+    Args:
+        x: The axis as ``--x`` names it.
+        y: What was measured.
+        points: ``series`` (the name of the curve), ``x``, ``seed`` and ``f1`` of each point.
+    """
+
+    x: str
+    y: str
+    points: list[Record]
+
+    @property
+    def x_title(self) -> str:
+        """The axis in words."""
+        return AXIS_TITLES.get(self.x, self.x.replace("-", " "))
+
+    def cells(self) -> pandas.DataFrame:
+        """Mean and standard deviation of F1 by curve, in their order, and place on the axis."""
+        return pandas.DataFrame(self.points).groupby(["series", "x"], sort=False)["f1"].agg(["mean", "std"])
 
 
 @dataclass(frozen=True)
@@ -32,7 +74,7 @@ class ReportResult:
         models: A record a model and seed: place, provenance and scores.
         comparisons: Of models with the baseline.
         curves: With ``--x``.
-        published: Printed numbers; ``comparable`` ones are of methods and regimes that were measured.
+        published: Printed numbers of methods and regimes that were measured.
         notes: What was left out or should not be compared.
         output: The folder of the report.
         written: The files in it.
@@ -48,24 +90,73 @@ class ReportResult:
     written: list[str]
 
 
-def report_tables(result: ReportResult, *, is_short: bool = True) -> list[Block]:
-    """Show what a report found: the comparison first, where there is one.
+def draw_curves(trained: Sequence[Provenance], models: Sequence[MeasuredModel], x: str, notes: list[str]) -> Curves:
+    """Put what was measured into curves; note how many models have no place on the axis.
 
     Args:
-        result: Of the report.
-        is_short: Show those published rows alone whose methods and regimes were measured.
+        trained: Trained taggers, which give dev F1 after each epoch for the axis ``epoch``.
+        models: Evaluated models, which give F1 on any other axis.
+        x: ``train-sentences``, ``corpus-share``, ``epoch``, or an option or setting that is a number.
+        notes: Takes the note.
+
+    Raises:
+        CrossNERError: Nothing has a number for that axis.
     """
+    points: list[Record] = []
+    if x == EPOCH:
+        for made in trained:
+            place = {"method": made.method, "regime": made.regime, "encoder": made.encoder}
+            place |= {"model": made.name, "run": made.run}
+            for seed, scores in made.history.items():
+                points += [{**place, "seed": seed, "x": epoch, "f1": f1} for epoch, f1 in enumerate(scores, start=1)]
+    else:
+        places = [_axis_value(model.provenance, x) for model in models]
+        for model, number in zip(models, places, strict=True):
+            points += [{**row, "x": number} for row in model.rows() if number is not None]
+        if left_out := places.count(None):
+            notes.append(f"{left_out} of {len(models)} models are left out of the curves: their {x} is not known.")
+    if not points:
+        raise CrossNERError(
+            f"--x {x}: none of the models has a number for it.",
+            hint=f"Take {TRAIN_SENTENCES}, {CORPUS_SHARE}, {EPOCH}, or an option or setting of the training stage that"
+            " is a number, as label-size.",
+        )
+    frame = pandas.DataFrame(points)
+    columns = [name for name in NAMED_BY if name in frame and frame[name].nunique() > 1] or ["method"]
+    columns = _add_until_unique(frame, columns, NAMED_FURTHER_BY, ["x", "seed"])
+    frame["series"] = frame[columns].agg(", ".join, axis="columns")
+    y = "dev F1" if x == EPOCH else f"{models[0].result.split or 'test'} F1"
+    return Curves(x, y, frame[["series", "x", "seed", "f1"]].to_dict("records"))
+
+
+def _axis_value(made: Provenance | None, x: str) -> float | None:
+    if made is None or x in (TRAIN_SENTENCES, CORPUS_SHARE):
+        return getattr(made, x.replace("-", "_"), None)
+    value = made.settings.get(x.replace("-", "_"))
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _add_until_unique(
+    frame: pandas.DataFrame, columns: Sequence[str], further: Sequence[str], place: Sequence[str]
+) -> list[str]:
+    """Add further columns until no two rows of one place have the same values in all columns."""
+    found, left = list(columns), list(further)
+    while left and frame.duplicated([*found, *place]).any():
+        found.append(left.pop(0))
+    return found
+
+
+def report_tables(result: ReportResult) -> list[Block]:
+    """Show what a report found: the comparison first, where there is one."""
     shown = short_names(dict.fromkeys(row["model"] for row in result.models))
-    blocks: list[Block] = []
-    if result.comparisons:
-        details = f"{result.output}/{JSON}" if result.written else "give --output DIR"
-        blocks += comparison_tables(renamed(result.comparisons, ("model", "against"), shown), details)
+    details = f"{result.output}/{JSON}" if result.written else "give --output DIR"
+    blocks = comparison_tables(renamed(result.comparisons, ("model", "against"), shown), details)
     if result.curves is not None:
         blocks += _curve_tables(result.curves)
     if result.models:
         blocks += _model_tables(renamed(result.models, ("model",), shown), is_first=not blocks)
     if result.published:
-        blocks += _published_tables(result, is_short=is_short)
+        blocks += _published_tables(pandas.DataFrame(result.published))
     blocks += [Line(f"{name} is {label}") for label, name in shown.items() if name != label]
     blocks += [Line(f"Note: {note}") for note in result.notes]
     if result.written:
@@ -76,17 +167,23 @@ def report_tables(result: ReportResult, *, is_short: bool = True) -> list[Block]
 def _model_tables(rows: Sequence[Record], *, is_first: bool) -> list[Block]:
     """Show F1 of each model on each target below the best of all."""
     frame = pandas.DataFrame([_describe(row) for row in rows])
-    columns = _telling_columns(frame)
+    columns = ["model", *(name for name in VARYING if frame[name].nunique() > 1)]
+    if (frame["method"] == frame["model"]).all() and "method" in columns:
+        columns.remove("method")
+    columns = _add_until_unique(frame, columns, FURTHER, ["target", "seed"])
     targets = list(frame["target"].unique())
     frame["row"] = frame.groupby(columns, sort=False).ngroup()
     heads = frame.drop_duplicates("row")
     cells = frame.groupby(["row", "target"])["f1"].agg(["mean", "std", "count"])
-    texts = cells.apply(_spread, axis="columns").unstack().reindex(columns=targets).fillna(figures.NOTHING)
-    averages = cells["mean"].unstack().reindex(columns=targets).mean(axis="columns", skipna=False).map(_score)
+    texts = _spread(cells).unstack().reindex(columns=targets).fillna(figures.NOTHING)
+    if len(targets) > 1:
+        averages = cells["mean"].unstack().reindex(columns=targets).mean(axis="columns", skipna=False)
+        texts["mean"] = averages.map(_score)
     counts = sorted(cells["count"].unique())
     if len(counts) > 1:
         columns.append("seeds")
-        heads = heads.assign(seeds=cells["count"].groupby("row").agg(_join_counts).to_numpy())
+        seeds = cells["count"].groupby("row").agg(lambda found: "/".join(map(str, sorted(set(found)))))
+        heads = heads.assign(seeds=seeds.to_numpy())
     best_row, best_target = cells["mean"].idxmax()
     best = heads.iloc[best_row]
     place = f"{best_target} {rows[0]['split']}".rstrip()
@@ -96,14 +193,10 @@ def _model_tables(rows: Sequence[Record], *, is_first: bool) -> list[Block]:
         is_headline=is_first,
     )
     over = "" if len(counts) > 1 or counts == [1] else f", mean ± deviation over {counts[0]} seeds"
-    has_mean = len(targets) > 1
     table = Table(
         f"{rows[0]['split']} F1{over}".lstrip(),
-        (*columns, *targets, *(["mean"] if has_mean else [])),
-        [
-            (*head, *texts.loc[number], *([averages[number]] if has_mean else []))
-            for number, head in enumerate(heads[columns].itertuples(index=False, name=None))
-        ],
+        (*columns, *texts.columns),
+        [(*head, *texts.loc[number]) for number, head in enumerate(heads[columns].itertuples(index=False, name=None))],
         texts=tuple(number for number, name in enumerate(columns) if name in ("model", *VARYING, "from")),
     )
     shared = [f"{name} {best[name]}" for name in VARYING if len(heads) > 1 and heads[name].nunique() == 1]
@@ -124,23 +217,13 @@ def _describe(row: Record) -> dict[str, Any]:
     }
 
 
-def _telling_columns(frame: pandas.DataFrame) -> list[str]:
-    """Choose the columns that tell models apart: those that vary, and as few more as are needed."""
-    columns = ["model", *(name for name in VARYING if frame[name].nunique() > 1)]
-    if (frame["method"] == frame["model"]).all() and "method" in columns:
-        columns.remove("method")
-    further = list(FURTHER)
-    while further and frame.duplicated([*columns, "target", "seed"]).any():
-        columns.append(further.pop(0))
-    return columns
-
-
-def _join_counts(counts: pandas.Series[int]) -> str:
-    return "/".join(map(str, sorted(set(counts))))
-
-
-def _spread(cell: Any) -> str:
-    return figures.spread(cell["mean"], None if pandas.isna(cell["std"]) else cell["std"])
+def _spread(cells: pandas.DataFrame) -> pandas.Series[str]:
+    """Means with their deviations, where there are any, as text."""
+    texts = [
+        figures.spread(mean, None if pandas.isna(deviation) else deviation)
+        for mean, deviation in zip(cells["mean"], cells["std"], strict=True)
+    ]
+    return pandas.Series(texts, index=cells.index)
 
 
 def _score(mean: float) -> str:
@@ -148,30 +231,22 @@ def _score(mean: float) -> str:
 
 
 def _curve_tables(curves: Curves) -> list[Block]:
-    by_place = {name: {point.x: point for point in points} for name, points in curves.series.items()}
-    places = sorted({place for points in by_place.values() for place in points})
-    cells = {
-        (name, place): figures.spread(point.mean, point.deviation)
-        for name, points in by_place.items()
-        for place, point in points.items()
-    }
-    best_name, best_place = max(cells, key=lambda key: by_place[key[0]][key[1]].mean)
+    cells = curves.cells()
+    best_name, best_place = cells["mean"].idxmax()
+    texts = _spread(cells)
     headline = Line(
-        f"{curves.y} {cells[best_name, best_place]} at most: {best_name} at {curves.x_title}"
+        f"{curves.y} {texts[best_name, best_place]} at most: {best_name} at {curves.x_title}"
         f" {_place(curves.x, best_place)}",
         is_headline=True,
     )
+    table = texts.unstack().reindex(dict.fromkeys(cells.index.get_level_values("series"))).fillna(figures.NOTHING)
+    table = table.rename(columns=lambda place: _place(curves.x, place))
+    first = "curve"
+    if len(table) <= len(table.columns):  # what there is less of makes the columns
+        table, first = table.T.rename(columns=heading), curves.x_title
+    rows = list(table.itertuples(name=None))
     title = f"{curves.y} by {curves.x_title}, mean ± deviation over seeds"
-    if len(by_place) > len(places):  # what there is less of makes the columns
-        columns = ("curve", *(_place(curves.x, place) for place in places))
-        rows = [(name, *(cells.get((name, place), figures.NOTHING) for place in places)) for name in by_place]
-    else:
-        columns = (curves.x_title, *map(heading, by_place))
-        rows = [
-            (_place(curves.x, place), *(cells.get((name, place), figures.NOTHING) for name in by_place))
-            for place in places
-        ]
-    return [headline, Table(title, columns, rows), *(Line(f"Note: {note}") for note in curves.notes)]
+    return [headline, Table(title, (first, *table.columns), rows)]
 
 
 def _place(x: str, number: float) -> str:
@@ -180,10 +255,8 @@ def _place(x: str, number: float) -> str:
     return figures.count(number) if float(number).is_integer() else f"{number:g}"
 
 
-def _published_tables(result: ReportResult, *, is_short: bool) -> list[Block]:
+def _published_tables(published: pandas.DataFrame) -> list[Block]:
     """Make a table for each table of a paper, its rows as printed."""
-    everything = pandas.DataFrame(result.published)
-    published = everything[everything["comparable"]] if is_short else everything
     blocks: list[Block] = []
     for (paper, place), numbers in published.groupby(["paper", "table"], sort=False):
         targets = list(numbers["target"].unique())
@@ -195,23 +268,11 @@ def _published_tables(result: ReportResult, *, is_short: bool) -> list[Block]:
         ]
         title = f"Published, not measured here: {PAPERS[paper]}, {place.lower()}, F1"
         blocks.append(Table(title, ("method and encoder", "source", *targets), rows, texts=(0, 1)))
-        blocks += _remarks(numbers)
+        for remark, noted in numbers[numbers["notes"] != ""].groupby("notes", sort=False):
+            blocks.append(Line(f"{', '.join(noted['printed'].unique())}: {remark}"))
     if published["target"].isin(RELABELLED).any():
         text = (
             "Published numbers on the CrossNER domains were measured before their labels were corrected (2021-01-05)."
         )
         blocks.append(Line(text))
-    left_out = len(everything.drop_duplicates(ROW)) - len(published.drop_duplicates(ROW))
-    if left_out:
-        where = f"{result.output}/{MARKDOWN}" if result.written else f"{MARKDOWN} of --output DIR"
-        blocks.append(Line(f"Published rows of other methods, regimes or adaptations ({left_out}): {where}"))
     return blocks
-
-
-def _remarks(numbers: pandas.DataFrame) -> list[Line]:
-    """Repeat what the notes of printed rows say beyond the usual, with the methods they are about."""
-    methods: dict[str, dict[str, None]] = {}
-    for number in numbers.itertuples():
-        remark = "; ".join(part for part in number.notes.split("; ") if part not in UNREMARKABLE)
-        methods.setdefault(remark, {})[number.printed] = None
-    return [Line(f"{', '.join(names)}: {remark}") for remark, names in methods.items() if remark]

@@ -95,20 +95,18 @@ def test_models_given_by_path_are_called_by_the_end_of_it_and_named_whole_below(
     assert [row[0] for row in table_of(result, "test F1").rows] == ["linear", "away/linear"]
 
 
-def test_scores_of_other_encoders_and_ways_are_noted(tmp_path: Path) -> None:
+def test_scores_of_another_split_are_left_out_and_other_ways_named(tmp_path: Path) -> None:
     run = make_run(tmp_path / "one", {"linear": {"1": 0.3}})
-    make_run(tmp_path / "two", {"linear": {"1": 0.3}}, encoder="bert-base-cased")
     write_evaluation(run / "strict", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.2, 1)}}, mode="strict")
     write_evaluation(run / "dev", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.2, 1)}}, split="dev")
-    notes = "\n".join(go(tmp_path).notes)
-    assert "of several encoders stand side by side: bert-base-cased, minilm" in notes
-    assert "read in several ways stand side by side: conll, strict" in notes
-    assert "1 model scored on other sentences than test: left out" in notes
+    result = go(tmp_path)
+    assert result.notes == ["1 model scored on other sentences than test: left out."]
+    assert [row[0] for row in table_of(result, "test F1").rows] == ["linear", "linear (strict)"]
 
 
 def test_runs_without_scores_are_refused(tmp_path: Path) -> None:
     write_prepared(tmp_path)
-    with pytest.raises(CrossNERError, match=r"no test scores in .*(?s:.*)no finished evaluate stage"):
+    with pytest.raises(CrossNERError, match=r"no test scores in "):
         go(tmp_path)
     with pytest.raises(CrossNERError, match="There are no dev scores"):
         go(make_run(tmp_path / "run", {"linear": {"1": 0.3}}), split="dev")
@@ -131,13 +129,13 @@ def test_two_models_are_compared_and_more_with_the_baseline_named(two_targets: l
 
 def test_a_baseline_that_stands_for_several_models_is_refused_with_their_names(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / str(number), {"linear": {str(number): 0.3}}) for number in (1, 2)]
-    with pytest.raises(CrossNERError, match="stands for several models on music: 1/linear, 2/linear"):
+    with pytest.raises(CrossNERError, match="several models on music: .*/1/evaluate/linear, .*/2/evaluate/linear"):
         go(*runs, baseline="linear")
     assert len(go(*runs, baseline=f"{runs[0]}/linear").comparisons) == 1
     write_evaluation(runs[0] / "any", WORDS, GOLD, {"linear": {"1": damage(GOLD, 0.4, 1)}})
-    with pytest.raises(CrossNERError, match=r"on music: any/linear, evaluate/linear\.") as error:
+    with pytest.raises(CrossNERError, match=r"any/linear, .*evaluate/linear\.") as error:
         go(runs[0], baseline="linear")
-    assert "--baseline evaluate/linear" in error.value.hint
+    assert f"--baseline {runs[0]}/evaluate/linear" in error.value.hint
     for name in ("any/linear", "1/any/linear", f"{runs[0]}/any/linear"):
         (found,) = go(runs[0], baseline=name).comparisons
         assert found["against_place"] == str(runs[0] / "any")
@@ -219,12 +217,10 @@ def test_published_numbers_stand_apart_with_their_encoder(two_targets: list[Path
     table = table_of(result, "Published, not measured here: Liu et al. (2021), CrossNER, table 2")
     assert ("BERT tagger; directly fine-tune; w/o DAPT; bert-base-cased", "none", "66.59", "50.37") in table.rows
     assert not {"66.59", "50.37"} & {cell for row in measured.rows for cell in row}
-    text = lines_of(report_tables(result))
-    assert "before their labels were corrected" in text and f": {tmp_path / 'report' / 'report.md'}" in text
-    whole = (tmp_path / "report" / "report.md").read_text()
-    assert "Multi-Cell LSTM" in whole and "Published rows of other" not in whole
+    assert "before their labels were corrected" in lines_of(report_tables(result))
+    assert "Multi-Cell LSTM" not in (tmp_path / "report" / "report.md").read_text(), "another method"
     run = make_run(tmp_path / "run", {"linear": {"1": 0.3}}, target="chess")
-    assert "The five papers print no F1 on chess." in go(run, published=True).notes
+    assert any("The five papers print no F1" in note for note in go(run, published=True).notes)
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -1,0 +1,257 @@
+"""Evaluated models and trained taggers of runs, read from manifests alone; and what the papers print of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_evaluations
+from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, read_manifest
+from crossner_cli.run.results import EvaluateResult, TrainResult, read_result
+from crossner_cli.run.storage import digest_file
+
+ADAPT, TRAINING = "dapt", ("pretrain-source", "finetune", "joint-train")
+MEASURES = ("f1", "precision", "recall", "macro_f1")
+MADE = ("method", "encoder", "start", "regime", "train_sentences", "corpus_share")
+WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate stages."
+# Numbers that the papers print, a row a number. ``printed`` (the method) and ``variant`` are the paper's words,
+# ``method`` and ``regime`` the names that crossner has for them, empty without one; ``adapted`` tells whether the
+# encoder was adapted to raw text; a ``target`` may be ``domain:type``, or ``average`` over the five CrossNER domains.
+PUBLISHED = Path(__file__).parent / "published_results.csv"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of a tagger.
+
+    Args:
+        run: Its run directory.
+        stage: The command that trained it.
+        name: Its folder in its run.
+        method: The tagging method.
+        encoder: What reads the words.
+        start: The stages its weights came from, else ``base``.
+        regime: The commands that trained taggers on the way, as ``pretrain-source > finetune``.
+        train_sentences: Labelled sentences of the target it was trained on.
+        corpus_share: Share of the raw corpus its encoder was adapted to, 0 without; None if its run is not at hand.
+        settings: Options of the stage and settings of the method, by name.
+        history: Dev F1 after each epoch, by seed.
+    """
+
+    run: str
+    stage: str
+    name: str
+    method: str
+    encoder: str
+    start: str
+    regime: str
+    train_sentences: int
+    corpus_share: float | None
+    settings: Mapping[str, Any]
+    history: Mapping[str, list[float]]
+
+
+@dataclass(frozen=True)
+class MeasuredModel:
+    """An evaluated model; the provenance is None where no manifest tells."""
+
+    run: Path
+    stage: str
+    result: EvaluateResult
+    model: EvaluatedModel
+    provenance: Provenance | None
+
+    @property
+    def label(self) -> str:
+        """The name of the model in its evaluate stage."""
+        return self.model.label
+
+    @property
+    def place(self) -> str:
+        """The full name of the model."""
+        return f"{self.run}/{self.stage}/{self.label}"
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What two models must share to be compared: the target and the reading of tags."""
+        return self.result.domain, self.result.mode
+
+    def is_called(self, name: str) -> bool:
+        """True for the end of its full name, with or without the evaluate stage."""
+        return any(f"/{place}".endswith(f"/{name}") for place in (self.place, f"{self.run}/{self.label}"))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A record a seed: place, provenance and scores."""
+        place: dict[str, Any] = {"run": str(self.run), "stage": self.stage, "model": self.label}
+        place |= {"target": self.result.domain, "split": self.result.split or ""}
+        place |= {"mode": self.result.mode, "decoding": self.result.decoding}
+        place |= {name: getattr(self.provenance, name, None) for name in MADE}
+        return [
+            {**place, "seed": seed, **{name: getattr(scores, name) for name in MEASURES}}
+            for seed, scores in self.model.scores.seeds.items()
+        ]
+
+
+@dataclass
+class Measurements:
+    """The measurements of runs: evaluated models and the taggers of every training stage, in the order of the runs."""
+
+    models: list[MeasuredModel] = field(default_factory=list)
+    trained: list[Provenance] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_runs(paths: Sequence[Path]) -> Measurements:
+    """Read run directories, folders of run directories, or folders of evaluate stages, each once.
+
+    Raises:
+        CrossNERError: A path is none of these, or a manifest is broken.
+    """
+    found, stages = Measurements(), Stages()
+    places = {place.resolve(): place for path in paths for place in _find_places(path)}
+    runs = {place: path.parent if _is_stage(path) else path for place, path in places.items()}
+    for run in dict.fromkeys(runs.values()):
+        stages.add_run(run)
+    evaluations = {place: find_evaluations(path) for place, path in places.items()}
+    known: set[Any] = set()
+    for place, run in runs.items():
+        for evaluation in evaluations[place]:
+            for model in evaluation.models():
+                # Two stages, with and without --against, may have scored the same taggers alike.
+                result = evaluation.result
+                scored = (result.domain, result.split, result.mode, result.decoding, model.label)
+                f1 = tuple(scores.f1 for scores in model.scores.seeds.values())
+                tagger = model.tagger or str(evaluation.folder.resolve())
+                identity = (evaluation.folder.resolve().parent, *scored, tagger, f1)
+                if identity not in known:
+                    known.add(identity)
+                    provenance = stages.provenance_of(model)
+                    found.models.append(MeasuredModel(run, evaluation.folder.name, result, model, provenance))
+        if not _is_stage(place):
+            found.trained += stages.trained_in(run)
+    found.notes += _unequal_sentences([each for several in evaluations.values() for each in several])
+    return found
+
+
+def _find_places(path: Path) -> list[Path]:
+    """Find the run directories or the evaluate stage that a path stands for."""
+    if _is_stage(path) or RunDirectory(path).stages():
+        return [path]
+    inside = [child for child in path.glob("*") if RunDirectory(child).stages()]
+    if not inside:
+        raise CrossNERError(
+            f"{path} holds no finished stage, and no folder in it is a run directory.", hint=WHAT_TO_GIVE
+        )
+    return sorted(inside, key=lambda child: (len(child.name), child.name))  # 9 before 10
+
+
+def _is_stage(path: Path) -> bool:
+    return (path / MANIFEST).is_file()
+
+
+class Stages:
+    """The finished stages of runs by the digest of their manifests, by which stages name what they were made from."""
+
+    def __init__(self) -> None:
+        self.manifests: dict[str, tuple[Path, Manifest]] = {}
+
+    def add_run(self, run: Path) -> None:
+        """Read every stage of a run."""
+        for name in RunDirectory(run).stages():
+            self.manifests[digest_file(run / name / MANIFEST)] = run, read_manifest(run / name)
+
+    def trained_in(self, run: Path) -> list[Provenance]:
+        """Tell how the taggers of each training stage of a run were made."""
+        found = (self._provenance(RunDirectory(run).digest(name)) for name in RunDirectory(run).stages())
+        return [provenance for provenance in found if provenance is not None]
+
+    def provenance_of(self, model: EvaluatedModel) -> Provenance | None:
+        """Tell how an evaluated model was made, also one of another run that is named by its path."""
+        elsewhere = Path(model.label)
+        if model.tagger not in self.manifests and _is_stage(elsewhere):
+            self.add_run(elsewhere.resolve().parent)
+        return self._provenance(model.tagger)
+
+    def _provenance(self, digest: str) -> Provenance | None:
+        """Read how a training stage made its taggers; None of any other stage or an unknown one."""
+        run, manifest = self.manifests.get(digest, (Path(), None))
+        if manifest is None or manifest["stage"] not in TRAINING:
+            return None
+        options, lineage = manifest["options"], manifest.get("lineage", [])
+        result = read_result(manifest, TrainResult)
+        settings = {**options, **result.settings}
+        stages = [step for step in lineage if "stage" in step]
+        first = lineage[0] if lineage else {}
+        trainings = [step["stage"] for step in stages if step["stage"] != ADAPT]
+        share: float | None = 0.0
+        if adapted := [step for step in stages if step["stage"] == ADAPT]:
+            _, adaptation = self.manifests.get(adapted[-1]["digest"], (None, None))
+            share = None if adaptation is None else float(adaptation["options"].get("corpus_share", 1.0))
+        return Provenance(
+            run=str(run),
+            stage=manifest["stage"],
+            name=manifest["name"],
+            method=options["method"],
+            encoder=_describe_encoder(first.get("encoder") or first.get("folder") or options["encoder"], settings),
+            start=" > ".join(step["name"] for step in stages) or "base",
+            regime=" > ".join([*trainings, manifest["stage"]]),
+            train_sentences=result.train_sentences.get("target", 0),
+            corpus_share=share,
+            settings=settings,
+            history={
+                seed: [float(epoch["score"]) for epoch in trained.history if epoch.get("score") is not None]
+                for seed, trained in result.seeds.items()
+            },
+        )
+
+
+def _describe_encoder(transformer: str, settings: Mapping[str, Any]) -> str:
+    """Name what reads the words: a transformer, or word vectors with or without a frozen one."""
+    use = settings.get("transformer", "trained")
+    if use == "trained":
+        return transformer
+    return "word vectors" if use == "none" else f"word vectors, {transformer} {use}"
+
+
+def _unequal_sentences(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Note each target and split whose sentences are not as many in every evaluation."""
+    sizes: dict[tuple[str, str], dict[tuple[int, int], Path]] = {}
+    for each in evaluations:
+        of_split = sizes.setdefault((each.result.domain, each.result.split or ""), {})
+        of_split.setdefault((each.result.sentences, each.result.words), each.folder)
+    return [
+        f"{target} {split} is not the same everywhere, so scores cannot be compared: "
+        + "; ".join(f"{sentences:,} of {words:,} words in {at}" for (sentences, words), at in several.items())
+        + "."
+        for (target, split), several in sizes.items()
+        if len(several) > 1
+    ]
+
+
+def published_results(targets: Collection[str] | None = None, metric: str = "F1") -> pandas.DataFrame:
+    """Read the printed numbers for some targets, or over all entity types, in the order of the papers."""
+    rows = pandas.read_csv(PUBLISHED, keep_default_na=False)
+    wanted = ~rows["target"].str.contains(":") if targets is None else rows["target"].isin(targets)
+    return rows[wanted & (rows["metric"] == metric)].reset_index(drop=True)
+
+
+def mark_comparable(rows: pandas.DataFrame, measured: Iterable[Provenance]) -> list[bool]:
+    """Tell which printed rows can stand beside what was measured; all where nothing was.
+
+    The method must be the same, and the regime where the row names one. A row with adaptation to raw text stands
+    beside adapted taggers only.
+    """
+    ways = {(one.method, one.regime, one.corpus_share != 0) for one in measured}
+    return [
+        not ways
+        or any(
+            row.method == method and row.regime in ("", regime) and (row.adapted == "no" or is_adapted)
+            for method, regime, is_adapted in ways
+        )
+        for row in rows.itertuples()
+    ]
