@@ -54,12 +54,9 @@ NO_TEXT_HINT = f"Text is read from a column {TEXT!r}, words from a column {WORDS
 
 @dataclass(frozen=True)
 class Document:
-    """One object of the output.
+    """One object of the output: a text, its words with their place in it, and the object it was read from.
 
-    Args:
-        text: As given; of words alone, the words joined by single spaces.
-        sentences: Its words with their place in ``text``; none in a blank line.
-        given: The object it was read from, to be passed through.
+    The text of words alone is the words joined by single spaces; a blank line has no sentence.
     """
 
     text: str
@@ -216,20 +213,12 @@ def _holds_objects(words: Any) -> bool:
 
 
 def pyarrow_module(name: str = "pyarrow") -> Any:
-    """Import pyarrow, or a part of it.
-
-    Raises:
-        CrossNERError: It is not installed.
-    """
+    """Import pyarrow, or a part of it; refuse if it is not installed."""
     return import_optional(name, "Parquet is read and written with pyarrow", extra="parquet")
 
 
 def read_schema(path: Path) -> Any:
-    """The columns of a Parquet file, as pyarrow's schema.
-
-    Raises:
-        CrossNERError: It is no Parquet file, or none of its columns holds text or words.
-    """
+    """The columns of a Parquet file, as pyarrow's schema; refuse a file without text or words."""
     with _open_parquet(path) as file:
         return file.schema_arrow
 
@@ -298,11 +287,10 @@ def _read_batch(batch: Any) -> Sequence[dict[str, Any] | BadLine]:
 
 
 def output_schema(passed_through: Any = None) -> Any:
-    """The columns of tagged documents, behind those of the rows they were read from.
+    """The columns of tagged documents, behind those of the rows they were read from, without those of the same names.
 
-    Args:
-        passed_through: Schema of the rows read; columns of the names written here are replaced. None if not all inputs
-            were Parquet of one schema: then other keys of objects are text in one column, as JSON.
+    If not all inputs were Parquet of one schema, ``passed_through`` is None and other keys are text in one column, as
+    JSON.
     """
     pyarrow = pyarrow_module()
     number, string = pyarrow.int64(), pyarrow.string()

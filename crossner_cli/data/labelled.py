@@ -338,17 +338,11 @@ def _read_entity(entity: Any, text: str) -> tuple[int, int, str]:
 
 
 def tag_text(text: str, entities: Sequence[tuple[int, int, str]]) -> tuple[list[Sentence], Counter[str]]:
-    """Cut a text into sentences of words and tag those that its entities touch.
+    """Cut a text into sentences of words and tag those in BIO that its entities touch; count what is repaired.
 
-    An entity that begins or ends inside a word gets the whole word; of two that share a word the longer one stays, and
-    of two of one length the first; the end of a sentence inside an entity is taken out.
-
-    Args:
-        text: Any text.
-        entities: First character, the one after the last, and type of each.
-
-    Returns:
-        Sentences with BIO tags, and how often what was repaired or dropped.
+    An entity, given as its first character, the one after the last, and its type, gets the whole word that it begins or
+    ends in; of two that share a word the longer one stays, and of two of one length the first; the end of a sentence
+    inside an entity is taken out.
     """
     sentences = segment(text)
     words = [word for sentence in sentences for word in sentence]

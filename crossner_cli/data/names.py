@@ -137,7 +137,6 @@ class NameIndex:
     """Listed names with their types.
 
     Args:
-        ignore_case: Whether names are found in any case.
         first: Flags of the first words of names by the low bits of their hash, (a power of two,).
         longer: Flags of longer sequences in the same way.
         hashes: The hash of each name, ascending, (N,).

@@ -58,11 +58,7 @@ def count_split(sentences: Sequence[Sentence]) -> dict[str, Any]:
 def domain_statistics(
     splits: Mapping[str, Sequence[Sentence]], source_train: Sequence[Sentence] | None = None
 ) -> dict[str, Any]:
-    """Count the splits of a domain, what they share, and the mentions that train has, too.
-
-    Args:
-        splits: Sentences by split.
-        source_train: Training sentences of the source, if the domain is a target.
+    """Count the splits of a domain, what they share, and the mentions that train and the source's train have, too.
 
     Returns:
         ``splits`` (see ``count_split``); ``shared_sentences``: for each pair of splits (``test in train``), those of
@@ -142,13 +138,7 @@ def vocabulary_overlap(source: Counter[str], target: Counter[str], size: int = V
 
 
 def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics: Mapping[str, Any]) -> list[str]:
-    """Warn of what is wrong or odd about the data of a run.
-
-    Args:
-        domains: Source and target, by role.
-        labelled: Their sentences.
-        statistics: Their statistics, as ``domain_statistics`` counts them.
-    """
+    """Warn of what is wrong or odd about the data of a run, given by role with its ``domain_statistics``."""
     found: list[str] = []
     for role, domain in labelled.items():
         who = f"The {role} {domains[role].name!r}"

@@ -64,11 +64,7 @@ class Manifest(TypedDict, total=False):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest in the folder of a finished stage.
-
-    Raises:
-        CrossNERError: It cannot be read, or is no manifest.
-    """
+    """Read the manifest in the folder of a finished stage; refuse one that is broken."""
     manifest = read_record(folder / MANIFEST)
     kinds = {"stage": str, "name": str, "options": dict, "inputs": dict, "result": dict}
     broken = [key for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
@@ -183,11 +179,7 @@ class Stage:
         self._started = time.time()
 
     def open(self) -> None:
-        """Lock the stage, tidy what a crash left, compare with what is there, and make the draft folder.
-
-        Raises:
-            CrossNERError: As ``open_stage``.
-        """
+        """Lock the stage, tidy what a crash left, compare with what is there, and make the draft folder."""
         try:
             self.run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -330,11 +322,7 @@ class Stage:
             write_json(self.draft / DRAFT, {**self._now, "forced": self.request.force})
 
     def check_options(self) -> None:
-        """Refuse a stage that is finished with other options, whatever its inputs: it takes no lock and no time.
-
-        Raises:
-            CrossNERError: The options differ.
-        """
+        """Refuse a stage that is finished with other options, whatever its inputs: it takes no lock and no time."""
         self._read_finished(with_inputs=False)
 
     def _read_finished(self, *, with_inputs: bool) -> Manifest | None:

@@ -55,13 +55,8 @@ def python_path() -> dict[str, str]:
 def import_optional(module: str, purpose: str, *, extra: str) -> Any:
     """Import a module of a pip extra.
 
-    Args:
-        module: Its name.
-        purpose: What it is needed for, as the beginning of a sentence: ``Parquet is read with pyarrow``.
-        extra: The pip extra that installs it.
-
     Raises:
-        CrossNERError: It cannot be imported.
+        CrossNERError: It cannot be imported; ``purpose`` begins the sentence, as ``Parquet is read with pyarrow``.
     """
     try:
         return import_module(module)
