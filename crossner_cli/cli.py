@@ -184,7 +184,7 @@ def start(options: Compute, *, data_for: str = "") -> Engine:
     prepared data, ``data_for``, a run without them and a stage that is finished with other options.
     """
     if data_for:
-        from crossner_cli.reports.method_facts import describe_methods
+        from crossner_cli.reports.methods import describe_methods
         from crossner_cli.run.directory import Stage
 
         run = open_run(options)
@@ -228,7 +228,7 @@ def show_known_domains(*, json: bool) -> None:
     """Show the data sets known by name."""
     from crossner_cli import console
     from crossner_cli.data.domains import bundled_domains, known_domains
-    from crossner_cli.reports.catalogue import known_domain_tables
+    from crossner_cli.reports.tables import known_domain_tables
 
     known, bundled = known_domains(), bundled_domains()
     record = {name: dataclasses.asdict(domain) for name, domain in known.items()}
@@ -341,8 +341,7 @@ def methods(
 ) -> None:
     """List the tagging methods, or explain some."""
     from crossner_cli import console
-    from crossner_cli.reports.catalogue import method_details, method_tables
-    from crossner_cli.reports.method_facts import describe_methods
+    from crossner_cli.reports.methods import describe_methods, method_details, method_tables
 
     with known_problems(Command(json=json)):
         facts = describe_methods(names or ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import WARNING, Block, Line, Table
@@ -23,6 +23,9 @@ from crossner_cli.run.results import (
     read_result,
 )
 
+if TYPE_CHECKING:
+    from crossner_cli.data.domains import KnownDomain
+
 # Counts of what reading raw text left out, by their key, in words.
 DROPPED = {
     "dropped_leaks": "as sentences of dev or test",
@@ -33,6 +36,15 @@ DROPPED = {
     "dropped_web_phrases": "as text of web pages",
     "null_texts": "as records whose text is null",
 }
+# Counts of what adaptation could not read, by their key, in words.
+LEFT_OUT = {
+    "cut_lines": "Lines cut",
+    "left_out_lines": "Lines beyond --corpus-share",
+    "unknown_subwords": "Subwords unknown to the encoder",
+    "unknown_characters": "Characters too rare for a number of their own",
+    "shortened_words": "Words of which 50 characters were read",
+}
+SPLITS = ("train", "dev", "test")
 LARGEST, SMALLEST_SHOWN = 3, 0.005  # weights of a word that inspect shows
 
 
@@ -100,6 +112,29 @@ def manifest_tables(manifest: Manifest) -> list[Block]:
 
         return report_tables(read_result(manifest, ReportResult))
     return training_tables(manifest)
+
+
+def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ...]) -> list[Block]:
+    """Show sizes, entity types, licences and sources of the data sets known by name."""
+    sizes = [
+        (
+            name,
+            *(figures.count(domain.files[split].sentences if split in domain.files else None) for split in SPLITS),
+            figures.count(sum(file.words for file in domain.files.values())),
+            figures.count(len(domain.types)),
+        )
+        for name, domain in known.items()
+    ]
+    types = [(name, ", ".join(domain.types)) for name, domain in known.items()]
+    licences = [(name, domain.licence, domain.note) for name, domain in known.items()]
+    sources = [(name, domain.source) for name, domain in known.items()]
+    return [
+        Line(f"{len(known)} data sets known by name; {len(bundled)} come along: {', '.join(bundled)}", True),
+        Table("Sentences, words and entity types", ("name", *SPLITS, "words", "types"), sizes),
+        Table("Entity types", ("name", "entity types"), types, texts=(0, 1)),
+        Table("Licences", ("name", "licence", "note"), licences, texts=(0, 1, 2)),
+        Table("Sources", ("name", "source"), sources, texts=(0, 1)),
+    ]
 
 
 def prepared_tables(result: PrepareDataResult) -> list[Block]:
@@ -232,56 +267,32 @@ def _start_lines(start: StartCounts) -> list[str]:
 
 
 def dapt_tables(manifest: Manifest) -> list[Block]:
-    """Show perplexity before and after, what was read and how fast."""
+    """Show perplexity before and after, what was read and how fast; of language models of characters, a character."""
+    result: DaptResult | DaptStringsResult
     if "strings" in manifest["result"]:
-        return _strings_tables(manifest)
-    result = read_result(manifest, DaptResult)
-    corpus = result.corpus
-    sizes = (corpus["blocks"], corpus["block_size"], result.epochs, result.updates, result.subwords_per_second)
-    columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
-    counted = {
-        "cut_lines": "Lines cut",
-        "left_out_lines": "Lines beyond --corpus-share",
-        "unknown_subwords": "Subwords unknown to the encoder",
-    }
-    return [
-        _perplexity(manifest, result, ""),
-        Table(f"{manifest['name']}, {_time_of(manifest)}", columns, [(corpus["level"], *map(figures.count, sizes))]),
-        Line(f"Final loss of each epoch: {', '.join(f'{loss:.3f}' for loss in result.losses)}"),
-        *_counts(corpus, counted),
-    ]
-
-
-def _strings_tables(manifest: Manifest) -> list[Block]:
-    """Show perplexity a character of both language models, what was read and how fast."""
-    result = read_result(manifest, DaptStringsResult)
-    strings = result.strings
-    read = (sum(strings["length"].values()), strings["characters"])
-    sizes = (*read, result.epochs, result.updates, result.characters_per_second)
-    columns = ("text", "characters", "distinct", "epochs", "updates", "characters/s")
-    counted = {
-        "unknown_characters": "Characters too rare for a number of their own",
-        "shortened_words": "Words of which 50 characters were read",
-    }
-    return [
-        _perplexity(manifest, result, " a character"),
-        Table(f"{manifest['name']}, {_time_of(manifest)}", columns, [(strings["text"], *map(figures.count, sizes))]),
-        Line(f"Final loss of each epoch, a character: {', '.join(f'{loss:.3f}' for loss in result.losses)}"),
-        *_counts(strings, counted),
-    ]
-
-
-def _perplexity(manifest: Manifest, result: DaptResult | DaptStringsResult, of_what: str) -> Line:
+        strings = read_result(manifest, DaptStringsResult)
+        result, read, of_what = strings, strings.strings, " a character"
+        columns = ("text", "characters", "distinct", "epochs", "updates", "characters/s")
+        sizes = [sum(read["length"].values()), read["characters"]]
+        what, rate = read["text"], strings.characters_per_second
+    else:
+        transformer = read_result(manifest, DaptResult)
+        result, read, of_what = transformer, transformer.corpus, ""
+        columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
+        sizes = [read["blocks"], read["block_size"]]
+        what, rate = read["level"], transformer.subwords_per_second
     before, after = result.perplexity_before, result.perplexity_after
-    text = "no held-out text to measure perplexity on"
+    perplexity = "no held-out text to measure perplexity on"
     if before is not None and after is not None:
-        text = f"held-out perplexity{of_what} {before:,.2f} -> {after:,.2f}"
-    return Line(f"{manifest['name']}: {text}", is_headline=True)
-
-
-def _counts(counts: Record, words: Mapping[str, str]) -> list[Line]:
-    """Show those counts that are not 0."""
-    return [Line(f"{text}: {figures.count(counts[key])}") for key, text in words.items() if counts.get(key)]
+        perplexity = f"held-out perplexity{of_what} {before:,.2f} -> {after:,.2f}"
+    row = (what, *map(figures.count, (*sizes, result.epochs, result.updates, rate)))
+    losses = ", ".join(f"{loss:.3f}" for loss in result.losses)
+    return [
+        Line(f"{manifest['name']}: {perplexity}", is_headline=True),
+        Table(f"{manifest['name']}, {_time_of(manifest)}", columns, [row]),
+        Line(f"Final loss of each epoch{',' * bool(of_what)}{of_what}: {losses}"),
+        *(Line(f"{text}: {figures.count(read[key])}") for key, text in LEFT_OUT.items() if read.get(key)),
+    ]
 
 
 def prediction_tables(result: PredictResult, name: str) -> list[Block]:

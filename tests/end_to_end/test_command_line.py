@@ -20,8 +20,7 @@ from crossner_cli import __version__, figures, options
 from crossner_cli.cli import app
 from crossner_cli.methods.contract import method_names
 from crossner_cli.option_fields import flag_of
-from crossner_cli.reports.catalogue import list_settings
-from crossner_cli.reports.method_facts import describe_methods
+from crossner_cli.reports.methods import describe_methods, list_settings
 
 COMMANDS = {
     "prepare-data": options.PrepareData,

@@ -16,9 +16,8 @@ from crossner_cli.console import print_blocks
 from crossner_cli.data.domains import bundled_domains, known_domains
 from crossner_cli.options import PrepareData
 from crossner_cli.reports.blocks import Block, Line
-from crossner_cli.reports.catalogue import known_domain_tables, method_details, method_tables
-from crossner_cli.reports.method_facts import describe_methods
-from crossner_cli.reports.tables import manifest_tables
+from crossner_cli.reports.methods import describe_methods, method_details, method_tables
+from crossner_cli.reports.tables import known_domain_tables, manifest_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import prepare_data

@@ -12,7 +12,7 @@ import pytest
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, method_names, read_settings
 from crossner_cli.options import Finetune
-from crossner_cli.reports.method_facts import DEFAULT, describe_methods
+from crossner_cli.reports.methods import DEFAULT, describe_methods
 
 
 def test_facts_read_from_files_are_those_of_the_classes() -> None:
