@@ -26,8 +26,8 @@ from measuring import show
 from rich.box import MARKDOWN
 from rich.table import Table
 
-from crossner_cli.corpus.execution import Execution
-from crossner_cli.corpus.levels import Selection, write_levels
+from crossner_cli.corpus.job import Execution, Selection
+from crossner_cli.corpus.levels import write_levels
 from crossner_cli.data.names import read_name_index
 from crossner_cli.data.word_scan import scan_words
 from crossner_cli.run.progress import exhaust

@@ -22,7 +22,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from crossner_cli.corpus.mentions import Line, MentionedLines, make_join_bit
+from crossner_cli.corpus.selection import Line, MentionedLines, make_join_bit
 from crossner_cli.data.files import open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Progress, Work

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from crossner_cli.corpus.dbpedia import RdfNames, expand_types, find_specialised_classes, write_names
-from crossner_cli.corpus.levels import TEXTS, Selection, check_selection, open_work_folder, write_levels
+from crossner_cli.corpus.job import Selection
+from crossner_cli.corpus.levels import TEXTS, check_selection, open_work_folder, write_levels
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.corpus.raw_files import remove_repeated
 from crossner_cli.corpus.triples import is_triples

@@ -1,4 +1,4 @@
-"""A selection from a corpus as a folder that processes share: the request, the names, and the parts that are done."""
+"""A selection from a corpus as a job that processes share, part by part."""
 
 from __future__ import annotations
 
@@ -8,122 +8,147 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from crossner_cli.corpus.blocks import Block, Part, read_blocks
-from crossner_cli.corpus.filters import drop_boilerplate, make_fingerprints
-from crossner_cli.corpus.mentions import MENTION
-from crossner_cli.corpus.selection import LevelCounts, LevelPart, Selector, label_sentences
-from crossner_cli.data.names import NameIndex
+from crossner_cli.corpus.blocks import Block, Part, drop_boilerplate, make_fingerprints, read_blocks
+from crossner_cli.corpus.selection import MENTION, LevelCounts, LevelPart, Selector, label_sentences
+from crossner_cli.data.names import Case, NameIndex
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import write_json
 
-Duplicates = Literal["no", "exact", "near"]
+Level = Literal["domain", "entity", "task", "integrated"]
 Pass = Literal["fingerprint", "select"]
 WEAK = "weak"
 FINGERPRINTS = "fingerprints.bin"
 
 
 @dataclass(frozen=True)
-class Request:
-    """The request of a selection.
+class Execution:
+    """The place and the number of processes of a selection; the result does not depend on it.
 
     Args:
-        levels: Levels to select for: of domain, entity and task.
-        specialised_types: Types that make a task-level sentence, sorted.
-        min_entities: Distinct names that make an entity-level sentence.
-        one_a_line: A line is a sentence.
-        column: The field of records that holds the text.
-        duplicates: Which repeated sentences to leave out.
-        drop_boilerplate: Leave out what is no prose.
-        weak_levels: Levels whose sentences are written as labelled data too.
+        executor: ``local``, ``slurm`` or ``ray``.
+        workers: Parts worked on at once; None is one a core here, and all of them on Slurm.
+        slurm_partition: Partition of the Slurm cluster.
+        slurm_time: Time limit of a part there.
+        slurm_arguments: Further arguments of ``sbatch``, as ``account=nlp``.
     """
 
-    levels: tuple[str, ...]
-    specialised_types: tuple[str, ...] = ()
+    executor: Literal["local", "slurm", "ray"] = "local"
+    workers: int | None = None
+    slurm_partition: str | None = None
+    slurm_time: str = "04:00:00"
+    slurm_arguments: tuple[str, ...] = ()
+
+    @property
+    def processes(self) -> int:
+        """The number of parts worked on at once on machines that are known."""
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def check(self) -> None:
+        """Refuse what cannot be run.
+
+        Raises:
+            CrossNERError: Ray or Slurm is not there, or an option is missing or malformed.
+        """
+        if self.executor == "ray" and find_spec("ray") is None:
+            raise CrossNERError("--executor ray needs the package ray.", hint="pip install 'crossner[ray]'")
+        if self.executor != "slurm":
+            return
+        if not self.slurm_partition:
+            raise CrossNERError("--executor slurm needs a partition.", hint="Add --slurm-partition NAME (see: sinfo).")
+        wrong = next((each for each in self.slurm_arguments if not each.partition("=")[0].strip()), None)
+        if wrong is not None:
+            raise CrossNERError(f"--slurm-argument {wrong!r} has no name.", hint="Write name=value, as account=nlp.")
+        if shutil.which("sbatch") is None:
+            raise CrossNERError(
+                "--executor slurm needs sbatch, which was not found.",
+                hint="Run it on a login node of the cluster, or leave --executor out to use the cores here.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The choices that define the levels.
+
+    Args:
+        level: The one level to write; None writes all that can be made.
+        specialised_types: Types whose names make a task-level sentence; None if none are known.
+        min_entities: Distinct names that make an entity-level sentence.
+        task_upsample: Times the task level counts in the integrated level.
+        excluded: Words of sentences that may be in no level: those the target is scored on. Compared without regard
+            to case and to where words begin and end.
+        names_case: How names are matched, as in ``read_name_index``.
+        one_a_line: A line of the corpus is a sentence; else its sentences are found.
+        column: The field of records that holds the text.
+        duplicates: Which repeated sentences to leave out: none, exact ones, or nearly repeated ones too.
+        drop_boilerplate: Leave out what is no prose.
+        weak_labels: Folder of the data set of selected sentences labelled by their names; None: none.
+        execution: Where it runs.
+        flag: The option that names the corpus.
+    """
+
+    level: Level | None = None
+    specialised_types: frozenset[str] | None = None
     min_entities: int = 2
+    task_upsample: int = 2
+    excluded: frozenset[tuple[str, ...]] = frozenset()
+    names_case: Case = "exact"
     one_a_line: bool = False
     column: str = "text"
-    duplicates: Duplicates = "no"
+    duplicates: Literal["no", "exact", "near"] = "no"
     drop_boilerplate: bool = False
-    weak_levels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class PartResult:
-    """Counts of a part of the corpus, or of all of it.
-
-    Args:
-        counts: Sentences read and dropped.
-        levels: Counts of each level.
-    """
-
-    counts: Counter[str]
-    levels: dict[str, LevelCounts]
+    weak_labels: Path | None = None
+    execution: Execution = field(default_factory=Execution)
+    flag: str = "--corpus"
 
 
 @dataclass(frozen=True)
 class Job:
-    """The folder.
+    """A selection in work. What it holds and its folder's ``names/`` are all that a process needs.
 
-    Layout: ``job.json``; ``excluded.json``; ``names/`` if there are names; ``duplicates/PART.npy``, the sentences to
-    leave out of a part; ``PASS/PART/``, the results of a part, renamed into place when they are whole; and
-    ``PASS/PART.problem.json``, what is wrong with its text. The results follow from the job alone.
+    Its folder has ``duplicates/PART.npy``, the sentences to leave out of a part; ``PASS/PART/``, the results of a
+    part, renamed into place when they are whole; and ``PASS/PART.problem.json``, what is wrong with its text.
+
+    Args:
+        folder: Shared by the processes.
+        selection: How to select.
+        levels: Levels to select for: of domain, entity and task.
+        parts: The parts of the corpus.
+        excluded: Keys of sentences to leave out, as ``make_leak_key`` makes them.
     """
 
     folder: Path
+    selection: Selection = field(repr=False)
+    levels: tuple[str, ...]
+    parts: list[Part] = field(repr=False)
+    excluded: frozenset[str] = field(default=frozenset(), repr=False)
 
-    @classmethod
-    def make(
-        cls, folder: Path, request: Request, parts: list[Part], excluded: frozenset[str], names: NameIndex | None
-    ) -> Job:
-        """Write the request; what an interrupted job of the same request has made is kept."""
-        folder.mkdir(parents=True, exist_ok=True)
-        if names is not None:
-            names.save(folder / "names")
-        (folder / "excluded.json").write_text(json.dumps(sorted(excluded)), encoding="utf-8")
-        write_json(folder / "job.json", {"request": asdict(request), "parts": [part.to_json() for part in parts]})
-        return cls(folder)
+    @property
+    def weak_levels(self) -> tuple[str, ...]:
+        """The levels whose sentences are written as labelled data too."""
+        if self.selection.weak_labels is None:
+            return ()
+        return tuple(level for level in self.levels if level != "domain" or self.selection.level == "domain")
 
-    @cached_property
-    def _record(self) -> dict[str, Any]:
-        record: dict[str, Any] = json.loads((self.folder / "job.json").read_text(encoding="utf-8"))
-        return record
-
-    @cached_property
-    def request(self) -> Request:
-        """The request of this selection."""
-        given = self._record["request"].items()
-        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given}
-        return Request(**values)
-
-    @cached_property
-    def parts(self) -> list[Part]:
-        """The parts of the corpus."""
-        return [Part.from_json(record) for record in self._record["parts"]]
-
-    @cached_property
-    def names(self) -> NameIndex | None:
-        """The names, if there are any."""
-        folder = self.folder / "names"
-        return NameIndex.load(folder) if folder.is_dir() else None
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the files that each part writes."""
+        return (*self.levels, WEAK) if self.weak_levels else self.levels
 
     @cached_property
     def selector(self) -> Selector:
         """The selector of the sentences."""
-        request = self.request
-        levels = (*request.levels, *((WEAK,) if request.weak_levels else ()))
-        special = frozenset(request.specialised_types)
-        return Selector(self.names, levels, special, request.min_entities, request.weak_levels)
-
-    def read_excluded(self) -> frozenset[str]:
-        """Read the keys of sentences to leave out."""
-        return frozenset(json.loads((self.folder / "excluded.json").read_text(encoding="utf-8")))
+        folder = self.folder / "names"
+        names = NameIndex.load(folder) if folder.is_dir() else None
+        types = self.selection.specialised_types or frozenset()
+        return Selector(names, self.outputs, types, self.selection.min_entities, self.weak_levels)
 
     def part_folder(self, of_pass: Pass, number: int) -> Path:
         """The folder with the results of a part."""
@@ -139,24 +164,20 @@ class Job:
 
     def find_done(self, of_pass: Pass) -> set[int]:
         """Return the numbers of the parts that are done."""
-        folder = self.folder / of_pass
-        return {int(path.name) for path in folder.iterdir() if path.name.isdecimal()} if folder.is_dir() else set()
+        return {int(path.name) for path in (self.folder / of_pass).glob("*") if path.name.isdecimal()}
 
-    def read_result(self, number: int) -> PartResult:
-        """Read what was counted in a part."""
+    def read_counts(self, number: int) -> tuple[Counter[str], dict[str, LevelCounts]]:
+        """Read what was counted in a part: sentences read and dropped, and the counts of each level."""
         record = json.loads((self.part_folder("select", number) / "counts.json").read_text(encoding="utf-8"))
         levels = {level: LevelCounts.from_json(counts) for level, counts in record["levels"].items()}
-        return PartResult(Counter(record["counts"]), levels)
+        return Counter(record["counts"]), levels
 
 
 def process_part(job: Job, of_pass: Pass, number: int) -> Iterator[int]:
     """Do a part of a pass over the corpus; yield how many characters were read since the last time.
 
-    Args:
-        job: The job.
-        of_pass: ``fingerprint``: write what tells duplicates; ``select``: write the sentences of the levels, the
-            mentions in them, and the sentences labelled by names.
-        number: The part.
+    ``fingerprint`` writes what tells duplicates; ``select`` writes the sentences of the levels, the mentions in them,
+    and the sentences labelled by names.
 
     Raises:
         CrossNERError: The text cannot be read; the problem is written beside the part, too.
@@ -168,12 +189,12 @@ def process_part(job: Job, of_pass: Pass, number: int) -> Iterator[int]:
 def _write_fingerprints(job: Job, number: int, folder: Path) -> Iterator[int]:
     with (folder / FINGERPRINTS).open("wb") as stream:
         for block in _read_filtered(job, number, Counter()):
-            stream.write(make_fingerprints(block, near=job.request.duplicates == "near").tobytes())
+            stream.write(make_fingerprints(block, near=job.selection.duplicates == "near").tobytes())
             yield sum(map(len, block.texts))
 
 
 def _write_levels(job: Job, number: int, folder: Path) -> Iterator[int]:
-    totals = {level: LevelCounts() for level in job.selector.levels}
+    totals = {level: LevelCounts() for level in job.outputs}
     counts, last_documents = Counter[str](), dict[str, int]()
     with ExitStack() as stack:
         texts = {level: stack.enter_context((folder / f"{level}.txt").open("wb")) for level in totals}
@@ -193,24 +214,20 @@ def _write_levels(job: Job, number: int, folder: Path) -> Iterator[int]:
                 totals[level].documents -= int(part.documents[0]) == last_documents.get(level)
                 last_documents[level] = int(part.documents[-1])
             yield sum(map(len, block.texts))
-    record = {"counts": counts, "levels": {level: found.to_json() for level, found in totals.items()}}
+    record = {"counts": counts, "levels": {level: vars(found) for level, found in totals.items()}}
     (folder / "counts.json").write_text(json.dumps(record), encoding="utf-8")
 
 
 def _read_filtered(job: Job, number: int, counts: Counter[str]) -> Iterator[Block]:
-    request = job.request
+    chosen = job.selection
     blocks = read_blocks(
-        job.parts[number],
-        counts,
-        one_a_line=request.one_a_line,
-        excluded=job.read_excluded(),
-        column=request.column,
+        job.parts[number], counts, one_a_line=chosen.one_a_line, excluded=job.excluded, column=chosen.column
     )
-    return (drop_boilerplate(block, counts) for block in blocks) if request.drop_boilerplate else blocks
+    return (drop_boilerplate(block, counts) for block in blocks) if chosen.drop_boilerplate else blocks
 
 
 def _drop_duplicates(job: Job, number: int, blocks: Iterator[Block]) -> Iterator[Block]:
-    if job.request.duplicates == "no":
+    if job.selection.duplicates == "no":
         yield from blocks
         return
     is_dropped, place = np.load(job.duplicates_path(number), allow_pickle=False), 0
@@ -220,10 +237,10 @@ def _drop_duplicates(job: Job, number: int, blocks: Iterator[Block]) -> Iterator
 
 
 def _label(job: Job, part: LevelPart, counts: Counter[str]) -> bytes:
-    assert job.names is not None
+    assert job.selector.names is not None
     records = (
         json.dumps({"words": sentence.words, "tags": sentence.tags}, ensure_ascii=False) + "\n"
-        for sentence in label_sentences(part, job.names.type_sets, counts)
+        for sentence in label_sentences(part, job.selector.names.type_sets, counts)
     )
     return "".join(records).encode()
 

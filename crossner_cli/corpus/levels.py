@@ -9,69 +9,29 @@ its repetitions.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-from crossner_cli.corpus.blocks import cut_into_parts
-from crossner_cli.corpus.execution import Execution, UnfinishedError, run_pass
-from crossner_cli.corpus.filters import find_duplicates
-from crossner_cli.corpus.job import FINGERPRINTS, WEAK, Duplicates, Job, PartResult, Request
-from crossner_cli.corpus.mentions import COLUMNS, MENTION
+from crossner_cli.corpus.blocks import cut_into_parts, find_duplicates
+from crossner_cli.corpus.execution import UnfinishedError, run_pass
+from crossner_cli.corpus.job import FINGERPRINTS, WEAK, Job, Level, Selection
 from crossner_cli.corpus.raw_files import find_corpus_files
-from crossner_cli.corpus.selection import LevelCounts
+from crossner_cli.corpus.selection import COLUMNS, MENTION, LevelCounts
 from crossner_cli.data.leaks import make_leak_key
-from crossner_cli.data.names import Case, NameIndex, read_name_index
+from crossner_cli.data.names import NameIndex, read_name_index
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import save_array
 
-Level = Literal["domain", "entity", "task", "integrated"]
 LEVELS: tuple[Level, ...] = ("domain", "entity", "task", "integrated")
 WORK, TEXTS = ".selection", "texts"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Selection:
-    """The choices that define the levels.
-
-    Args:
-        level: The one level to write; None writes all that can be made.
-        specialised_types: Types whose names make a task-level sentence; None if none are known.
-        min_entities: Distinct names that make an entity-level sentence.
-        task_upsample: Times the task level counts in the integrated level.
-        excluded: Words of sentences that may be in no level: those the target is scored on. Compared without regard
-            to case and to where words begin and end.
-        names_case: How names are matched, as in ``read_name_index``.
-        one_a_line: A line of the corpus is a sentence; else its sentences are found.
-        column: The field of records that holds the text.
-        duplicates: Which repeated sentences to leave out: none, exact ones, or nearly repeated ones too.
-        drop_boilerplate: Leave out what is no prose.
-        weak_labels: Folder of the data set of selected sentences labelled by their names; None: none.
-        execution: Where it runs.
-        flag: The option that names the corpus.
-    """
-
-    level: Level | None = None
-    specialised_types: frozenset[str] | None = None
-    min_entities: int = 2
-    task_upsample: int = 2
-    excluded: frozenset[tuple[str, ...]] = frozenset()
-    names_case: Case = "exact"
-    one_a_line: bool = False
-    column: str = "text"
-    duplicates: Duplicates = "no"
-    drop_boilerplate: bool = False
-    weak_labels: Path | None = None
-    execution: Execution = field(default_factory=Execution)
-    flag: str = "--corpus"
 
 
 def write_levels(
@@ -108,22 +68,28 @@ def write_levels(
         folder, files = folder.absolute(), [path.absolute() for path in files]
     parts = cut_into_parts(files)
     excluded = frozenset(make_leak_key(" ".join(words)) for words in selection.excluded)
+    selected = [name for name in LEVELS[:3] if name in levels or ("integrated" in levels and name != "domain")]
     with open_work_folder(folder) as work:
-        job = Job.make(work, _make_request(selection, levels), parts, excluded, names)
-        found = yield from _run_passes(job, selection.execution)
-        _refuse_empty_levels(found, job, len(files), selection.flag)
+        job = Job(work, selection, tuple(selected), parts, excluded)
+        work.mkdir(parents=True, exist_ok=True)
+        if names is not None:
+            names.save(work / "names")
+        counts, found = yield from _run_passes(job)
+        _refuse_empty_levels(counts, found, job, names, len(files))
         yield Progress("write the levels", 0, len(levels), "levels")
-        _write_levels_of_parts(job, folder, levels, selection.task_upsample)
+        _write_levels_of_parts(job, folder, levels, has_names=names is not None)
         yield Progress("write the levels", len(levels), len(levels), "levels")
-        weak = _write_weak_labels(job, found, selection.weak_labels) if selection.weak_labels else None
+        if selection.weak_labels:
+            with _open_drafts(job, selection.weak_labels) as drafts:
+                _append(drafts / "train.jsonl", _list_files(job, f"{WEAK}.txt"))
     if "integrated" in levels:
-        found.levels["integrated"] = found.levels["entity"].plus(found.levels["task"], times=selection.task_upsample)
+        found["integrated"] = found["entity"].plus(found["task"], times=selection.task_upsample)
     type_sets = names.type_sets if names else ()
     return {
-        **_order_counts(found, names),
+        **_order_counts(counts, names),
         "names": {**names.counts, "types": names.count_types()} if names else None,
-        "levels": {level: found.levels[level].describe(type_sets) for level in levels},
-        **({"weak_labels": weak} if weak else {}),
+        "levels": {level: found[level].describe(type_sets) for level in levels},
+        **({"weak_labels": _describe_weak_labels(job, counts, found)} if selection.weak_labels else {}),
     }
 
 
@@ -170,21 +136,6 @@ def _describe_left_out(names: NameIndex, levels: list[Level], selection: Selecti
         yield f"The entity lists have no name of the specialised types {', '.join(absent)}."
 
 
-def _make_request(selection: Selection, levels: list[Level]) -> Request:
-    selected = [name for name in LEVELS[:3] if name in levels or ("integrated" in levels and name != "domain")]
-    labelled = [name for name in selected if selection.level == "domain" or name != "domain"]
-    return Request(
-        levels=tuple(selected),
-        specialised_types=tuple(sorted(selection.specialised_types or ())),
-        min_entities=selection.min_entities,
-        one_a_line=selection.one_a_line,
-        column=selection.column,
-        duplicates=selection.duplicates,
-        drop_boilerplate=selection.drop_boilerplate,
-        weak_levels=tuple(labelled) if selection.weak_labels else (),
-    )
-
-
 @contextmanager
 def open_work_folder(folder: Path) -> Iterator[Path]:
     """Use ``folder/.selection``: it stays if the same call may go on with what is in it, and is removed otherwise."""
@@ -203,31 +154,30 @@ def open_work_folder(folder: Path) -> Iterator[Path]:
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    if folder.parent.is_dir() and not any(folder.parent.iterdir()):
-        folder.parent.rmdir()
+    with suppress(OSError):
+        folder.parent.rmdir()  # if it is empty
 
 
-def _run_passes(job: Job, execution: Execution) -> Work[PartResult]:
+def _run_passes(job: Job) -> Work[tuple[Counter[str], dict[str, LevelCounts]]]:
     """Do all passes, and sum what was counted in the parts."""
-    repeated = Counter[str]()
-    if job.request.duplicates != "no":
-        yield from run_pass(job, "fingerprint", execution)
+    totals = Counter[str]()
+    if job.selection.duplicates != "no":
+        yield from run_pass(job, "fingerprint")
         yield Progress("compare sentences", 0, 1, "corpora")
-        repeated = _write_duplicates(job)
+        totals = _write_duplicates(job)
         yield Progress("compare sentences", 1, 1, "corpora")
-    yield from run_pass(job, "select", execution)
-    total = PartResult(repeated, {level: LevelCounts() for level in job.selector.levels})
+    yield from run_pass(job, "select")
+    levels = {level: LevelCounts() for level in job.outputs}
     for number in range(len(job.parts)):
-        part = job.read_result(number)
-        total.counts.update(part.counts)
-        for level, counts in part.levels.items():
-            total.levels[level] = total.levels[level].plus(counts)
-    return total
+        counts, found = job.read_counts(number)
+        totals.update(counts)
+        levels = {level: total.plus(found[level]) for level, total in levels.items()}
+    return totals, levels
 
 
 def _write_duplicates(job: Job) -> Counter[str]:
     """Write for each part which of its sentences to leave out, by the fingerprints of all; return their number."""
-    near = job.request.duplicates == "near"
+    near = job.selection.duplicates == "near"
     files = [job.part_folder("fingerprint", number) / FINGERPRINTS for number in range(len(job.parts))]
     joined = job.folder / FINGERPRINTS
     _append(joined, files)
@@ -245,84 +195,64 @@ def _write_duplicates(job: Job) -> Counter[str]:
     return counts
 
 
-def _refuse_empty_levels(found: PartResult, job: Job, files: int, flag: str) -> None:
-    empty = next((level for level in job.request.levels if not found.levels[level].sentences), None)
+def _refuse_empty_levels(
+    counts: Counter[str], found: dict[str, LevelCounts], job: Job, names: NameIndex | None, files: int
+) -> None:
+    empty = next((level for level in job.levels if not found[level].sentences), None)
     if empty is None:
         return
-    counts, names = found.counts, job.names
+    chosen = job.selection
     read = f"{counts['sentences']} sentences in {files} files, {counts['dropped_leaks']} of them dropped as leaks"
     others = sum(count for reason, count in counts.items() if reason.startswith("dropped_")) - counts["dropped_leaks"]
     read += f", {others} as duplicates or boilerplate" if others else ""
     if names is None or empty == "domain":
-        hint = f"Give {flag} files that hold text."
-        if counts["dropped_leaks"]:
-            hint = f"Give {flag} more text: sentences of dev and test, which taggers are scored on, are left out."
-        raise CrossNERError(f"{flag}: the corpus level {empty!r} is empty: {read}.", hint=hint)
+        hint = f"Give {chosen.flag} files that hold text; sentences of dev and test are left out."
+        raise CrossNERError(f"{chosen.flag}: the corpus level {empty!r} is empty: {read}.", hint=hint)
     read += f", {counts['sentences_without_names']} without any of the {names.counts['names']} listed names"
     if empty == "entity":
-        hint = f"Lower --min-entities (now {job.request.min_entities}), or give an --entities list of this domain."
+        hint = f"Lower --min-entities (now {chosen.min_entities}), or give an --entities list of this domain."
     else:
-        hint = f"Choose other --specialised-types (now {','.join(job.request.specialised_types)})."
+        hint = f"Choose other --specialised-types (now {','.join(sorted(chosen.specialised_types or ()))})."
     raise CrossNERError(
         f"The corpus level {empty!r} is empty: {read}.", hint=f"{hint} Types in the list: {names.list_types()}."
     )
 
 
-def _order_counts(found: PartResult, names: NameIndex | None) -> dict[str, int]:
+def _order_counts(counts: Counter[str], names: NameIndex | None) -> dict[str, int]:
     """Return what was read and dropped, in one order wherever it ran."""
     always = ["documents", "blank_lines", "sentences", "dropped_leaks", *(["sentences_without_names"] if names else [])]
-    others = sorted(key for key in found.counts if key not in always and not key.startswith(WEAK))
-    return {key: found.counts[key] for key in (*always, *others)}
+    others = sorted(key for key in counts if key not in always and not key.startswith(WEAK))
+    return {key: counts[key] for key in (*always, *others)}
 
 
-def _write_levels_of_parts(job: Job, folder: Path, levels: Sequence[Level], task_upsample: int) -> None:
-    """Write ``LEVEL.txt`` and, with names, ``LEVEL.mentions``; all of them appear when the last is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with _open_drafts(folder) as drafts:
-        for level in levels:
-            pieces = ["entity", *["task"] * task_upsample] if level == "integrated" else [level]
-            texts = (path for piece in pieces for path in _list_files(job, f"{piece}.txt"))
-            _append(drafts.add(f"{level}.txt"), texts)
-            if job.names is not None:
-                _append_mentions(drafts.add(f"{level}.mentions"), job, pieces)
-
-
-def _write_weak_labels(job: Job, found: PartResult, folder: Path) -> dict[str, Any]:
-    """Write the data set of the sentences that names labelled; return its counts."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with _open_drafts(folder) as drafts:
-        _append(drafts.add("train.jsonl"), _list_files(job, f"{WEAK}.txt"))
+def _describe_weak_labels(job: Job, counts: Counter[str], found: dict[str, LevelCounts]) -> dict[str, Any]:
     return {
-        "levels": list(job.request.weak_levels),
-        "sentences": found.levels[WEAK].sentences,
-        "mentions": found.counts["weak_mentions"],
-        "dropped_mentions_within_words": found.counts["weak_mentions_within_words"],
-        "mentions_of_several_types": found.counts["weak_mentions_of_several_types"],
+        "levels": list(job.weak_levels),
+        "sentences": found[WEAK].sentences,
+        "mentions": counts["weak_mentions"],
+        "dropped_mentions_within_words": counts["weak_mentions_within_words"],
+        "mentions_of_several_types": counts["weak_mentions_of_several_types"],
     }
 
 
-@dataclass(frozen=True)
-class _Drafts:
-    """Files of a folder that are being written, under other names until all are whole."""
-
-    folder: Path
-    paths: dict[Path, Path] = field(default_factory=dict)
-
-    def add(self, name: str) -> Path:
-        """Return the path under which to write a file."""
-        return self.paths.setdefault(self.folder / name, self.folder / f".{name}.{os.getpid()}")
+def _write_levels_of_parts(job: Job, folder: Path, levels: Sequence[Level], *, has_names: bool) -> None:
+    """Write ``LEVEL.txt`` and, with names, ``LEVEL.mentions``; all of them appear when the last is whole."""
+    with _open_drafts(job, folder) as drafts:
+        for level in levels:
+            pieces = ["entity", *["task"] * job.selection.task_upsample] if level == "integrated" else [level]
+            _append(drafts / f"{level}.txt", (path for piece in pieces for path in _list_files(job, f"{piece}.txt")))
+            if has_names:
+                _append_mentions(drafts / f"{level}.mentions", job, pieces)
 
 
 @contextmanager
-def _open_drafts(folder: Path) -> Iterator[_Drafts]:
-    drafts = _Drafts(folder)
-    try:
-        yield drafts
-        for path, draft in drafts.paths.items():
-            draft.replace(path)
-    finally:
-        for draft in drafts.paths.values():
-            draft.unlink(missing_ok=True)
+def _open_drafts(job: Job, folder: Path) -> Iterator[Path]:
+    """Make a folder whose files are moved to ``folder`` when all of them are whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=job.folder) as drafts:
+        yield Path(drafts)
+        for path in Path(drafts).iterdir():
+            path.replace(folder / path.name)
 
 
 def _list_files(job: Job, name: str) -> list[Path]:
@@ -345,4 +275,4 @@ def _append_mentions(path: Path, job: Job, pieces: Sequence[str]) -> None:
                 rows = np.fromfile(part, MENTION).reshape(-1, COLUMNS)
                 rows[:, 0] += before
                 stream.write(rows.tobytes())
-                before += job.read_result(number).levels[level].sentences
+                before += job.read_counts(number)[1][level].sentences

@@ -1,4 +1,4 @@
-"""The sentences of each corpus level, thousands at a time, their counts, mentions, and labels by a list of names."""
+"""The sentences of each corpus level, thousands at a time: their counts, their mentions of names, and their labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,13 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_tags
 from crossner_cli.data.text import find_words
 from crossner_cli.data.word_scan import Flags, Places, scan_words
+from crossner_cli.errors import CrossNERError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+MENTION = np.dtype("<u4")
+COLUMNS = 3  # line, first character, character behind the last
 
 
 @dataclass
@@ -47,16 +55,11 @@ class LevelCounts:
             type_sets,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``from_json`` takes."""
-        type_sets = {str(number): count for number, count in sorted(self.type_sets.items())}
-        return {"documents": self.documents, "sentences": self.sentences, "words": self.words, "type_sets": type_sets}
-
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> LevelCounts:
-        """Read what ``to_json`` gave."""
+        """Read the counts of a record, whose keys are strings."""
         type_sets = Counter({int(number): count for number, count in record["type_sets"].items()})
-        return cls(record["documents"], record["sentences"], record["words"], type_sets)
+        return cls(**{**record, "type_sets": type_sets})
 
     def describe(self, type_sets: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Return the counts for the manifest, with mentions by type; a name of several types counts for each."""
@@ -188,3 +191,71 @@ def label_sentences(part: LevelPart, type_sets: Sequence[Sequence[str]], counts:
             counts["weak_mentions_of_several_types"] += len(types) > 1
             spans.append(Span(first, last + 1, types[0]))
         yield Sentence(tuple(word.text for word in words), tuple(to_tags(spans, len(words), "bio")))
+
+
+class Line(NamedTuple):
+    """A line of a corpus, or a piece of an overlong one: its text, its line's number from 0, its place in the line."""
+
+    text: str
+    number: int
+    start: int
+
+
+def make_join_bit(dtype: str) -> Any:
+    """Return the highest bit of a number format, which marks a subword that a mention joins to the one before."""
+    return np.dtype(dtype).type(1 << (8 * np.dtype(dtype).itemsize - 1))
+
+
+class MentionedLines:
+    """The mentions of a corpus level, mapped into memory.
+
+    Args:
+        path: A file that ``levels.write_levels`` wrote.
+
+    Raises:
+        CrossNERError: The file was cut.
+    """
+
+    def __init__(self, path: Path) -> None:
+        size = path.stat().st_size
+        if size % (MENTION.itemsize * COLUMNS):
+            raise CrossNERError(
+                f"{path}: {size} bytes are no whole number of mentions.", hint="Run prepare-data again."
+            )
+        stored = np.memmap(path, MENTION, "r") if size else np.zeros(0, MENTION)
+        self._rows = stored.reshape(-1, COLUMNS)
+
+    def find_joins(
+        self, lines: Sequence[Line], encoded: Sequence[Encoding], lengths: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Find the subwords that belong to the mention of the subword before them.
+
+        Args:
+            lines: Lines in the order of the corpus.
+            encoded: Their subwords (T in all), with their places in ``text``.
+            lengths: The number of subwords of each line.
+
+        Returns:
+            True for these, (T,).
+        """
+        numbers = self._rows[:, 0]
+        first, last = bisect_left(numbers, lines[0].number), bisect_left(numbers, lines[-1].number + 1)
+        rows = self._rows[first:last].astype(np.int64)
+        # A line's characters are counted on from those of the lines before it, so that all are searched at once.
+        width = 1 + max([line.start + len(line.text) for line in lines] + rows[:, 2].tolist())
+        base = [(line.number - lines[0].number) * width + line.start for line in lines]
+        begins = (rows[:, 0] - lines[0].number) * width + rows[:, 1]
+        ends = begins + rows[:, 2] - rows[:, 1]
+        behind = [end for encoding in encoded for _, end in encoding.offsets]
+        # A subword may take in the space before its word, so it is known by its last character.
+        places = np.repeat(base, lengths) + np.array(behind, np.int64) - 1
+        mention = np.searchsorted(begins, places, side="right") - 1
+        is_within = np.zeros(len(places), np.bool_)
+        if len(rows):
+            is_within = (mention >= 0) & (places < ends[mention])
+        joins = np.zeros(len(places), np.bool_)
+        joins[1:] = is_within[1:] & is_within[:-1] & (mention[1:] == mention[:-1])
+        # The pieces of an overlong line are lines of their own.
+        starts = np.cumsum(lengths)[:-1]
+        joins[starts[starts < len(joins)]] = False
+        return joins

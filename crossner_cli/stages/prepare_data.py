@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.corpus.execution import Execution
 from crossner_cli.corpus.inputs import TRAIN, CorpusInputs, write_corpus
-from crossner_cli.corpus.levels import WORK, Selection
+from crossner_cli.corpus.job import Execution, Selection
+from crossner_cli.corpus.levels import WORK
 from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import (
     Domain,

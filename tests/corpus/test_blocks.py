@@ -18,12 +18,14 @@ from crossner_cli.corpus.blocks import (
     Part,
     _split,
     cut_into_parts,
+    drop_boilerplate,
+    find_duplicates,
+    make_fingerprints,
     normalise_spaces,
     read_blocks,
 )
-from crossner_cli.corpus.execution import Execution
-from crossner_cli.corpus.filters import drop_boilerplate, find_duplicates, make_fingerprints
-from crossner_cli.corpus.levels import Selection, write_levels
+from crossner_cli.corpus.job import Execution, Selection
+from crossner_cli.corpus.levels import write_levels
 from crossner_cli.data.files import read_pieces
 from crossner_cli.data.leaks import find_kept, make_leak_key, make_leak_keys
 from crossner_cli.data.text import segment
@@ -168,7 +170,7 @@ def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(
     random = np.random.default_rng(1)
     texts = [" ".join(random.choice(["a", "b", "c"], 3)) for _ in range(300)]
     whole = duplicates(tmp_path / "f", texts, near=True)
-    monkeypatch.setattr("crossner_cli.corpus.filters.ROWS_AT_ONCE", 32)
+    monkeypatch.setattr("crossner_cli.corpus.blocks.ROWS_AT_ONCE", 32)
     assert duplicates(tmp_path / "f", texts, near=True) == whole
     first = {key: place for place, key in reversed(list(enumerate(map(make_leak_key, texts))))}
     assert whole[0] == [place for place, text in enumerate(texts) if first[make_leak_key(text)] != place]

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from crossner_cli.corpus.blocks import cut_into_parts
-from crossner_cli.corpus.execution import Execution, UnfinishedError, run_pass
-from crossner_cli.corpus.job import Job, Request
-from crossner_cli.corpus.levels import LEVELS, Selection, write_levels
-from crossner_cli.data.names import read_name_index
+from crossner_cli.corpus.execution import UnfinishedError, run_pass
+from crossner_cli.corpus.job import Execution, Job, Selection
+from crossner_cli.corpus.levels import LEVELS, write_levels
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import exhaust
 
@@ -80,22 +79,42 @@ def test_ray_writes_what_one_process_writes(corpus: Path, names: Path, tmp_path:
     assert select(corpus, names, tmp_path / "ray", Execution(executor="ray", workers=2)) == here
 
 
-def test_slurm_writes_what_one_process_writes(
-    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "bin").mkdir()
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the commands of Slurm, which write into ``slurm.log`` beside it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
     for name, script in SLURM.items():
-        (tmp_path / "bin" / name).write_text(f"#!/usr/bin/env bash\n{script}", encoding="utf-8")
-        (tmp_path / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        (folder / name).write_text(f"#!/usr/bin/env bash\n{script}", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_LOG", str(tmp_path / "slurm.log"))
+    return folder
+
+
+ON_SLURM = Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("account=nlp",))
+
+
+def test_slurm_writes_what_one_process_writes(corpus: Path, names: Path, tmp_path: Path, slurm: Path) -> None:
     one = corpus / "0.txt"
     here = select(one, names, tmp_path / "here", Execution(workers=1))
-    execution = Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("account=nlp",))
-    assert select(one, names, tmp_path / "slurm", execution) == here
+    assert select(one, names, tmp_path / "slurm", ON_SLURM) == here
     told = (tmp_path / "slurm.log").read_text(encoding="utf-8")
     assert "#SBATCH --partition=cpu" in told and "#SBATCH --account=nlp" in told
     assert "merge_stats" not in told
+
+
+def test_a_job_on_slurm_is_cancelled_where_the_command_is_interrupted(
+    corpus: Path, tmp_path: Path, slurm: Path
+) -> None:
+    for name, said in (("sbatch", "Submitted batch job 77"), ("squeue", "77 PENDING")):
+        (slurm / name).write_text(f"#!/usr/bin/env bash\necho {said}; echo {name} >> $SLURM_LOG\n", encoding="utf-8")
+    work = write_levels([corpus], [], tmp_path / "out", Selection(execution=ON_SLURM))
+    while not (tmp_path / "slurm.log").exists() or "squeue" not in (tmp_path / "slurm.log").read_text():
+        next(work)
+    work.close()
+    assert "scancel 77" in (tmp_path / "slurm.log").read_text()
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize(
@@ -117,34 +136,34 @@ def test_what_cannot_run_is_refused_at_once(
     hint: str,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("crossner_cli.corpus.execution.find_spec", lambda name: None)
+    monkeypatch.setattr("crossner_cli.corpus.job.find_spec", lambda name: None)
     with pytest.raises(CrossNERError, match=problem) as refusal:
         select(corpus, names, tmp_path / "out", execution)
     assert hint in refusal.value.hint
     assert not (tmp_path / "out").exists()
 
 
-def test_parts_that_are_done_are_not_done_again(corpus: Path, names: Path, tmp_path: Path) -> None:
-    parts = cut_into_parts(sorted(corpus.iterdir()))
-    job = Job.make(tmp_path / "job", Request(levels=("domain",)), parts, frozenset(), read_name_index([names]))
-    work = run_pass(job, "select", Execution(workers=1))
+def make_job(folder: Path, files: list[Path], workers: int) -> Job:
+    return Job(folder, Selection(execution=Execution(workers=workers)), ("domain",), cut_into_parts(files))
+
+
+def test_parts_that_are_done_are_not_done_again(corpus: Path, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job", sorted(corpus.iterdir()), 1)
+    work = run_pass(job, "select")
     while 1 not in job.find_done("select"):
         next(work)
     work.close()
     times = {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
     assert 2 not in job.find_done("select")
-    exhaust(run_pass(Job(tmp_path / "job"), "select", Execution(workers=1)))
+    exhaust(run_pass(job, "select"))
     assert times == {number: job.part_folder("select", number).stat().st_mtime_ns for number in (0, 1)}
     assert job.find_done("select") >= {0, 1, 2, 3}
 
 
-def test_a_killed_worker_is_reported_and_its_part_is_left(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_worker_is_reported_and_its_part_is_left(corpus: Path, tmp_path: Path) -> None:
     os.mkfifo(corpus / "4.pipe")  # whoever reads it waits
-    files = [*sorted(corpus.glob("*.txt")), corpus / "4.pipe"]
-    job = Job.make(tmp_path / "job", Request(levels=("domain",)), cut_into_parts(files), frozenset(), None)
-    work = run_pass(job, "select", Execution(workers=2))
+    job = make_job(tmp_path / "job", [*sorted(corpus.glob("*.txt")), corpus / "4.pipe"], 2)
+    work = run_pass(job, "select")
     while not job.find_done("select") >= {0, 1, 2, 3}:
         next(work)
     for child in multiprocessing.active_children():
@@ -232,9 +251,9 @@ def test_machines_of_a_cluster_are_told_whole_paths(
 def test_the_log_of_a_cluster_is_shown_if_nothing_of_it_is_kept(
     corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crossner_cli.corpus.execution.CLUSTER", "print('no module', flush=True); exit('over')")
-    monkeypatch.setattr("crossner_cli.corpus.execution.Execution.check", lambda self: None)
-    with pytest.raises(UnfinishedError) as found:
+    monkeypatch.setattr("crossner_cli.corpus.job.Execution.check", lambda self: None)
+    monkeypatch.setenv("PATH", str(tmp_path))  # without sbatch
+    with pytest.raises(UnfinishedError, match="early: .*No such file.*sbatch") as found:
         exhaust(write_levels([corpus], [names], tmp_path / "out", Selection(execution=Execution(executor="slurm"))))
-    assert "early: over" in found.value.problem and "no module" in found.value.hint
+    assert "The end of their log:\n" in found.value.hint and "sbatch" in found.value.hint
     assert not (tmp_path / "out").exists()
