@@ -358,7 +358,6 @@ class Inspect(Compute):
     points: int = option(1000, "Most words to draw.", minimum=5, needs="states")
     split: Literal["train", "dev", "test"] = option("dev", "Sentences whose states to draw.", needs="states")
     output: Path | None = option(None, "Folder to write figures and numbers to; default: only print a table.")
-    format: Literal["svg", "png"] = option("svg", "Format of the figures.", needs="output")
 
 
 @dataclass(frozen=True, kw_only=True)

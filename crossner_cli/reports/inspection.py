@@ -26,14 +26,7 @@ FEWEST_POINTS, PERPLEXITY = 5, 30.0
 
 
 class States(NamedTuple):
-    """Vectors of words that belong to entities.
-
-    Args:
-        vectors: (N, D).
-        words: The N words.
-        types: Gold entity type of each.
-        domains: Domain of each.
-    """
+    """Vectors, (N, D), of N words that belong to entities, with the gold entity type and the domain of each."""
 
     vectors: Floats
     words: list[str]
@@ -88,15 +81,7 @@ def _heat_map(weights: Shares, words: Sequence[str], tags: Sequence[str]) -> Hea
 def collect_states(
     tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, kind: str, points: int, seed: int
 ) -> States:
-    """Collect states of words inside entities, as many of each domain where there are that many.
-
-    Args:
-        tagger: Whose states.
-        sentences: With gold tags, of one domain or more.
-        engine: The device.
-        kind: Name of the states.
-        points: Most words.
-        seed: Of the choice among more.
+    """Collect states of at most ``points`` words inside entities, as many of each domain where there are that many.
 
     Raises:
         CrossNERError: The tagger has no such states, or there are too few words to draw.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,7 @@ STYLE: dict[Any, Any] = {
 
 
 def check_plots() -> None:
-    """Check that matplotlib is there.
-
-    Raises:
-        CrossNERError: It is part of the pip extra ``plots``.
-    """
+    """Refuse to draw without matplotlib, which is part of the pip extra ``plots``."""
     import_optional("matplotlib", "Figures are drawn with matplotlib", extra="plots")
 
 
@@ -80,13 +77,7 @@ def plot_curves(curves: Curves, title: str, folder: Path) -> list[str]:
 
 
 def plot_weights(sentence: InspectedSentence, name: str, path: Path) -> None:
-    """Draw the words of a sentence, with their tags, against what is weighed.
-
-    Args:
-        sentence: Its weights are from 0 to 1.
-        name: Of the weights.
-        path: Its ending, .svg or .png, tells the format.
-    """
+    """Draw the words of a sentence, with their tags, against what is weighed; the weights are from 0 to 1."""
     heat_map = sentence.weights[name]
     columns, rows = len(heat_map.columns), len(sentence.words)
     with figure(2.6 + 0.22 * columns, 1.6 + 0.19 * rows, path) as drawn:
@@ -101,47 +92,31 @@ def plot_weights(sentence: InspectedSentence, name: str, path: Path) -> None:
 
 def plot_states(states: InspectedStates, path: Path) -> None:
     """Draw words on a plane twice, coloured by entity type and by domain; the marker is the domain's in both."""
-    names = list(dict.fromkeys(states.domains))
+    import pandas
+    from matplotlib import colormaps
+
+    words = pandas.DataFrame(states.plane, columns=["x", "y"]).assign(type=states.types, domain=states.domains)
+    markers = dict(zip(dict.fromkeys(states.domains), itertools.cycle(MARKERS)))
     with figure(12.0, 5.6, path) as drawn:
-        by_type, by_domain = drawn.subplots(1, 2)
-        _scatter(by_type, states, states.types, names, "by entity type", has_domains=len(names) > 1)
-        _scatter(by_domain, states, states.domains, names, "by domain", has_domains=False)
-        drawn.suptitle(f"{states.kind} (t-SNE of {states.split} words)")
-
-
-def _scatter(
-    axes: Any, states: InspectedStates, groups: Sequence[str], names: Sequence[str], title: str, *, has_domains: bool
-) -> None:
-    """Draw one panel: a colour a group, a marker a domain."""
-    found = sorted(set(groups))
-    for color, group in zip(_colors(found), found, strict=True):
-        for number, domain in enumerate(names):
-            of_both = [pair == (group, domain) for pair in zip(groups, states.domains, strict=True)]
-            points = [point for point, is_in in zip(states.plane, of_both, strict=True) if is_in]
-            if points:
+        for axes, kind in zip(drawn.subplots(1, 2), ("type", "domain"), strict=True):
+            groups = sorted(set(words[kind]))
+            for (group, domain), points in words.groupby([kind, "domain"] if kind == "type" else [kind, kind]):
+                has_domain = kind == "type" and len(markers) > 1
                 axes.scatter(
-                    *zip(*points, strict=True),
-                    label=_short(group) + (f" ({_short(domain)})" if has_domains else ""),
-                    color=color,
-                    marker=MARKERS[number % len(MARKERS)],
+                    points["x"],
+                    points["y"],
+                    label=_short(group) + (f" ({_short(domain)})" if has_domain else ""),
+                    color=colormaps["turbo"](groups.index(group) / len(groups)),
+                    marker=markers[domain],
                     s=14,
                     linewidths=0,
                     alpha=0.8,
                 )
-    axes.set_title(title)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-
-
-def _colors(groups: Sequence[str]) -> list[Any]:
-    """Return a colour for each group, as far apart as possible."""
-    from matplotlib import colormaps
-
-    for name, most in (("tab10", 10), ("tab20", 20)):
-        if len(groups) <= most:
-            return [colormaps[name](number) for number in range(len(groups))]
-    return [colormaps["turbo"](number / len(groups)) for number in range(len(groups))]
+            axes.set_title(f"by {'entity type' if kind == 'type' else kind}")
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        drawn.suptitle(f"{states.kind} (t-SNE of {states.split} words)")
 
 
 def _short(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from crossner_cli import figures
@@ -44,8 +44,12 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
     sentences = [sentence for text in options.sentence for sentence in split_sentences(text, tagger)]
     seen = [inspect_sentence(tagger, sentence, engine) for sentence in sentences]
-    with _open_output(options) as folder:
-        files = [] if folder is None else _draw_weights(seen, folder, options.format)
+    with (
+        contextlib.nullcontext()
+        if options.output is None
+        else output_folder(options.output, RECORD, force=options.force)
+    ) as folder:
+        files = [] if folder is None else _draw_weights(seen, folder)
         states = None
         if folder is not None and options.states != "none":
             of_split = yield from _read_split(run, options.split)
@@ -75,21 +79,12 @@ def _check(options: Inspect, engine: Engine) -> None:
         check_output_folder(options.output, RECORD, force=options.force)
 
 
-@contextlib.contextmanager
-def _open_output(options: Inspect) -> Iterator[Path | None]:
-    if options.output is None:
-        yield None
-        return
-    with output_folder(options.output, RECORD, force=options.force) as folder:
-        yield folder
-
-
-def _draw_weights(seen: Sequence[InspectedSentence], folder: Path, ending: str) -> list[str]:
+def _draw_weights(seen: Sequence[InspectedSentence], folder: Path) -> list[str]:
     """Draw a figure for each sentence and kind of weights; return the names of the files."""
     files = []
     for number, sentence in enumerate(seen, start=1):
         for name in sentence.weights:
-            files.append(f"sentence-{number}-{name.replace(' ', '-')}.{ending}")
+            files.append(f"sentence-{number}-{name.replace(' ', '-')}.svg")
             plot_weights(sentence, name, folder / files[-1])
     return files
 
@@ -111,7 +106,7 @@ def _draw_states(
     """Draw the states of words on a plane."""
     states = collect_states(tagger, sentences, engine, kind=options.states, points=options.points, seed=options.seed)
     drawn = InspectedStates(
-        files=[f"states-{options.states}.{options.format}"],
+        files=[f"states-{options.states}.svg"],
         kind=options.states,
         split=options.split,
         words=states.words,
