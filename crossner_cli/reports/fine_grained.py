@@ -11,7 +11,7 @@ import base64
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -263,25 +263,6 @@ def _leaves(record: Mapping[str, Any], *above: str) -> Iterator[tuple[tuple[str,
             yield from _leaves(value, *above, name)
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar of a chart: its length, the value as text, and half the length of the whisker at its end."""
-
-    label: str
-    value: float
-    text: str
-    deviation: float | None
-
-
-@dataclass(frozen=True)
-class BarChart:
-    """Horizontal bars from top to bottom; ``full`` is the value of the full width."""
-
-    title: str
-    bars: Sequence[Bar]
-    full: float
-
-
 def printable(text: str) -> str:
     """Text from data without characters that steer a terminal or change the direction of a line."""
     return "".join(letter if letter.isprintable() else UNPRINTABLE for letter in text)
@@ -347,27 +328,28 @@ def _page_model(
     }
 
 
-def _bar_charts(mean: Mapping[str, Any]) -> list[BarChart]:
+def _bar_charts(mean: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Charts of horizontal bars, from top to bottom; ``full`` is the value of the full width."""
     counts = mean["errors"]["all"]
     total = sum(counts[kind]["mean"] for kind in KINDS)
     errors = []
     for kind in sorted(KINDS, key=lambda kind: -counts[kind]["mean"]):
         text = f"{format_count(counts[kind])} ({figures.percent(counts[kind]['mean'], total)})"
-        errors.append(Bar(KINDS[kind][0], counts[kind]["mean"], text, counts[kind]["deviation"]))
-    charts = [BarChart("Errors by kind", errors, max(bar.value for bar in errors) or 1)]
+        errors.append(_bar(KINDS[kind][0], counts[kind], text))
+    charts = [{"title": "Errors by kind", "bars": errors, "full": max(bar["value"] for bar in errors) or 1}]
     for name, parts in {"entity type": dict(_by_support(mean)), **mean["buckets"]}.items():
         bars = [
-            Bar(
-                part,
-                scores["f1"]["mean"],
-                f"{format_average(scores['f1'])} (n {format_count(scores['support'])})",
-                scores["f1"]["deviation"],
-            )
+            _bar(part, scores["f1"], f"{format_average(scores['f1'])} (n {format_count(scores['support'])})")
             for part, scores in parts.items()
             if scores["support"]["mean"] or name == "entity type"
         ]
-        charts.append(BarChart(f"F1 by {name} (n: gold entities)", bars, 100))
+        charts.append({"title": f"F1 by {name} (n: gold entities)", "bars": bars, "full": 100})
     return charts
+
+
+def _bar(label: str, average: Average, text: str) -> dict[str, Any]:
+    """A bar: its length, the value as text, and half the length of the whisker at its end."""
+    return {"label": label, "value": average["mean"], "text": text, "deviation": average["deviation"]}
 
 
 def _marked_sentences(

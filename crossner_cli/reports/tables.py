@@ -69,7 +69,6 @@ class InspectedSentence:
 class InspectedStates:
     """Words inside entities and their places on a plane, (N, 2)."""
 
-    files: list[str]
     kind: str
     split: str
     words: list[str]

@@ -12,7 +12,6 @@ from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Inspect
 from crossner_cli.reports.inspection import collect_states, inspect_sentence, project, split_sentences
 from crossner_cli.reports.plots import plot_states, plot_weights
@@ -53,8 +52,13 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
         states = None
         if folder is not None and options.states != "none":
             of_split = yield from _read_split(run, options.split)
-            states = _draw_states(of_split, tagger, engine, options, folder)
-            files += states.files
+            found = collect_states(
+                tagger, of_split, engine, kind=options.states, points=options.points, seed=options.seed
+            )
+            plane = project(found.vectors, options.seed)
+            states = InspectedStates(options.states, options.split, found.words, found.types, found.domains, plane)
+            files.append(f"states-{options.states}.svg")
+            plot_states(states, folder / files[-1])
         output = None if options.output is None else str(options.output)
         result = InspectResult(trained.label, trained.seed, seen, states, files, output)
         inputs = {trained.label: trained.digest}
@@ -98,21 +102,3 @@ def _read_split(run: RunDirectory, split: str) -> Work[list[Sentence]]:
         else:
             yield Notice(f"The {role} {domain.name} has no {split} sentences and is left out of the states.")
     return sentences
-
-
-def _draw_states(
-    sentences: Sequence[Sentence], tagger: Tagger, engine: Engine, options: Inspect, folder: Path
-) -> InspectedStates:
-    """Draw the states of words on a plane."""
-    states = collect_states(tagger, sentences, engine, kind=options.states, points=options.points, seed=options.seed)
-    drawn = InspectedStates(
-        files=[f"states-{options.states}.svg"],
-        kind=options.states,
-        split=options.split,
-        words=states.words,
-        types=states.types,
-        domains=states.domains,
-        plane=project(states.vectors, options.seed),
-    )
-    plot_states(drawn, folder / drawn.files[0])
-    return drawn
