@@ -30,38 +30,38 @@ from crossner_cli.run.progress import Notice, Progress, Work
 
 HEAD, BATCH, TRIPLES_BETWEEN_SIGNS = 100, 50_000, 100_000
 # The classes that are special to a domain with an entity type of the five CrossNER domains.
-SPECIALISED_CLASSES: dict[str, tuple[str, ...]] = {
+SPECIALISED_CLASSES = {
     # politics
-    "politician": ("Politician",),
-    "politicalparty": ("PoliticalParty",),
-    "election": ("Election",),
+    "politician": "Politician",
+    "politicalparty": "PoliticalParty",
+    "election": "Election",
     # science
-    "scientist": ("Scientist",),
-    "discipline": ("AcademicSubject",),
-    "enzyme": ("Enzyme",),
-    "protein": ("Protein",),
-    "chemicalcompound": ("ChemicalCompound",),
-    "chemicalelement": ("ChemicalElement",),
-    "astronomicalobject": ("CelestialBody",),
-    "academicjournal": ("AcademicJournal",),
+    "scientist": "Scientist",
+    "discipline": "AcademicSubject",
+    "enzyme": "Enzyme",
+    "protein": "Protein",
+    "chemicalcompound": "ChemicalCompound",
+    "chemicalelement": "ChemicalElement",
+    "astronomicalobject": "CelestialBody",
+    "academicjournal": "AcademicJournal",
     # music
-    "musicgenre": ("MusicGenre",),
-    "song": ("Song", "Single"),
-    "band": ("Band",),
-    "album": ("Album",),
-    "musicalartist": ("MusicalArtist", "ClassicalMusicArtist", "MusicComposer"),
-    "musicalinstrument": ("Instrument",),
+    "musicgenre": "MusicGenre",
+    "song": "Song Single",
+    "band": "Band",
+    "album": "Album",
+    "musicalartist": "MusicalArtist ClassicalMusicArtist MusicComposer",
+    "musicalinstrument": "Instrument",
     # literature
-    "book": ("Book",),
-    "writer": ("Writer",),
-    "poem": ("Poem",),
-    "magazine": ("Magazine",),
-    "literarygenre": ("LiteraryGenre",),
+    "book": "Book",
+    "writer": "Writer",
+    "poem": "Poem",
+    "magazine": "Magazine",
+    "literarygenre": "LiteraryGenre",
     # artificial intelligence
-    "algorithm": ("Algorithm",),
-    "programlang": ("ProgrammingLanguage",),
-    "conference": ("AcademicConference",),
-    "product": ("Software",),
+    "algorithm": "Algorithm",
+    "programlang": "ProgrammingLanguage",
+    "conference": "AcademicConference",
+    "product": "Software",
 }
 # DBpedia begins every label with a capital; inside a sentence these are written small.
 COMMON_NOUN_CLASSES = frozenset(
@@ -97,14 +97,9 @@ GIVE = "Give --entities the instance types, the labels and the ontology: instanc
 
 @dataclass
 class Hierarchy:
-    """Classes and those above them.
-
-    Args:
-        parents: Direct superclasses of each class, as addresses.
-    """
+    """Classes and those above them: the direct superclasses of each class, as addresses."""
 
     parents: dict[str, set[str]] = field(default_factory=dict)
-    _above: dict[str, set[str]] = field(default_factory=dict, repr=False)
 
     def classes(self) -> set[str]:
         """Return every class."""
@@ -112,22 +107,20 @@ class Hierarchy:
 
     def above(self, name: str) -> set[str]:
         """Return all superclasses of a class; itself only if it is in a circle."""
-        if name not in self._above:
-            found: set[str] = set()
-            waiting = [name]
-            while waiting:
-                parents = self.parents.get(waiting.pop(), set()) - found
-                found |= parents
-                waiting += parents
-            self._above[name] = found
-        return self._above[name]
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            parents = self.parents.get(waiting.pop(), set()) - found
+            found |= parents
+            waiting += parents
+        return found
 
     def most_specific(self, classes: Sequence[str]) -> list[str]:
-        """Return the classes that are above no other of them."""
-        return [name for name in classes if not any(self._is_above(name, other) for other in classes)]
-
-    def _is_above(self, name: str, other: str) -> bool:
-        return name in self.above(other) and other not in self.above(name)
+        """Return the classes that are above no other of them; those of a circle are above none of it."""
+        above = {name: self.above(name) for name in classes}
+        return [
+            name for name in classes if not any(name in above[other] and other not in above[name] for other in classes)
+        ]
 
     def below(self, type_name: str) -> set[str]:
         """Return the local names of the classes below those of a local name, which is among them."""
@@ -137,13 +130,7 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class RdfNames:
-    """The names found in RDF.
-
-    Args:
-        types: Names written, by type.
-        hierarchy: The classes of the ontology, if one was given.
-        counts: What was read, written and left out.
-    """
+    """The names found in RDF: those written, by type, the ontology's classes, and what was read and left out."""
 
     types: Counter[str]
     hierarchy: Hierarchy
@@ -160,11 +147,6 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
 
     Memory grows with the number of entities, by 12 bytes each: entities are known by 64 bits of their address's hash,
     which for 10 million entities lets two be taken for one with a probability of 0.0003%.
-
-    Args:
-        paths: RDF files, in any order.
-        path: Where to write.
-        language: Language tag of the labels that count.
 
     Raises:
         CrossNERError: A file is malformed, or there are no types, no labels of the language, or none of those typed.
@@ -215,8 +197,6 @@ class _Known:
 
 
 class _Types:
-    """The types of entities, as they are read."""
-
     def __init__(self) -> None:
         self.hierarchy, self.counts = Hierarchy(), Counter[str]()
         self._keys, self._classes = array("Q"), array("I")
@@ -244,7 +224,6 @@ class _Types:
         return has_labels
 
     def choose(self) -> _Known:
-        """Choose the most specific types of each entity."""
         keys, classes = np.array(self._keys, dtype=np.uint64), np.array(self._classes, dtype=np.uint32)
         self._keys, self._classes = array("Q"), array("I")
         order = np.lexsort((classes, keys))
@@ -272,14 +251,11 @@ class _Types:
 
 
 class _Writer:
-    """Writes the labels of typed entities."""
-
     def __init__(self, known: _Known, language: str, labels_only: Sequence[Path]) -> None:
         self._known, self._language, self._labels_only = known, language, labels_only
         self.types, self.counts, self.languages = Counter[str](), Counter[str](), Counter[str]()
 
     def write(self, path: Path, stream: TextIO) -> Work[None]:
-        """Write the names in one file."""
         total = path.stat().st_size
         for position, batch in self._batches(path):
             keys = np.array([_key(subject) for subject, _ in batch], dtype=np.uint64)
@@ -328,7 +304,6 @@ class _Writer:
         return [name]
 
     def check(self, paths: Sequence[Path]) -> None:
-        """Refuse lists without a name."""
         if self.types:
             return
         files = ", ".join(map(str, paths))
@@ -342,17 +317,11 @@ class _Writer:
         )
 
 
-def find_specialised_classes(types: Iterable[str]) -> set[str]:
-    """Return the classes that are special to a domain with these entity types."""
-    return {name for entity_type in types for name in SPECIALISED_CLASSES.get(entity_type, ())}
-
-
 def expand_types(wanted: Iterable[str], found: RdfNames) -> tuple[set[str], dict[str, Any]]:
     """Put the classes below a type in its place, those that have names.
 
     Args:
         wanted: Types asked for; the case of classes does not matter.
-        found: What was found in RDF.
 
     Returns:
         The types to look for, and which classes each type stands for.

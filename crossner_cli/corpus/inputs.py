@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from crossner_cli.corpus.dbpedia import RdfNames, expand_types, find_specialised_classes, write_names
+from crossner_cli.corpus.dbpedia import SPECIALISED_CLASSES, RdfNames, expand_types, write_names
 from crossner_cli.corpus.job import Selection
 from crossner_cli.corpus.levels import TEXTS, check_selection, open_work_folder, write_levels
 from crossner_cli.corpus.mediawiki_dump import is_dump
@@ -28,14 +28,10 @@ TRAIN = Path("train")  # the value of --entities that stands for the training se
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusInputs:
-    """The files that a corpus is made of.
+    """The files that a corpus is made of: text, folders and dumps; lists of names, RDF, or ``train``.
 
-    Args:
-        corpus: Files of text, folders and dumps.
-        entities: Lists of names, RDF, or ``train``.
-        language: Language of the labels in RDF.
-        categories: Categories of the dump whose articles are taken; none takes all.
-        category_depth: Steps below a category that count.
+    ``language`` is that of the labels in RDF. Of a dump are taken the articles of ``categories``, and of those at most
+    ``category_depth`` steps below; without categories all.
     """
 
     corpus: Sequence[Path]
@@ -47,14 +43,7 @@ class CorpusInputs:
 
 @dataclass(frozen=True)
 class EntityLists:
-    """Lists of names, ready to be read.
-
-    Args:
-        paths: Files, a line each: name<TAB>type.
-        rdf: What was found in RDF, if any was given.
-        has_others: Whether there are names from elsewhere too.
-        record: What was read, for the manifest.
-    """
+    """Lists of names, a line each: name<TAB>type; what was found in RDF; are there others; the manifest's record."""
 
     paths: list[Path]
     rdf: RdfNames | None = None
@@ -103,13 +92,9 @@ def write_corpus(
 def extract_dumps(
     corpus: Sequence[Path], folder: Path, *, categories: Sequence[str], depth: int
 ) -> Work[tuple[list[Path], dict[str, Any]]]:
-    """Put the text of a dump's articles in the place of the dump.
+    """Put the text of a dump's articles, written to ``folder``, in the place of the dump; several are parts of one.
 
-    Args:
-        corpus: Files and folders of a corpus; several dumps are the parts of one.
-        folder: Where to write. The text that an interrupted call has written there is used.
-        categories: Articles to take; none takes all.
-        depth: Steps below a category that count.
+    The text that an interrupted call has written there is used.
 
     Returns:
         The corpus without dumps, and what was read of them.
@@ -144,13 +129,7 @@ def extract_dumps(
 def make_lists(
     entities: Sequence[Path], folder: Path, *, language: str, train: Sequence[Sentence] | None
 ) -> Work[EntityLists]:
-    """Make lists of names of the values of ``--entities``.
-
-    Args:
-        entities: Lists of names, RDF files, or ``train``.
-        folder: Where to write the lists that are made.
-        language: Language of the labels in RDF.
-        train: Training sentences of the target, if there are any.
+    """Make lists of names of the values of ``--entities``: lists, RDF files, or ``train``.
 
     Raises:
         CrossNERError: There are no training sentences, or RDF cannot be read.
@@ -191,11 +170,8 @@ def choose_types(
 ) -> Work[frozenset[str] | None]:
     """Choose the specialised types, in the words of the lists.
 
-    Args:
-        asked: Types that the user asked for, if any.
-        lists: The lists of names.
-        labelled: The labelled domains. If no types are asked for, the target's types that the source lacks are taken,
-            and where a list has classes of DBpedia, the classes special to a domain of such types.
+    If no types are asked for, the target's types that the source lacks are taken, and where a list has classes of
+    DBpedia, the classes special to a domain of such types.
 
     Returns:
         Types of names in the lists, or None without a target; types without a name are among them only if they were
@@ -208,7 +184,9 @@ def choose_types(
         )
     if wanted is None or lists.rdf is None:
         return wanted
-    classes = find_specialised_classes(wanted) if asked is None else set(wanted)
+    classes = set(wanted)
+    if asked is None:
+        classes = {name for entity_type in wanted for name in SPECIALISED_CLASSES.get(entity_type, "").split()}
     expanded, stands_for = expand_types(classes, lists.rdf)
     if asked is None:
         absent = sorted(classes - stands_for.keys())

@@ -24,13 +24,9 @@ HINT = "RDF is read as N-Triples (.nt), Turtle (.ttl) and RDF/XML (.rdf, .owl), 
 
 
 class Triple(NamedTuple):
-    """A statement that counts.
+    """A statement that counts: of a type, a label or a superclass; ``value`` is the label or the address of the class.
 
-    Args:
-        subject: The address of its subject.
-        predicate: ``TYPE``, ``LABEL`` or ``SUBCLASS``.
-        value: The class, as an address, or the label.
-        language: Language tag of a label, in lower case; ``NO_LANGUAGE`` if it has none.
+    The language of a label is its tag in lower case, ``NO_LANGUAGE`` if it has none.
     """
 
     subject: str
@@ -39,13 +35,18 @@ class Triple(NamedTuple):
     language: str = ""
 
 
+def _find_ending(path: Path) -> str:
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED_ENDINGS else path
+    return plain.suffix.lower()
+
+
 def is_triples(path: Path) -> bool:
     """Return whether a file's name says that it holds RDF."""
-    return _ending(path) in FORMATS
+    return _find_ending(path) in FORMATS
 
 
 def read_triples(path: Path) -> Iterator[tuple[int, Triple | None]]:
-    """Read the triples of a file; blank nodes are skipped.
+    """Read the triples of a file one by one in constant memory; blank nodes are skipped.
 
     Returns:
         Bytes of the stored file that were read so far, and the triple; None for a triple that does not count.
@@ -54,17 +55,35 @@ def read_triples(path: Path) -> Iterator[tuple[int, Triple | None]]:
         CrossNERError: A triple is malformed, the file is cut off, or XML declares entities.
     """
     oxigraph = import_optional("pyoxigraph", "RDF is read with pyoxigraph", extra="corpora")
+    ending = _find_ending(path)
     with open_decompressed(path) as file:
-        name = FORMATS[_ending(path)]
-        if _ending(path) == ".owl" and _looks_like_xml(file):
-            name = "RDF_XML"
+        if file.stream.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
+            file.stream.read(len(BOM_UTF8))
+        is_xml = ending == ".owl" and file.stream.peek(64).lstrip().startswith((b"<?xml", b"<!", b"<rdf:RDF", b"<RDF"))
+        name = "RDF_XML" if is_xml else FORMATS[ending]
         if name == "RDF_XML":
             _refuse_entities(path)
-        if file.stream.peek(len(BOM_UTF8))[: len(BOM_UTF8)] == BOM_UTF8:
-            file.stream.read(len(BOM_UTF8))
         form = getattr(oxigraph.RdfFormat, name)
         quads = oxigraph.parse(input=file.stream, format=form, lenient=True, base_iri="file:///")
         yield from _read_quads(path, quads, file, oxigraph)
+
+
+def _refuse_entities(path: Path) -> None:
+    """Refuse XML that is broken, or declares entities, which the reader of RDF/XML would expand without bound."""
+    parser = expat.ParserCreate()
+
+    def refuse(*_: Any) -> None:
+        raise CrossNERError(
+            f"{path}:{parser.CurrentLineNumber}: the XML declares entities, which are not expanded.",
+            hint="Convert it, as with: rapper -i rdfxml -o ntriples FILE > FILE.nt",
+        )
+
+    parser.EntityDeclHandler = refuse
+    with open_decompressed(path) as file:
+        try:
+            parser.ParseFile(file.stream)
+        except expat.ExpatError as problem:
+            raise CrossNERError(f"{path}: this is no XML ({problem}).", hint=HINT) from None
 
 
 def _read_quads(path: Path, quads: Iterator[Any], file: OpenFile, oxigraph: Any) -> Iterator[tuple[int, Triple | None]]:
@@ -92,36 +111,3 @@ def _read_quads(path: Path, quads: Iterator[Any], file: OpenFile, oxigraph: Any)
             yield position, Triple(subject.value, kind, value.value, (value.language or NO_LANGUAGE).lower())
         else:
             yield position, Triple(subject.value, kind, value.value)
-
-
-def _ending(path: Path) -> str:
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED_ENDINGS else path
-    return plain.suffix.lower()
-
-
-def _looks_like_xml(file: OpenFile) -> bool:
-    """Return whether a file begins as XML does; nothing is read."""
-    head = file.stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return head.startswith((b"<?xml", b"<!", b"<rdf:RDF", b"<RDF"))
-
-
-def _refuse_entities(path: Path) -> None:
-    """Refuse XML that declares entities, which the reader of RDF/XML would expand without bound."""
-    parser = expat.ParserCreate()
-
-    def refuse(*_: Any) -> None:
-        raise CrossNERError(
-            f"{path}:{parser.CurrentLineNumber}: the XML declares entities, which are not expanded.",
-            hint="Convert it, as with: rapper -i rdfxml -o ntriples FILE > FILE.nt",
-        )
-
-    parser.EntityDeclHandler = refuse
-    with open_decompressed(path) as file:
-        chunk = b"-"
-        while chunk:
-            chunk = file.stream.read(1 << 18)
-            try:
-                parser.Parse(chunk, not chunk)
-            except expat.ExpatError as problem:
-                said = expat.ErrorString(problem.code)
-                raise CrossNERError(f"{path}:{problem.lineno}: this is no XML ({said}).", hint=HINT) from None

@@ -15,14 +15,7 @@ from builders.events import drain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.corpus.dbpedia import (
-    SPECIALISED_CLASSES,
-    Hierarchy,
-    RdfNames,
-    expand_types,
-    find_specialised_classes,
-    write_names,
-)
+from crossner_cli.corpus.dbpedia import SPECIALISED_CLASSES, Hierarchy, RdfNames, expand_types, write_names
 from crossner_cli.corpus.triples import LABEL, TYPE, is_triples, read_triples
 from crossner_cli.data.domains import known_domains
 from crossner_cli.errors import CrossNERError
@@ -219,7 +212,6 @@ def test_the_types_with_classes_belong_to_one_domain() -> None:
         known_domains()[name].types for name in ("politics", "science", "music", "literature", "ai", "conll2003")
     ]
     assert all(sum(entity_type in types for types in domains) == 1 for entity_type in SPECIALISED_CLASSES)
-    assert find_specialised_classes(["book", "country", "poem"]) == {"Book", "Poem"}
 
 
 def test_triples_that_do_not_count_are_passed_over(tmp_path: Path) -> None:
