@@ -15,8 +15,7 @@ from html import escape
 from pathlib import Path
 
 from crossner_cli.corpus.mediawiki_dump import ARTICLE, DumpReader, Site
-from crossner_cli.corpus.wikipedia import write_articles
-from crossner_cli.corpus.wikitext import make_category_finder, make_paragraph_finder
+from crossner_cli.corpus.wikipedia import make_category_finder, make_paragraph_finder, write_articles
 from crossner_cli.data.files import open_decompressed
 from crossner_cli.run.environment import import_optional
 from crossner_cli.run.progress import exhaust

@@ -20,6 +20,7 @@ ARTICLE, FILE, CATEGORY = 0, 6, 14  # namespace numbers, the same in every wiki
 CHUNK = 1 << 18  # bytes
 LONGEST_PAGE = 1 << 26  # bytes; a wiki stores 2 MiB a page
 FETCH_AGAIN = "Fetch the dump again; compare its size with the one on the server."
+GIVE = "Give a MediaWiki dump: a file called …-pages-articles.xml.bz2."
 _DUMP_NAME = re.compile(r"\.xml(?:-p\d+p\d+)?(?:\.(?:gz|bz2|zst))?$", re.IGNORECASE)
 
 
@@ -30,13 +31,9 @@ def is_dump(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a wiki.
+    """A page of a wiki: its title with the name of the namespace, and the wikitext of its last revision.
 
-    Args:
-        namespace: Its number.
-        title: Its title, with the name of the namespace.
-        is_redirect: Whether it only points to another page; then it has no text.
-        text: Its wikitext, in the last revision of the dump.
+    A redirect only points to another page and has no text.
     """
 
     namespace: int
@@ -47,11 +44,9 @@ class Page:
 
 @dataclass
 class Site:
-    """The names of a wiki.
+    """The names of a wiki's namespaces by number, in lower case, those of English included.
 
-    Args:
-        names: Names of each namespace in lower case, those of English included, by its number.
-        capitalises: Whether the first letter of a title is always a capital.
+    ``capitalises`` tells whether the first letter of a title is always a capital.
     """
 
     names: dict[int, set[str]] = field(default_factory=lambda: {FILE: {"file", "image"}, CATEGORY: {"category"}})
@@ -102,32 +97,23 @@ class DumpReader:
         with open_decompressed(self.path) as self._file:
             chunk, head, unfinished = b"-", b"", 0
             while chunk:
-                chunk = self._read_chunk(self._file)
+                try:
+                    chunk = self._file.stream.read1(CHUNK)
+                except BrokenFileError as problem:
+                    raise problem.after(self._place()) from None
                 if self._root is None:
                     head += chunk
-                    self._refuse_document_type(head)
+                    if b"<!DOCTYPE" in head:
+                        raise CrossNERError(f"{self.path}: it declares a document type, which no dump does.", hint=GIVE)
                 before = self.counts["pages"]
                 group = self._parse(parser, chunk)
                 unfinished = unfinished + len(chunk) if self.counts["pages"] == before else 0
                 if unfinished > LONGEST_PAGE:
+                    longest = f"{LONGEST_PAGE >> 20} MiB"
                     raise CrossNERError(
-                        f"{self.path}: a page is longer than {LONGEST_PAGE >> 20} MiB, after {self._place()}.",
-                        hint="Give a dump that MediaWiki wrote.",
+                        f"{self.path}: a page is longer than {longest}, after {self._place()}.", hint=GIVE
                     )
                 yield group
-
-    def _read_chunk(self, file: OpenFile) -> bytes:
-        try:
-            return file.stream.read1(CHUNK)
-        except BrokenFileError as problem:
-            raise problem.after(self._place()) from None
-
-    def _refuse_document_type(self, head: bytes) -> None:
-        if b"<!DOCTYPE" in head:
-            raise CrossNERError(
-                f"{self.path}: it declares a document type, which no dump does.",
-                hint="Give a dump that MediaWiki wrote.",
-            )
 
     def _parse(self, parser: Any, chunk: bytes) -> list[Page]:
         """Parse the next bytes of the file, of which none are left at its end."""
@@ -138,48 +124,33 @@ class DumpReader:
                 parser.close()
             return list(self._read_events(parser))
         except ParseError as problem:
+            said = f"this is no XML ({problem})" if chunk else "the dump is cut off"
             place = f"{self.path}:{problem.position[0]}"
-            if not chunk:
-                raise CrossNERError(f"{place}: the dump is cut off, after {self._place()}.", hint=FETCH_AGAIN) from None
-            raise CrossNERError(
-                f"{place}: this is no XML ({problem}), after {self._place()}.", hint=FETCH_AGAIN
-            ) from None
+            raise CrossNERError(f"{place}: {said}, after {self._place()}.", hint=FETCH_AGAIN) from None
 
     def _place(self) -> str:
         return f"{self.counts['pages']} pages, the last one {self._last!r}"
 
     def _read_events(self, parser: Any) -> Iterator[Page]:
-        page_tag, namespace_tag = f"{self._prefix}page", f"{self._prefix}namespace"
         for event, element in parser.read_events():
             if self._root is None:
-                self._root = self._check_root(element)
-                page_tag, namespace_tag = f"{self._prefix}page", f"{self._prefix}namespace"
+                self._root, name = element, element.tag.rpartition("}")[2]
+                if name != "mediawiki":
+                    raise CrossNERError(f"{self.path}: its root is <{name}>, expected <mediawiki>.", hint=GIVE)
+                self._prefix = element.tag.removesuffix(name)
             if event == "start":
                 continue
-            if element.tag == page_tag:
+            if element.tag == f"{self._prefix}page":
                 page = self._read_page(element)
                 self._root.clear()
                 if page is not None:
                     yield page
-            elif element.tag == namespace_tag:
-                self._read_namespace(element)
-
-    def _check_root(self, root: Element) -> Element:
-        name = root.tag.rpartition("}")[2]
-        if name != "mediawiki":
-            raise CrossNERError(
-                f"{self.path}: its root is <{name}>, expected <mediawiki>.",
-                hint="Give a MediaWiki dump: a file called …-pages-articles.xml.bz2.",
-            )
-        self._prefix = root.tag.removesuffix(name)
-        return root
-
-    def _read_namespace(self, element: Element) -> None:
-        key = element.get("key", "")
-        if key == str(CATEGORY):
-            self.site.capitalises = element.get("case", "first-letter") == "first-letter"
-        if key.isdecimal() and element.text:
-            self.site.names.setdefault(int(key), set()).add(element.text.lower())
+            elif element.tag == f"{self._prefix}namespace":
+                key = element.get("key", "")
+                if key == str(CATEGORY):
+                    self.site.capitalises = element.get("case", "first-letter") == "first-letter"
+                if key.isdecimal() and element.text:
+                    self.site.names.setdefault(int(key), set()).add(element.text.lower())
 
     def _read_page(self, element: Element) -> Page | None:
         """Read a page; None if it is of no namespace wanted."""

@@ -3,36 +3,64 @@
 Paper: Liu et al. (2021), CrossNER, take the pages of a domain's category and of its sub-categories as its raw text.
 Differs: their depth is not published; here ``depth`` bounds it, as most of Wikipedia lies below any category.
 Categories that only a template puts a page into are not found, because no template is expanded.
+
+Of wikitext, templates, tables, references, files, comments, formulas and headings are dropped, since they hold no
+sentences. Links and styles leave their words. Markup is read by mwparserfromhell; elements of HTML are taken out
+before, in one pass each, because the parser takes quadratic time, or worse, for elements that are never closed.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crossner_cli.corpus.mediawiki_dump import ARTICLE, CATEGORY, DumpReader, Page, Site
-from crossner_cli.corpus.wikitext import UNCLOSED, make_category_finder, make_paragraph_finder
+from crossner_cli.corpus.mediawiki_dump import ARTICLE, CATEGORY, FILE, DumpReader, Page, Site
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.environment import import_optional
 from crossner_cli.run.progress import Notice, Progress, Work
 
 GROUPS_BETWEEN_SIGNS = 8  # of 256 KiB at most
 NEAREST = 8
+UNCLOSED = 50  # brackets a page may leave open; the parser's time grows with the square of their number
+_DROPPED = (
+    "ref references gallery math chem ce score timeline syntaxhighlight source imagemap hiero graph mapframe maplink"
+    " templatedata templatestyles inputbox categorytree indicator table style script pre"
+)
+_INLINE = (
+    "b i u s small big sub sup span font cite code em strong abbr var kbd samp tt dfn del ins strike q mark time bdi"
+    " bdo wbr ruby rt rp rb a noinclude includeonly onlyinclude nowiki"
+)
+_BLOCKS = "div p center blockquote poem li ul ol dl dt dd hr section h1 h2 h3 h4 h5 h6 tr td th caption"
+_DROPPED_TAG = re.compile(rf"<({'|'.join(_DROPPED.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
+_DROPPED_END = re.compile(rf"</(?:{'|'.join(_DROPPED.split())})\s*>", re.IGNORECASE)
+_INLINE_TAG = re.compile(rf"</?(?:{'|'.join(_INLINE.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
+_BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(_BLOCKS.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
+_LINE_BREAK_TAG = re.compile(r"<br(?![\w-])[^<>]*>", re.IGNORECASE)
+_BRACKET = re.compile(r"\{\{|\}\}|\{\||\|\}|\[\[|\]\]|\[(?=[a-z]*:?//)|\]")
+_CLOSES = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "["}
+_STYLE, _SWITCH = re.compile(r"'{2,5}"), re.compile(r"__[A-Z]{3,30}__")
+_PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
+# A template that was removed leaves its brackets and commas: (listen; born 1950), ( ).
+_EMPTY_BRACKETS, _FIRST_SEPARATOR = re.compile(r" ?\([\s,;:–-]*\)"), re.compile(r"\(\s*[,;:]\s*")
+_LAST_SEPARATOR = re.compile(r" ?[,;:] ?\)")
+# Former names of the namespace of files, as Bild, are in no dump.
+_FILE = re.compile(r":.*\.(?:jpe?g|png|svg|gif|tiff?|web[mp]|og[gav]|mp[34]|wav|flac|midi?|pdf|djvu)$", re.IGNORECASE)
+_INTERWIKI = re.compile(r"[a-z][a-z-]{1,11}:")
+_LEFT_OF_TABLES = re.compile(r"\s*(?:\{?\||!(?!!).*(?:!!|\|))")
 
 
 @dataclass
 class CategoryGraph:
-    """The categories above and below each other; circles are usual.
-
-    Args:
-        numbers: Number of each category by its name, without the namespace.
-    """
+    """The categories above and below each other, numbered by name without the namespace; circles are usual."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     _above: array[int] = field(default_factory=lambda: array("I"))
@@ -75,8 +103,8 @@ def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[st
     Args:
         dumps: A dump, or the parts of one.
         path: Where to write.
-        categories: Only the articles of these and of those below; none takes every article.
-        depth: Steps below a category that count; 0 is the category alone.
+        categories: Only the articles of these and of those at most ``depth`` steps below; none takes every article.
+        depth: 0 is the category alone.
 
     Returns:
         Pages read, redirects, articles kept, paragraphs, and categories and articles by steps.
@@ -99,13 +127,12 @@ def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[st
             f" {', '.join(categories)}, {depth} steps deep.",
             hint="Raise --category-depth, or name another --wikipedia-category.",
         )
-    text = (
+    malformed = f"; {counts['malformed']:,} left out for more than {UNCLOSED} brackets that are never closed"
+    yield Notice(
         f"Wikipedia: {counts['pages']:,} pages read, {counts['redirects']:,} redirects skipped, {counts['kept']:,} of"
+        f" {counts['articles']:,} articles kept with {counts['paragraphs']:,} paragraphs"
+        f"{malformed if counts['malformed'] else ''}."
     )
-    text += f" {counts['articles']:,} articles kept with {counts['paragraphs']:,} paragraphs"
-    if counts["malformed"]:
-        text += f"; {counts['malformed']:,} left out for more than {UNCLOSED} brackets that are never closed"
-    yield Notice(f"{text}.")
     return {
         "categories": list(categories),
         "depth": depth,
@@ -127,9 +154,13 @@ def _read_graph(dumps: Sequence[Path]) -> Work[CategoryGraph]:
 
 def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> Work[Counter[str]]:
     """Write the articles that are in a category reached, or all of them if none is named."""
+
+    def make_finders(site: Site) -> tuple[Callable[[str], list[str]], Callable[[str], list[str] | None]]:
+        return make_category_finder(site), make_paragraph_finder(site)
+
     counts = Counter(dict.fromkeys(("pages", "redirects", "articles", "kept", "paragraphs", "malformed"), 0))
     with path.open("w", encoding="utf-8", newline="\n") as stream:
-        for reader, page, finders in _pages(dumps, ARTICLE, counts, _make_finders):
+        for reader, page, finders in _pages(dumps, ARTICLE, counts, make_finders):
             if page is None:
                 yield _sign("read articles", dumps, reader, counts["kept"], "articles kept")
                 continue
@@ -144,10 +175,6 @@ def _write_kept(dumps: Sequence[Path], path: Path, reached: dict[str, int]) -> W
             counts["paragraphs"] += len(paragraphs or ())
             stream.writelines(f"{paragraph}\n" for paragraph in paragraphs or ())
     return counts
-
-
-def _make_finders(site: Site) -> tuple[Callable[[str], list[str]], Callable[[str], list[str] | None]]:
-    return make_category_finder(site), make_paragraph_finder(site)
 
 
 def _pages(
@@ -167,9 +194,9 @@ def _pages(
 
 
 def _sign(task: str, dumps: Sequence[Path], reader: DumpReader, number: int, what: str) -> Progress:
-    before = sum(path.stat().st_size for path in dumps[: dumps.index(reader.path)])
-    total = before + sum(path.stat().st_size for path in dumps[dumps.index(reader.path) :])
-    done = min(before + reader.position(), total)
+    sizes = [path.stat().st_size for path in dumps]
+    total = sum(sizes)
+    done = min(sum(sizes[: dumps.index(reader.path)]) + reader.position(), total)
     return Progress(task, done, total, "bytes", {what: float(number)})
 
 
@@ -188,3 +215,129 @@ def _check_categories(graph: CategoryGraph, categories: Sequence[str], dumps: Se
             )
         found.append(name)
     return found
+
+
+def make_category_finder(site: Site) -> Callable[[str], list[str]]:
+    """Make a function that lists the categories of a page from its wikitext, as the wiki stores their names."""
+    names = "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in sorted(site.names[CATEGORY]))
+    link = re.compile(rf"\[\[[ _\t]*(?:{names})[ _\t]*:([^\[\]|{{}}<>\n]+)(?:\||\]\])", re.IGNORECASE)
+
+    def find(text: str) -> list[str]:
+        if "<!--" in text:
+            text = _remove_comments(text)
+        if "<nowiki>" in text:
+            text = _remove_elements(text, re.compile("<(nowiki)>"))
+        return [site.normalise(unescape(match.group(1))) for match in link.finditer(text)]
+
+    return find
+
+
+def make_paragraph_finder(site: Site) -> Callable[[str], list[str] | None]:
+    """Make a function that turns wikitext into paragraphs, each a line; None if too many brackets are never closed.
+
+    An item of a list is a paragraph of its own.
+
+    Raises:
+        CrossNERError: mwparserfromhell is not installed.
+    """
+    parse: Any = import_optional("mwparserfromhell", "Wikitext is read with mwparserfromhell", extra="corpora").parse
+    dropped = site.names[FILE] | site.names[CATEGORY]
+
+    def find(text: str) -> list[str] | None:
+        text = _remove_elements(_remove_comments(text), _DROPPED_TAG)
+        text = _DROPPED_END.sub("", text)  # of an element that was gone before
+        text = _INLINE_TAG.sub("", _BLOCK_TAG.sub("\n\n", _LINE_BREAK_TAG.sub(" ", text)))
+        if _count_unclosed(text) > UNCLOSED:
+            return None
+        plain = "".join(_plain(parse(text, skip_style_tags=True).nodes, dropped))
+        return [paragraph for part in _PARAGRAPH_END.split(plain) if (paragraph := _tidy(part))]
+
+    return find
+
+
+def _remove_comments(text: str) -> str:
+    """Remove comments; one that is never closed takes the rest with it, as in MediaWiki."""
+    kept, start = [], 0
+    while (found := text.find("<!--", start)) >= 0:
+        kept.append(text[start:found])
+        end = text.find("-->", found + 4)
+        if end < 0:
+            return "".join(kept)
+        start = end + 3
+    return "".join([*kept, text[start:]])
+
+
+def _remove_elements(text: str, tag: re.Pattern[str]) -> str:
+    """Remove elements of HTML with their content; of an element that is never closed only the tag."""
+    kept, start = [], 0
+    never_closed: set[str] = set()
+    for match in tag.finditer(text):
+        if match.start() < start:
+            continue
+        kept.append(text[start : match.start()])
+        start, name = match.end(), match.group(1).lower()
+        if match.group().endswith("/>") or name in never_closed:
+            continue
+        found = re.compile(f"</{re.escape(name)}", re.IGNORECASE).search(text, start)
+        if found is None:
+            never_closed.add(name)
+            continue
+        closing = text.find(">", found.end())
+        start = closing + 1 if closing >= 0 else len(text)
+    return "".join([*kept, text[start:]])
+
+
+def _count_unclosed(text: str) -> int:
+    """Count the brackets of markup that are opened and never closed."""
+    open_brackets: list[str] = []
+    unclosed = 0
+    for match in _BRACKET.finditer(text):
+        bracket = match.group()
+        opening = _CLOSES.get(bracket)
+        if opening is None:
+            open_brackets.append(bracket)
+        elif opening in open_brackets[-UNCLOSED:]:
+            while open_brackets.pop() != opening:
+                unclosed += 1
+    return unclosed + len(open_brackets)
+
+
+def _plain(nodes: list[Any], dropped: set[str]) -> Iterator[str]:
+    """Yield the words that nodes of a parse tree show, paragraphs apart."""
+    for node in nodes:
+        kind = type(node).__name__
+        if kind == "Text":
+            yield node.value
+        elif kind == "Wikilink":
+            yield from _plain_link(node, dropped)
+        elif kind == "ExternalLink" and node.title is not None:
+            yield from _plain(node.title.nodes, dropped)
+        elif kind == "HTMLEntity":
+            yield re.sub("[\ud800-\udfff]", "\ufffd", node.normalize())  # half a pair is no character
+        elif kind == "Heading":
+            yield "\n\n"
+        elif kind == "Tag":
+            tag = str(node.tag).strip().lower()
+            if node.wiki_markup and tag != "table":  # items of lists, indented lines, rules
+                yield "\n\n"
+            if tag != "table" and node.contents is not None:
+                yield from _plain(node.contents.nodes, dropped)
+
+
+def _plain_link(node: Any, dropped: set[str]) -> Iterator[str]:
+    title = str(node.title).strip()
+    if title.partition(":")[0].strip().replace("_", " ").lower() in dropped or _FILE.search(title):
+        return
+    if node.text is not None:
+        yield from _plain(node.text.nodes, dropped)
+    elif not _INTERWIKI.match(title):
+        yield title.removeprefix(":").replace("_", " ")
+
+
+def _tidy(part: str) -> str:
+    """Return a paragraph as one line; empty if it has no letter."""
+    lines = [line for line in part.split("\n") if not _LEFT_OF_TABLES.match(line)]
+    text = _SWITCH.sub("", _STYLE.sub("", " ".join(lines)))
+    text = _FIRST_SEPARATOR.sub("(", _EMPTY_BRACKETS.sub("", text))
+    text = _LAST_SEPARATOR.sub(")", " ".join(text.split()))
+    return text if any(map(str.isalpha, text)) else ""

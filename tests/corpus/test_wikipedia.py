@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from crossner_cli.corpus import mediawiki_dump
 from crossner_cli.corpus.mediawiki_dump import CATEGORY, DumpReader, Site, is_dump
-from crossner_cli.corpus.wikipedia import CategoryGraph, write_articles
-from crossner_cli.corpus.wikitext import make_category_finder, make_paragraph_finder
+from crossner_cli.corpus.wikipedia import CategoryGraph, make_category_finder, make_paragraph_finder, write_articles
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress
 
