@@ -31,7 +31,7 @@ from crossner_cli.evaluation.comparison import (
     swap_sentences,
 )
 from crossner_cli.evaluation.finished import find_evaluation
-from crossner_cli.evaluation.scores import Mode, read_entities, score
+from crossner_cli.evaluation.scores import read_entities, score
 from crossner_cli.reports.blocks import Line, Table
 from crossner_cli.reports.evaluation_tables import comparison_tables
 
@@ -167,9 +167,11 @@ def test_of_several_comparisons_the_best_model_against_its_strongest_opponent_co
     assert isinstance(blocks[0], Line) and "p = 0.9" in blocks[0].text
 
 
-def count(gold: list[Any], sides: list[list[Any]], mode: Mode = "conll") -> EntityCounts:
+def count(gold: list[Any], sides: list[list[Any]]) -> EntityCounts:
     """Counts by the plainest of loops."""
-    right, *found = ([set(spans) for spans in read_entities(side, mode=mode, scheme="bio")] for side in (gold, *sides))
+    right, *found = (
+        [set(spans) for spans in read_entities(side, mode="conll", scheme="bio")] for side in (gold, *sides)
+    )
 
     def table(sentences: list[set[Any]]) -> list[list[int]]:
         return [[len(each), *(sum(span.type == name for span in each) for name in TYPES)] for each in sentences]
@@ -199,18 +201,15 @@ def test_few_sentences_that_differ_make_no_small_p(sentences: int, differing: in
     assert found.of_these.p[0] < found.interval.p[0] == found.randomisation[0]
 
 
-@pytest.mark.parametrize("mode", ["conll", "strict"])
-def test_a_resample_scores_what_its_sentences_score_when_written_out(mode: Mode) -> None:
-    _, gold = random_gold(9)
-    sides = [damage(gold, share, seed) for seed, share in enumerate((0.2, 0.3, 0.4))]
-    one, other = count(gold, sides[:2], mode), count(gold, sides[2:], mode)
+def test_a_resample_scores_what_its_sentences_score_when_written_out(small: Any) -> None:
+    one, other, gold, sides = small
     drawn = np.concatenate(resample_f1((one, other), 6, np.random.default_rng(3)), axis=1)
     weights = np.concatenate(list(sentence_weights(9, 6, np.random.default_rng(3))))
     assert weights.sum(axis=1).tolist() == [9] * 6
     for sample, times in zip(drawn, weights, strict=True):
         chosen = np.repeat(np.arange(9), times)
         for side, found in zip(sides, sample, strict=True):
-            scores = score([gold[place] for place in chosen], [side[place] for place in chosen], mode=mode)
+            scores = score([gold[place] for place in chosen], [side[place] for place in chosen])
             assert found[0] == pytest.approx(scores.f1)
             by_type = [scores.per_type[name].f1 if name in scores.per_type else 0.0 for name in TYPES]
             assert found[1:] == pytest.approx(by_type)

@@ -157,14 +157,6 @@ def test_modes_agree_on_legal_tags_and_gold_scores_hundred(sentences, scheme):
     assert conll.repaired == conll.illegal_in_gold == 0
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_types_with_hyphens_stay_apart(mode):
-    gold = [["B-Multi-tissue_structure", "I-Multi-tissue_structure", "O", "B-x-", "B-x"]]
-    found = score(gold, gold, mode=mode)
-    assert set(found.per_type) == {"Multi-tissue_structure", "x-", "x"}
-    assert found.per_type["x-"].support == found.per_type["x"].support == 1
-
-
 @pytest.mark.parametrize("sentences", [[], [[]], [["O"]], [["O", "O"], ["O"]]])
 def test_without_entities_every_score_is_zero_and_nothing_warns(sentences, recwarn):
     for mode in MODES:

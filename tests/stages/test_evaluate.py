@@ -257,12 +257,6 @@ def test_files_of_other_words_are_refused_with_the_place(tmp_path, predicted, me
         score_files(*paths, mode="conll")
 
 
-def test_real_gold_against_itself_scores_hundred(mirror):
-    for name in ("politics", "bionlp13cg"):
-        path = next((mirror / name).glob("test.*"))
-        assert score_files(path, path, mode="strict").scored.other.f1 == 100
-
-
 def test_sentences_that_gold_joins_for_an_entity_across_their_border_are_joined_in_predictions(tmp_path):
     gold, predictions = tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl"
     text, place = "Anna lives in St. Petersburg. He met Peter.", {"start": 21, "end": 32, "label": "place"}
