@@ -52,13 +52,9 @@ WEB_PHRASES = (
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a corpus, read by one process.
+    """A part of a corpus, read by one process: a file, or its bytes from ``start`` to before ``end``.
 
-    Args:
-        path: A file.
-        start: First byte, and a line belongs to the part in which it begins.
-        end: The byte behind the last; None if the file is read as a whole.
-        size: About the number of bytes read.
+    A line belongs to the part in which it begins. ``size`` is about the number of bytes read.
     """
 
     path: Path
@@ -69,11 +65,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Block:
-    """Some sentences of a part.
+    """Some sentences of a part, each with single spaces between its words, and the document of each, (S,).
 
-    Args:
-        texts: Each with single spaces between its words.
-        documents: The document of each, counted through the part, ascending, (S,); a line of plain text is one.
+    Documents are counted through the part, ascending; a line of plain text is one.
     """
 
     texts: list[str]
@@ -142,9 +136,7 @@ def _cut_blocks(found: Block) -> Iterator[Block]:
 def normalise_spaces(text: str, *, paragraphs: bool = False) -> str:
     """Make every run of white space within a line one space, and none at its ends.
 
-    Args:
-        text: Lines.
-        paragraphs: Take paragraph separators for spaces, too.
+    With ``paragraphs``, paragraph separators are spaces, too.
     """
     raw = np.frombuffer(text.encode(), np.uint8)
     has_others = len(raw) > len(text) or bool(((raw < 32) & (raw != 10)).any())
@@ -232,10 +224,8 @@ def _sentences_of(text: str) -> Iterator[str]:
 def drop_boilerplate(block: Block, counts: Counter[str]) -> Block:
     """Leave out sentences of fewer than three words, of less than half letters, or with a phrase of web pages.
 
-    Args:
-        block: Some sentences.
-        counts: Where ``dropped_few_words``, ``dropped_few_letters`` and ``dropped_web_phrases`` are counted; a
-            sentence counts once, for the first of them.
+    ``counts`` gets ``dropped_few_words``, ``dropped_few_letters`` and ``dropped_web_phrases``; a sentence counts once,
+    for the first of them.
     """
     if not block.texts:
         return block

@@ -116,12 +116,8 @@ class Job:
     Its folder has ``duplicates/PART.npy``, the sentences to leave out of a part; ``PASS/PART/``, the results of a
     part, renamed into place when they are whole; and ``PASS/PART.problem.json``, what is wrong with its text.
 
-    Args:
-        folder: Shared by the processes.
-        selection: How to select.
-        levels: Levels to select for: of domain, entity and task.
-        parts: The parts of the corpus.
-        excluded: Keys of sentences to leave out, as ``make_leak_key`` makes them.
+    ``levels`` are of domain, entity and task; ``excluded`` has keys of sentences to leave out, as ``make_leak_key``
+    makes them.
     """
 
     folder: Path

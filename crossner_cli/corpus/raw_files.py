@@ -37,12 +37,9 @@ COLUMN_HINT = "Name the column that holds the text: --text-column NAME."
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """The files of a corpus.
+    """The files of a corpus, each once, in the order given, those of a folder sorted; and what is not read of folders.
 
-    Args:
-        files: Each once: in the order given, those of a folder sorted.
-        ignored: Other files in the folders: of unknown formats, hidden, or links to nothing.
-        stages: Stages of run directories in the folders, of which nothing is read.
+    Ignored are files of unknown formats, hidden ones and links to nothing, and the stages of run directories.
     """
 
     files: list[Path]
@@ -65,10 +62,7 @@ class CorpusFiles:
 
 
 def find_corpus_files(paths: Sequence[Path]) -> CorpusFiles:
-    """Find the files of a corpus.
-
-    Args:
-        paths: Files of any name, and folders, of which the files below count whose name tells a format of raw text.
+    """Find the files of a corpus: files of any name, and those in folders whose name tells a format of raw text.
 
     Raises:
         CrossNERError: A folder holds none.
@@ -124,11 +118,8 @@ def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Ite
 
     Args:
         path: The file.
-        column: The column of JSONL and Parquet that holds the text.
+        column: The column of JSONL and Parquet that holds the text, which may have several lines.
         counts: Gets the number of records whose text is null, as ``null_texts``.
-
-    Returns:
-        Lines of text, or the texts of records, which may have several lines.
 
     Raises:
         CrossNERError: The file is cut off, broken, no text, or has no such column; the message names the place.
@@ -192,7 +183,6 @@ def _plain_ending(path: Path) -> str:
 
 
 def _has_corpus_name(path: Path) -> bool:
-    """Return whether a file's ending is one of raw text, or of a compression alone."""
     ending = _plain_ending(path)
     return ending in FOLDER_ENDINGS or (not ending and path.suffix.lower() in COMPRESSED_ENDINGS)
 
@@ -212,7 +202,6 @@ def _is_stage(folder: Path) -> bool:
 
 
 def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
-    """Read the texts of objects, one a line; an empty line is an empty text."""
     for number, line in open_lines(path):
         place = f"{path}:{number}"
         if not line.strip():
@@ -261,7 +250,6 @@ def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[st
 
 
 def _check_column(path: Path, schema: Any, column: str, arrow: Any) -> None:
-    """Refuse a table without the column, or with another type of values in it."""
     if column not in schema.names:
         raise CrossNERError(f"{path}: there is no column {column!r}, only {_list(schema.names)}.", hint=COLUMN_HINT)
     found = schema.field(column).type
@@ -273,7 +261,6 @@ def _check_column(path: Path, schema: Any, column: str, arrow: Any) -> None:
 
 
 def _check_text(value: Any, place: str, counts: Counter[str]) -> Iterator[str]:
-    """Yield the text of a record, unless it is null."""
     if value is None:
         counts["null_texts"] += 1
         return

@@ -31,13 +31,9 @@ COLUMNS = 3  # line, first character, character behind the last
 
 @dataclass
 class LevelCounts:
-    """The counts of a corpus level.
+    """The counts of a corpus level: documents with a sentence of it, sentences, words as ``word_scan`` counts them.
 
-    Args:
-        documents: Documents with a sentence of the level; a line of plain text is a document.
-        sentences: Its sentences.
-        words: Their words, as ``word_scan`` counts them.
-        type_sets: Mentions by the number of their name's types.
+    A line of plain text is a document. ``type_sets`` counts mentions by the number of their name's set of types.
     """
 
     documents: int = 0
@@ -91,15 +87,7 @@ class LevelPart:
 
 @dataclass(frozen=True)
 class Selector:
-    """Selects the sentences of the levels.
-
-    Args:
-        names: Listed names, if any.
-        levels: Levels to select for: of domain, entity and task, and ``weak``.
-        specialised_types: Types that make a task-level sentence.
-        min_entities: Distinct names that make an entity-level sentence.
-        weak_levels: Levels whose sentences are those of ``weak``.
-    """
+    """Selects the sentences of the levels: of domain, entity and task, and ``weak``, those of ``weak_levels``."""
 
     names: NameIndex | None
     levels: tuple[str, ...]
@@ -168,11 +156,7 @@ def label_sentences(part: LevelPart, type_sets: Sequence[Sequence[str]], counts:
     A name of several types has the one listed first. A mention takes in the dot of an abbreviation that it ends
     before, as ``Inc`` in ``Inc.``; one that begins or ends within a word otherwise labels nothing.
 
-    Args:
-        part: Sentences and the mentions in them.
-        type_sets: The sets of types by number.
-        counts: Where ``weak_mentions``, ``weak_mentions_within_words`` and ``weak_mentions_of_several_types`` are
-            counted.
+    ``counts`` gets ``weak_mentions``, ``weak_mentions_within_words`` and ``weak_mentions_of_several_types``.
     """
     lines, starts, ends = part.mentions.T.tolist()
     numbers = part.type_numbers.tolist()
@@ -207,10 +191,7 @@ def make_join_bit(dtype: str) -> Any:
 
 
 class MentionedLines:
-    """The mentions of a corpus level, mapped into memory.
-
-    Args:
-        path: A file that ``levels.write_levels`` wrote.
+    """The mentions of a corpus level, mapped into memory, as ``levels.write_levels`` wrote them.
 
     Raises:
         CrossNERError: The file was cut.

@@ -11,7 +11,6 @@ before, in one pass each, because the parser takes quadratic time, or worse, for
 
 from __future__ import annotations
 
-import difflib
 import re
 from array import array
 from collections import Counter
@@ -29,7 +28,7 @@ from crossner_cli.run.environment import import_optional
 from crossner_cli.run.progress import Notice, Progress, Work
 
 GROUPS_BETWEEN_SIGNS = 8  # of 256 KiB at most
-NEAREST = 8
+SHOWN = 8
 UNCLOSED = 50  # brackets a page may leave open; the parser's time grows with the square of their number
 _DROPPED = (
     "ref references gallery math chem ce score timeline syntaxhighlight source imagemap hiero graph mapframe maplink"
@@ -85,14 +84,6 @@ class CategoryGraph:
                 break
             steps.update(dict.fromkeys(level.tolist(), step))
         return {name: steps[number] for name, number in self.numbers.items() if number in steps}
-
-    def nearest(self, name: str) -> list[str]:
-        """Return names like one that is not there: first those spelt alike, then those that hold it."""
-        wanted = name.casefold()
-        holding = [known for known in self.numbers if wanted in known.casefold()]
-        holding.sort(key=lambda known: (len(known), known))
-        alike = [known for known in self.numbers if known[:1] == name[:1] and abs(len(known) - len(name)) <= 4]
-        return list(dict.fromkeys([*difflib.get_close_matches(name, alike, 3), *holding]))[:NEAREST]
 
 
 def write_articles(dumps: Sequence[Path], path: Path, *, categories: Sequence[str], depth: int) -> Work[dict[str, Any]]:
@@ -207,11 +198,11 @@ def _check_categories(graph: CategoryGraph, categories: Sequence[str], dumps: Se
         forms = [category, Site().normalise(category), Site().normalise(category.partition(":")[2])]
         name = next((form for form in forms if form and form in graph.numbers), None)
         if name is None:
-            nearest = graph.nearest(Site().normalise(category))
+            holding = sorted((known for known in graph.numbers if category.lower() in known.lower()), key=len)[:SHOWN]
             files = ", ".join(map(str, dumps))
             raise CrossNERError(
                 f"{files}: there is no category {category!r} among {len(graph.numbers)} categories.",
-                hint=f"The nearest names: {', '.join(nearest)}." if nearest else "Name one without its namespace.",
+                hint=f"Categories with this in their names: {', '.join(holding) or 'none'}.",
             )
         found.append(name)
     return found
