@@ -30,6 +30,10 @@ REFUSALS = {
     errno.EROFS: "Choose a place that can be written, as with --run DIR.",
     errno.EMFILE: "Raise the limit of open files, as with: ulimit -n 4096",
 }
+LESS_MEMORY = (
+    "A larger --accumulate reads a batch in smaller parts, with the same gradient; a smaller --batch-subwords reads"
+    " less at once in evaluate and predict."
+)
 CHECK_THE_PATH = "Check the path and the disk; --verbose shows where this happened."
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
 
@@ -85,7 +89,7 @@ def known_problems(options: Command) -> Iterator[None]:
         if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in OUT_OF_MEMORY):
             raise
         reason = str(error).partition("\n")[0] or "Python got no more"
-        report(f"The memory is full: {reason}", options.memory_hint, options)
+        report(f"The memory is full: {reason}", LESS_MEMORY, options)
     except Exception as error:
         if type(error).__name__ != "SafetensorError":  # its package is too heavy to import here
             raise

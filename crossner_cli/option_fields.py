@@ -73,7 +73,6 @@ class Command:
     """The options of every command."""
 
     makes_stage: ClassVar[bool] = True  # which --name can name
-    memory_hint: ClassVar[str] = ""  # the options that need less memory
 
     run: Path = option(Path("run"), "Run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
     name: str | None = option(

@@ -36,11 +36,6 @@ ACCUMULATE_HELP = "Parts that a batch is read in, to save memory; the gradient s
 ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
 START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
 PAPER_HELP = "Use the published value of every option and setting that is not given."
-SMALLER_PARTS = (
-    "A larger --accumulate reads a batch in smaller parts, with the same gradient; a smaller --batch-size makes batches"
-    " smaller. Both start the stage again, with --force."
-)
-LESS_AT_ONCE = f"A smaller --batch-subwords reads less at once, as --batch-subwords {CPU_SUBWORDS // 4}."
 ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 
 
@@ -123,8 +118,6 @@ class Dapt(Compute):
     With ``--encoder strings``, train a forward and a backward language model of characters instead.
     """
 
-    memory_hint = SMALLER_PARTS
-
     encoder: str = option("minilm", f"{ENCODER_HELP} strings: language models of characters.", paper="bert-base-cased")
     start_from: str = masked_option("base", START_HELP)
     corpus_level: Literal["domain", "entity", "task", "integrated"] = masked_option(
@@ -184,8 +177,6 @@ class Optimisation(Compute):
 
     command: ClassVar[str]
     roles: ClassVar[tuple[str, ...]]
-    memory_hint = SMALLER_PARTS
-
     method: str = option("linear", "Tagging method; crossner methods lists them.")
     encoder: str = option("minilm", ENCODER_HELP, paper="bert-base-cased")
     start_from: str = option("base", START_HELP)
@@ -274,8 +265,6 @@ class JointTrain(Optimisation):
 class Evaluate(Compute):
     """Score taggers on the dev or test sentences of the target, or one file of tags against another."""
 
-    memory_hint = LESS_AT_ONCE
-
     model: list[str] = option(
         [], f"Tagger to score: a stage of the run, or the path of a stage or tagger folder. Repeatable. {DEFAULT_MODEL}"
     )
@@ -300,8 +289,6 @@ class Predict(Compute):
     """Tag new text: plain text, CoNLL, JSONL or Parquet. The output has the order of the input."""
 
     makes_stage: ClassVar[bool] = False
-    memory_hint = LESS_AT_ONCE
-
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
     output: Path | None = option(None, "File to write, with brat a folder; default: stdout.")

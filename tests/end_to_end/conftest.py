@@ -1,5 +1,6 @@
 """Finished runs that several files look into."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,9 @@ def chain(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_folder: Path) -
     crossner("joint-train --start-from dapt --method crf --max-steps 5", *here, *QUICK)
     crossner("evaluate --model finetune --model joint-train", *here, *QUICK)
     return run
+
+
+@pytest.fixture
+def run(chain: Path, tmp_path: Path) -> Path:
+    """A run with prepared data alone."""
+    return Path(shutil.copytree(chain / "prepare-data", tmp_path / "run" / "prepare-data")).parent

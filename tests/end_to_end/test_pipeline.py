@@ -44,13 +44,6 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-@pytest.fixture
-def run(chain: Path, tmp_path: Path) -> Path:
-    """A run with prepared data alone."""
-    shutil.copytree(chain / "prepare-data", tmp_path / "run" / "prepare-data")
-    return tmp_path / "run"
-
-
 def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
     made = {
         "prepare-data": {
@@ -231,15 +224,11 @@ def test_a_stage_that_failed_before_it_did_anything_stands_in_nobodys_way(
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("finetune --start-from nowhere", "neither base, a finished stage"),
-        ("finetune --start-from prepare-data", "holds no weights"),
         ("finetune --method nomethod", "There is no method"),
         ("finetune --set nokey=1", "no setting 'nokey'"),
         ("finetune --seeds 1,01", "distinct numbers"),
         ("finetune --seeds \N{SUPERSCRIPT TWO}", "distinct numbers"),
         ("finetune --seeds 99999999999999999999", "from 0 to 4294967295"),
-        ("finetune --gpus \N{SUPERSCRIPT TWO}", "is not a list of GPU numbers"),
-        ("finetune --encoder ./nothing", "was not found"),
         ("finetune --gpus 0,1", "0 GPUs"),
         ("dapt --block-size 100000", "reads at most"),
     ],

@@ -35,28 +35,10 @@ every_method_of_several_tasks = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def run(chain: Path, tmp_path: Path) -> Path:
-    """A run with prepared data alone."""
-    shutil.copytree(chain / "prepare-data", tmp_path / "run" / "prepare-data")
-    return tmp_path / "run"
-
-
 def words_of(tagger: Path) -> list[str]:
     """The words that a tagger knows."""
     found: list[str] = json.loads((tagger / "words.json").read_text())["words"]
     return found
-
-
-@every_method_of_several_tasks
-@pytest.mark.parametrize(("given", "missing"), [("target", "source"), ("source", "target")])
-def test_a_run_without_one_of_the_domains_says_so_before_any_work(
-    method: str, given: str, missing: str, tmp_path: Path
-) -> None:
-    crossner("prepare-data", "--run", tmp_path, f"--{given} sample-{given}")
-    adversary = "--set adversary=dann" if method == "multi-task-lstm" else ""
-    tasks = f"--method {method} --set tasks=target-ner,source-ner,target-lm,source-lm {adversary}"
-    assert f"joint-train needs a {missing} domain" in refused("joint-train", "--run", tmp_path, *QUICK, tasks)
 
 
 def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_text(run: Path, tmp_path: Path) -> None:
