@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +35,7 @@ PIECES = "Ada saw a. B. Mr. ? ! ... . \" ' ) ( ” 。 我 U.S. He - 1 e.g."
 SPACES = [" ", "  ", "\t", "\u2029", "\u00a0"]
 
 
-def sentences_of(path: Path, bytes_of_part: int, **options: Any) -> tuple[list[str], Counter[str]]:
+def sentences_of(path, bytes_of_part, **options):
     counts = Counter[str]()
     given = {"one_a_line": False, "excluded": frozenset(), **options}
     parts = cut_into_parts([path], bytes_of_part)
@@ -47,7 +46,7 @@ def sentences_of(path: Path, bytes_of_part: int, **options: Any) -> tuple[list[s
 @given(st.lists(st.sampled_from([*PIECES.split(), *SPACES]), max_size=12).map("".join))
 @example('Ada. ) "He')
 @example("Ada.' ")
-def test_lines_have_the_sentences_that_predict_finds(text: str) -> None:
+def test_lines_have_the_sentences_that_predict_finds(text):
     line = normalise_spaces(text)
     expected = [" ".join(line[words[0].start : words[-1].end].split()) for words in segment(line)]
     assert _split([line] if line else []).texts == expected
@@ -55,14 +54,14 @@ def test_lines_have_the_sentences_that_predict_finds(text: str) -> None:
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text("ab \n\t\r\u00a0\u2003\u0085é", max_size=30))
-def test_spaces_become_single(text: str) -> None:
+def test_spaces_become_single(text):
     lines = [" ".join(line.split()) for line in re.split("\n", text)]
     assert normalise_spaces(text) == "\n".join(lines)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.lists(st.text("ab é.", max_size=9), max_size=30), st.integers(1, 40), st.sampled_from(["\n", "\r\n"]))
-def test_parts_hold_every_line_once_and_in_order(lines: list[str], bytes_of_part: int, ending: str) -> None:
+def test_parts_hold_every_line_once_and_in_order(lines, bytes_of_part, ending):
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +72,7 @@ def test_parts_hold_every_line_once_and_in_order(lines: list[str], bytes_of_part
     assert counts["documents"] == len(found)
 
 
-def test_a_bad_byte_is_told_with_its_line_whatever_part_it_is_in(tmp_path: Path) -> None:
+def test_a_bad_byte_is_told_with_its_line_whatever_part_it_is_in(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"A line of text.\n" * 50 + b"caf\xe9 here\n" + b"more\n" * 50)
     for bytes_of_part in (10, 100, 10_000):
@@ -81,7 +80,7 @@ def test_a_bad_byte_is_told_with_its_line_whatever_part_it_is_in(tmp_path: Path)
             sentences_of(path, bytes_of_part)
 
 
-def test_a_byte_order_mark_and_the_last_line_end_are_no_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_the_last_line_end_are_no_text(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbfOne.\r\n\r\nTwo")
     assert sentences_of(path, 1000) == (["One.", "Two"], {"documents": 2, "blank_lines": 1, "sentences": 2})
@@ -92,7 +91,7 @@ def test_a_byte_order_mark_and_the_last_line_end_are_no_text(tmp_path: Path) -> 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(st.text("aB .!?ΣİÉ", min_size=1, max_size=8).filter(str.strip), min_size=1, max_size=5))
 @example(["ΟΔΟΣ ΑΘΗΝΩΝ"])
-def test_keys_of_many_are_the_keys_of_each_however_greek_words_are_cut(texts: list[str]) -> None:
+def test_keys_of_many_are_the_keys_of_each_however_greek_words_are_cut(texts):
     assert make_leak_keys(texts) == [make_leak_key(text) for text in texts]
     assert make_leak_key("ΟΔΟΣ ΑΘΗΝΩΝ".lower()) == make_leak_key("ΟΔΟΣΑΘΗΝΩΝ") == make_leak_key("ΟΔΟΣ ΑΘΗΝΩΝ")
 
@@ -108,7 +107,7 @@ AROUND = ["He was an engineer.", "It was electric.", "Robots are old, says A. B.
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([*HELD_OUT, *AROUND]), min_size=1, max_size=5))
-def test_held_out_sentences_are_found_inside_paragraphs(pieces: list[str]) -> None:
+def test_held_out_sentences_are_found_inside_paragraphs(pieces):
     """However the splitter cuts: no 20 letters in a row of a longer one stay that begin or end a sentence."""
     excluded = frozenset(map(make_leak_key, HELD_OUT))
     found = _split([" ".join(pieces)])
@@ -126,7 +125,7 @@ def test_held_out_sentences_are_found_inside_paragraphs(pieces: list[str]) -> No
             )
 
 
-def test_a_held_out_sentence_that_is_cut_in_two_or_joined_to_another_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_a_held_out_sentence_that_is_cut_in_two_or_joined_to_another_is_left_out_and_counted(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(
         "He was an engineer. In 1969, Scheinman invented the Stanford arm: It was electric.\n"
@@ -137,22 +136,22 @@ def test_a_held_out_sentence_that_is_cut_in_two_or_joined_to_another_is_left_out
     assert counts["dropped_leaks"] == counts["sentences"] - 4
 
 
-def sentences(*texts: str) -> Block:
+def sentences(*texts):
     return Block(list(texts), np.arange(len(texts)))
 
 
-def duplicates(path: Path, texts: list[str], *, near: bool) -> tuple[list[int], list[int]]:
+def duplicates(path, texts, *, near):
     make_fingerprints(sentences(*texts), near=near).tofile(path)
     return tuple(np.flatnonzero(found).tolist() for found in find_duplicates(path, near=near))  # type: ignore[return-value]
 
 
-def test_repeated_sentences_are_found_but_for_the_first(tmp_path: Path) -> None:
+def test_repeated_sentences_are_found_but_for_the_first(tmp_path):
     texts = ["Ada saw Paris.", "ADA saw Paris", "Ada saw Rome.", "Ada  saw Paris!", "ada saw rome ."]
     assert duplicates(tmp_path / "f", texts, near=False) == ([1, 3, 4], [])
     assert duplicates(tmp_path / "f", [], near=True) == ([], [])
 
 
-def test_nearly_repeated_sentences_are_found_and_others_are_not(tmp_path: Path) -> None:
+def test_nearly_repeated_sentences_are_found_and_others_are_not(tmp_path):
     random = np.random.default_rng(0)
     words = [f"word{number}" for number in range(3000)]
     originals = [" ".join(random.choice(words, 30)) for _ in range(200)]
@@ -164,9 +163,7 @@ def test_nearly_repeated_sentences_are_found_and_others_are_not(tmp_path: Path) 
     assert len(near) > 180
 
 
-def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(tmp_path, monkeypatch):
     random = np.random.default_rng(1)
     texts = [" ".join(random.choice(["a", "b", "c"], 3)) for _ in range(300)]
     whole = duplicates(tmp_path / "f", texts, near=True)
@@ -176,7 +173,7 @@ def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(
     assert whole[0] == [place for place, text in enumerate(texts) if first[make_leak_key(text)] != place]
 
 
-def test_boilerplate_is_left_out_and_counted_by_its_reason() -> None:
+def test_boilerplate_is_left_out_and_counted_by_its_reason():
     kept = ["Ada Lovelace saw Paris.", "我们在这里。"]
     texts = [*kept, "Menu", "12 | 34 | 56 | 7", "Please read our Privacy Policy now.", "if (x) { y }"]
     counts = Counter[str]()
@@ -184,9 +181,7 @@ def test_boilerplate_is_left_out_and_counted_by_its_reason() -> None:
     assert counts == {"dropped_few_words": 1, "dropped_few_letters": 1, "dropped_web_phrases": 2}
 
 
-def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(tmp_path, monkeypatch):
     monkeypatch.setattr("crossner_cli.data.files.LONGEST_LINE", 50)
     path = tmp_path / "a.txt"
     path.write_text("Ada\n" + "x" * 120 + "\nBob\n")
@@ -196,9 +191,7 @@ def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(
 
 
 @pytest.mark.parametrize("form", ["jsonl", "txt"])
-def test_a_book_is_read_some_sentences_at_a_time_with_the_same_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_a_book_is_read_some_sentences_at_a_time_with_the_same_result(tmp_path, monkeypatch, form):
     names = tmp_path / "names.tsv"
     names.write_text("Ada Roe\tperson\nRome\tcity\n")
     book = " ".join(f"Ada Roe saw Rome {number} times. Nobody knew, as Mr. Fox said." for number in range(40))
@@ -206,7 +199,7 @@ def test_a_book_is_read_some_sentences_at_a_time_with_the_same_result(
     texts = [book, "Ada Roe left Rome.", book.replace(".", ",")]
     path.write_text("".join((json.dumps({"text": text}) if form == "jsonl" else text) + "\n" for text in texts))
 
-    def written(folder: Path) -> tuple[object, list[bytes]]:
+    def written(folder):
         selection = Selection(specialised_types=frozenset({"city"}), execution=Execution(workers=1))
         counts = exhaust(write_levels([path], [names], folder, selection))
         return counts, [each.read_bytes() for each in sorted(folder.iterdir())]

@@ -7,7 +7,6 @@ import gzip
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders.dumps import ONTOLOGY, OWL, RESOURCE, labels, ontology, types
@@ -24,7 +23,7 @@ from crossner_cli.run.progress import Notice
 pytest.importorskip("pyoxigraph")
 
 
-def write(folder: Path, files: dict[str, str | bytes], language: str = "en") -> tuple[list[str], RdfNames, list[str]]:
+def write(folder, files, language="en"):
     """Lines of the list, what was found, and notices."""
     for name, content in files.items():
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
@@ -33,14 +32,14 @@ def write(folder: Path, files: dict[str, str | bytes], language: str = "en") -> 
     return (folder / "list.tsv").read_text(encoding="utf-8").splitlines(), found, notices
 
 
-def refusal(folder: Path, files: dict[str, str | bytes], language: str = "en") -> CrossNERError:
+def refusal(folder, files, language="en"):
     with pytest.raises(CrossNERError) as found:
         write(folder, files, language)
     assert found.value.hint
     return found.value
 
 
-def test_labels_of_typed_entities_become_names(tmp_path: Path) -> None:
+def test_labels_of_typed_entities_become_names(tmp_path):
     lines, found, notices = write(
         tmp_path,
         {
@@ -66,9 +65,7 @@ def test_labels_of_typed_entities_become_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
-def test_files_may_be_compressed_come_in_any_order_and_begin_with_a_byte_order_mark(
-    tmp_path: Path, ending: str, pack: Any
-) -> None:
+def test_files_may_be_compressed_come_in_any_order_and_begin_with_a_byte_order_mark(tmp_path, ending, pack):
     given = types("Ada_Roe:Poet", "Ada_Roe:Person", "Ada_Roe:Writer", "Bob:Person")
     files = {
         f"labels.ttl{ending}": pack(labels("Ada Roe", "Bob").encode()),
@@ -80,7 +77,7 @@ def test_files_may_be_compressed_come_in_any_order_and_begin_with_a_byte_order_m
         assert write(tmp_path, each)[0] == ["Ada Roe\tPoet", "Bob\tPerson"]
 
 
-def test_types_behind_many_labels_are_told_and_not_passed_over(tmp_path: Path) -> None:
+def test_types_behind_many_labels_are_told_and_not_passed_over(tmp_path):
     many = labels(*(f"Name {number}" for number in range(120))) + types("Name_1:Band")
     found = refusal(tmp_path, {"mixed.nt": many, "types.nt": types("Name_2:Band")})
     assert "mixed.nt begins with 100 labels, and has types behind them" in found.problem and "types.nt" in found.hint
@@ -89,7 +86,7 @@ def test_types_behind_many_labels_are_told_and_not_passed_over(tmp_path: Path) -
     assert "Name 1\tBand" in write(tmp_path / "few", {"mixed.nt": few})[0]
 
 
-def test_turtle_and_rdf_xml_are_read(tmp_path: Path) -> None:
+def test_turtle_and_rdf_xml_are_read(tmp_path):
     turtle = (
         "@prefix : <http://x.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
         ':a a :Poet ; rdfs:label "Ada\\u0020\\"Roe\\""@en , """Die Ada"""@de ; :knows [ a :Poet ; rdfs:label "x"@en ].'
@@ -107,7 +104,7 @@ def test_turtle_and_rdf_xml_are_read(tmp_path: Path) -> None:
     assert lines == ["Die Ada\tPoet"]
 
 
-def test_an_entity_counts_for_its_most_specific_classes_only_where_an_ontology_tells_them(tmp_path: Path) -> None:
+def test_an_entity_counts_for_its_most_specific_classes_only_where_an_ontology_tells_them(tmp_path):
     classes = ontology("Poet:Writer", "Writer:Person", "Singer:Person", "Circle:Round", "Round:Circle")
     given = types("A:Person", "A:Poet", "A:Writer", "B:Singer", "B:Poet", "B:Person", "C:Circle", "C:Round", "D:Other")
     named = labels("Aa", "Bb").replace("resource/Aa", "resource/A").replace("resource/Bb", "resource/B")
@@ -123,7 +120,7 @@ CLASSES = st.sampled_from("abcdef")
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(CLASSES, CLASSES), max_size=10), st.sets(CLASSES, min_size=1))
-def test_classes_above_are_those_a_walk_reaches(pairs: list[tuple[str, str]], chosen: set[str]) -> None:
+def test_classes_above_are_those_a_walk_reaches(pairs, chosen):
     hierarchy = Hierarchy()
     for below, above in pairs:
         hierarchy.parents.setdefault(below, set()).add(above)
@@ -151,9 +148,7 @@ def test_classes_above_are_those_a_walk_reaches(pairs: list[tuple[str, str]], ch
         ("Paris (France) (city)", "City", ["Paris (France)"]),
     ],
 )
-def test_labels_are_written_as_they_stand_in_sentences(
-    tmp_path: Path, label: str, entity_type: str, names: list[str]
-) -> None:
+def test_labels_are_written_as_they_stand_in_sentences(tmp_path, label, entity_type, names):
     text = f'<http://x/a> <{LABEL}> "{label}"@en .\n<http://x/b> <{LABEL}> "Bob"@en .\n'.replace("\t", "\\t")
     given = types("b:Person").replace(RESOURCE, "http://x/") + types(f"a:{entity_type}").replace(RESOURCE, "http://x/")
     lines, found, _ = write(tmp_path, {"l.nt": text, "t.nt": given})
@@ -161,7 +156,7 @@ def test_labels_are_written_as_they_stand_in_sentences(
     assert found.counts.get("labels_without_content", 0) == (not names)
 
 
-def test_only_labels_of_the_language_count(tmp_path: Path) -> None:
+def test_only_labels_of_the_language_count(tmp_path):
     files = {
         "t.nt": types("Ada:Poet"),
         "l.nt": labels("Ada") + labels("Ada", language="@de-AT") + labels("Ada", language=""),
@@ -188,33 +183,33 @@ BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20}">' for n in range(1, 20))
         ({"bomb.owl": f'<!DOCTYPE r [<!ENTITY e0 "harp">{BOMB}]><rdf:RDF>&e19;</rdf:RDF>'}, "declares entities"),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path: Path, files: dict[str, str | bytes], said: str) -> None:
+def test_what_cannot_be_read_is_told(tmp_path, files, said):
     assert said in refusal(tmp_path, files).problem
 
 
 @pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
-def test_a_truncated_file_is_told(tmp_path: Path, ending: str, pack: Any) -> None:
+def test_a_truncated_file_is_told(tmp_path, ending, pack):
     draw = random.Random(1)
     packed = pack(types(*(f"E{draw.random()}:Poet" for _ in range(14000))).encode())
     problem = refusal(tmp_path, {f"types.ttl{ending}": packed[: len(packed) // 2]}).problem
     assert "cut off" in problem and int(problem.partition(", after ")[2].split()[0]) > 1000
 
 
-def test_a_type_stands_for_the_classes_below_it() -> None:
+def test_a_type_stands_for_the_classes_below_it():
     hierarchy = Hierarchy({f"{ONTOLOGY}{a}": {f"{ONTOLOGY}{b}"} for a, b in (("Poet", "Writer"), ("Writer", "Person"))})
     found = RdfNames(Counter(Poet=2, Person=1), hierarchy, {})
     assert expand_types({"Person"}, found) == ({"Poet", "Person"}, {"Person": ["Person", "Poet"]})
     assert expand_types({"writer", "song"}, found) == ({"Poet", "song"}, {"writer": ["Poet"]})
 
 
-def test_the_types_with_classes_belong_to_one_domain() -> None:
+def test_the_types_with_classes_belong_to_one_domain():
     domains = [
         known_domains()[name].types for name in ("politics", "science", "music", "literature", "ai", "conll2003")
     ]
     assert all(sum(entity_type in types for types in domains) == 1 for entity_type in SPECIALISED_CLASSES)
 
 
-def test_triples_that_do_not_count_are_passed_over(tmp_path: Path) -> None:
+def test_triples_that_do_not_count_are_passed_over(tmp_path):
     path = tmp_path / "x.ttl"
     path.write_text(f'_:a <{LABEL}> "x"@en . <a:b> <{TYPE}> "x" . <a:b> <{LABEL}> <a:c> . <a:b> <a:c> <a:d> .')
     assert [triple for _, triple in read_triples(path)] == [None] * 4

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ echo "Submitted batch job 77"
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path):
     """A corpus of several parts: a file each."""
     folder = tmp_path / "corpus"
     folder.mkdir()
@@ -50,13 +49,13 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def names(tmp_path: Path) -> Path:
+def names(tmp_path):
     path = tmp_path / "names.tsv"
     path.write_text(NAMES, encoding="utf-8")
     return path
 
 
-def select(corpus: Path, names: Path, folder: Path, execution: Execution) -> dict[str, bytes]:
+def select(corpus, names, folder, execution):
     """Everything that is written, and the counts."""
     selection = Selection(
         specialised_types=frozenset({"paper"}),
@@ -73,14 +72,14 @@ def select(corpus: Path, names: Path, folder: Path, execution: Execution) -> dic
     return {**files, "counts": json.dumps(counts).encode()}
 
 
-def test_ray_writes_what_one_process_writes(corpus: Path, names: Path, tmp_path: Path) -> None:
+def test_ray_writes_what_one_process_writes(corpus, names, tmp_path):
     pytest.importorskip("ray")
     here = select(corpus, names, tmp_path / "here", Execution(workers=1))
     assert select(corpus, names, tmp_path / "ray", Execution(executor="ray", workers=2)) == here
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slurm(tmp_path, monkeypatch):
     """A folder with the commands of Slurm, which write into ``slurm.log`` beside it."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -95,7 +94,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 ON_SLURM = Execution(executor="slurm", slurm_partition="cpu", slurm_arguments=("account=nlp",))
 
 
-def test_slurm_writes_what_one_process_writes(corpus: Path, names: Path, tmp_path: Path, slurm: Path) -> None:
+def test_slurm_writes_what_one_process_writes(corpus, names, tmp_path, slurm):
     one = corpus / "0.txt"
     here = select(one, names, tmp_path / "here", Execution(workers=1))
     assert select(one, names, tmp_path / "slurm", ON_SLURM) == here
@@ -104,9 +103,7 @@ def test_slurm_writes_what_one_process_writes(corpus: Path, names: Path, tmp_pat
     assert "merge_stats" not in told
 
 
-def test_a_job_on_slurm_is_cancelled_where_the_command_is_interrupted(
-    corpus: Path, tmp_path: Path, slurm: Path
-) -> None:
+def test_a_job_on_slurm_is_cancelled_where_the_command_is_interrupted(corpus, tmp_path, slurm):
     for name, said in (("sbatch", "Submitted batch job 77"), ("squeue", "77 PENDING")):
         (slurm / name).write_text(f"#!/usr/bin/env bash\necho {said}; echo {name} >> $SLURM_LOG\n", encoding="utf-8")
     work = write_levels([corpus], [], tmp_path / "out", Selection(execution=ON_SLURM))
@@ -126,15 +123,7 @@ def test_a_job_on_slurm_is_cancelled_where_the_command_is_interrupted(
         (Execution(executor="ray"), "ray", "pip install 'crossner[ray]'"),
     ],
 )
-def test_what_cannot_run_is_refused_at_once(
-    corpus: Path,
-    names: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    execution: Execution,
-    problem: str,
-    hint: str,
-) -> None:
+def test_what_cannot_run_is_refused_at_once(corpus, names, tmp_path, monkeypatch, execution, problem, hint):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("crossner_cli.corpus.job.find_spec", lambda name: None)
     with pytest.raises(CrossNERError, match=problem) as refusal:
@@ -143,11 +132,11 @@ def test_what_cannot_run_is_refused_at_once(
     assert not (tmp_path / "out").exists()
 
 
-def make_job(folder: Path, files: list[Path], workers: int) -> Job:
+def make_job(folder, files, workers):
     return Job(folder, Selection(execution=Execution(workers=workers)), ("domain",), cut_into_parts(files))
 
 
-def test_parts_that_are_done_are_not_done_again(corpus: Path, tmp_path: Path) -> None:
+def test_parts_that_are_done_are_not_done_again(corpus, tmp_path):
     job = make_job(tmp_path / "job", sorted(corpus.iterdir()), 1)
     work = run_pass(job, "select")
     while 1 not in job.find_done("select"):
@@ -160,7 +149,7 @@ def test_parts_that_are_done_are_not_done_again(corpus: Path, tmp_path: Path) ->
     assert job.find_done("select") >= {0, 1, 2, 3}
 
 
-def test_a_killed_worker_is_reported_and_its_part_is_left(corpus: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_is_reported_and_its_part_is_left(corpus, tmp_path):
     os.mkfifo(corpus / "4.pipe")  # whoever reads it waits
     job = make_job(tmp_path / "job", [*sorted(corpus.glob("*.txt")), corpus / "4.pipe"], 2)
     work = run_pass(job, "select")
@@ -173,7 +162,7 @@ def test_a_killed_worker_is_reported_and_its_part_is_left(corpus: Path, tmp_path
     assert "4 of 5 parts are done and kept" in problem.value.hint
 
 
-def _processes() -> dict[int, str]:
+def _processes():
     found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -183,7 +172,7 @@ def _processes() -> dict[int, str]:
     return found
 
 
-def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_path: Path) -> None:
+def test_a_killed_command_goes_on_where_it_was(corpus, names, tmp_path):
     for number in range(4, 30):
         text = (corpus / "0.txt").read_text(encoding="utf-8").replace("London 0", f"London {number}")
         (corpus / f"{number}.txt").write_text(text, encoding="utf-8")
@@ -219,9 +208,7 @@ def test_a_killed_command_goes_on_where_it_was(corpus: Path, names: Path, tmp_pa
     assert list(killed.glob("**/.selection")) == []
 
 
-def test_a_module_of_the_folder_at_hand_is_not_taken_for_one_of_python(
-    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_of_the_folder_at_hand_is_not_taken_for_one_of_python(corpus, names, tmp_path, monkeypatch):
     here = tmp_path / "here"
     here.mkdir()
     (here / "random.py").write_text("raise SystemExit('mine')")
@@ -229,12 +216,10 @@ def test_a_module_of_the_folder_at_hand_is_not_taken_for_one_of_python(
     assert select(corpus, names, tmp_path / "several", Execution(workers=2))
 
 
-def test_machines_of_a_cluster_are_told_whole_paths(
-    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_machines_of_a_cluster_are_told_whole_paths(corpus, names, tmp_path, monkeypatch):
     told: list[Path] = []
 
-    def run(job: Job, *_: object) -> Iterator[None]:
+    def run(job, *_):
         told.extend([job.folder, *(part.path for part in job.parts)])
         raise UnfinishedError("Over.", hint="Again.")
         yield
@@ -248,9 +233,7 @@ def test_machines_of_a_cluster_are_told_whole_paths(
     assert len(told) == 5 and all(path.is_absolute() for path in told)
 
 
-def test_the_log_of_a_cluster_is_shown_if_nothing_of_it_is_kept(
-    corpus: Path, names: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_of_a_cluster_is_shown_if_nothing_of_it_is_kept(corpus, names, tmp_path, monkeypatch):
     monkeypatch.setattr("crossner_cli.corpus.job.Execution.check", lambda self: None)
     monkeypatch.setenv("PATH", str(tmp_path))  # without sbatch
     with pytest.raises(UnfinishedError, match="early: .*No such file.*sbatch") as found:

@@ -36,7 +36,7 @@ NEWS = "Rome\tB-location\nfell\tO\n"
 
 
 @pytest.fixture
-def inputs(tmp_path: Path) -> Path:
+def inputs(tmp_path):
     """A folder with a source, a target, a dump and RDF."""
     for name, text in {"news/train.txt": NEWS, "songs/train.txt": MUSIC, "songs/test.txt": NEWS}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -48,13 +48,13 @@ def inputs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def with_dump(folder: Path, **options: Any) -> dict[str, Any]:
+def with_dump(folder, **options):
     """Options that take the music of the dump, and names of DBpedia."""
     rdf = [folder / name for name in ("labels.ttl.bz2", "types.ttl", "ontology.nt")]
     return {"corpus": [folder / "wiki.xml.bz2"], "wikipedia_category": ["Music"], "entities": rdf, **options}
 
 
-def prepare(folder: Path, **options: Any) -> tuple[dict[str, Any], dict[str, list[str]], list[str]]:
+def prepare(folder, **options):
     """Result, lines of each corpus level, and notices."""
     run = RunDirectory(folder / "run")
     given = {"source": str(folder / "news"), "target": str(folder / "songs"), "force": True} | options
@@ -67,14 +67,14 @@ def prepare(folder: Path, **options: Any) -> tuple[dict[str, Any], dict[str, lis
     return manifest["result"], levels, [event.text for event in events if isinstance(event, Notice)]
 
 
-def refusal(folder: Path, **options: Any) -> CrossNERError:
+def refusal(folder, **options):
     with pytest.raises(CrossNERError) as found:
         prepare(folder, **options)
     assert found.value.hint and not (folder / "run" / "prepare-data").exists()
     return found.value
 
 
-def test_a_dump_and_dbpedia_make_the_levels_of_the_paper(inputs: Path) -> None:
+def test_a_dump_and_dbpedia_make_the_levels_of_the_paper(inputs):
     result, levels, notices = prepare(inputs, **with_dump(inputs))
     assert levels["domain"] == [
         "The Owls are a band.",
@@ -91,7 +91,7 @@ def test_a_dump_and_dbpedia_make_the_levels_of_the_paper(inputs: Path) -> None:
     assert "The type MusicalArtist stands for Singer." in notices
 
 
-def test_a_dump_that_is_named_twice_is_read_once_and_one_of_the_source_is_taken_whole(inputs: Path) -> None:
+def test_a_dump_that_is_named_twice_is_read_once_and_one_of_the_source_is_taken_whole(inputs):
     path = inputs / "wiki.xml.bz2"
     once = prepare(inputs, corpus=[path], wikipedia_category=["Music"])
     twice = prepare(inputs, corpus=[path, path], wikipedia_category=["Music"], source_corpus=[path])
@@ -99,7 +99,7 @@ def test_a_dump_that_is_named_twice_is_read_once_and_one_of_the_source_is_taken_
     assert twice[0]["corpus"]["wikipedia"]["kept"] == 1 and twice[0]["source_corpus"]["wikipedia"]["kept"] == 2
 
 
-def test_types_that_are_asked_for_stand_for_those_below(inputs: Path) -> None:
+def test_types_that_are_asked_for_stand_for_those_below(inputs):
     _, levels, _ = prepare(inputs, **with_dump(inputs, specialised_types="group,Nobody"))
     assert levels["task"] == ["The Owls are a band."]
     options = with_dump(inputs, specialised_types="Nobody", source=None, target=str(inputs / "songs"))
@@ -107,7 +107,7 @@ def test_types_that_are_asked_for_stand_for_those_below(inputs: Path) -> None:
     assert "no name of the specialised types Nobody" in found.problem and "Singer (1 names)" in found.hint
 
 
-def test_lists_are_checked_before_a_dump_is_read(inputs: Path) -> None:
+def test_lists_are_checked_before_a_dump_is_read(inputs):
     (inputs / "broken.xml").write_text("no dump")
     (inputs / "names.tsv").write_text("Ada\tsinger\nBob\n")
     options: dict[str, Any] = {"corpus": [inputs / "broken.xml"], "entities": [inputs / "names.tsv"]}
@@ -118,7 +118,7 @@ def test_lists_are_checked_before_a_dump_is_read(inputs: Path) -> None:
     assert "this is no XML" in refusal(inputs, **options, specialised_types="poet", corpus_level="entity").problem
 
 
-def test_the_training_sentences_are_a_list_of_names(inputs: Path) -> None:
+def test_the_training_sentences_are_a_list_of_names(inputs):
     (inputs / "corpus.jsonl.gz").write_bytes(gzip.compress(b'{"body": "Ada Roe left. Rome stood."}\n{"body": null}\n'))
     options = {"corpus": [inputs / "corpus.jsonl.gz"], "text_column": "body", "entities": [Path("train")]}
     result, levels, _ = prepare(inputs, **options, min_entities=1)
@@ -127,7 +127,7 @@ def test_the_training_sentences_are_a_list_of_names(inputs: Path) -> None:
     assert result["corpus"]["null_texts"] == 1
 
 
-def test_names_of_training_sentences_are_on_one_line_each(inputs: Path) -> None:
+def test_names_of_training_sentences_are_on_one_line_each(inputs):
     record = {"words": ["Big\tBen", "\nTower", "sang"], "tags": ["B-place", "I-place", "O"]}
     (inputs / "songs" / "train.txt").unlink()
     (inputs / "songs" / "train.jsonl").write_text(json.dumps(record))
@@ -136,7 +136,7 @@ def test_names_of_training_sentences_are_on_one_line_each(inputs: Path) -> None:
     assert levels["entity"] == ["I saw Big Ben Tower today."]
 
 
-def test_lists_of_several_kinds_are_taken_together(inputs: Path) -> None:
+def test_lists_of_several_kinds_are_taken_together(inputs):
     (inputs / "more.tsv").write_text("Night Song\tsong\n")
     options = with_dump(inputs)
     options["entities"] += [Path("train"), inputs / "more.tsv"]
@@ -148,7 +148,7 @@ def test_lists_of_several_kinds_are_taken_together(inputs: Path) -> None:
     assert levels["task"] == levels["entity"] == ["Their singer Ada Roe met Bob Fox.", "They sang Night Song in Rome."]
 
 
-def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs: Path) -> None:
+def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs):
     text = inputs / "text.txt"
     text.write_text("Ada Roe left.\n")
     assert "--corpus names none" in refusal(inputs, corpus=[text], wikipedia_category=["Music"]).problem
@@ -158,12 +158,12 @@ def test_what_cannot_be_prepared_is_told_and_leaves_nothing(inputs: Path) -> Non
     assert "types.ttl:1: this is no triple" in refusal(inputs, **with_dump(inputs)).problem
 
 
-def interrupted(*_: Any, **__: Any) -> Any:
+def interrupted(*_, **__):
     raise KeyboardInterrupt
     yield
 
 
-def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs, monkeypatch):
     options = with_dump(inputs)
     expected = prepare(inputs, **options)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -176,8 +176,8 @@ def test_a_dump_is_read_once_where_the_selection_was_interrupted(inputs: Path, m
     assert not list((inputs / "run").glob("**/.*draft*")) and not list((inputs / "run").glob("**/.selection"))
 
 
-def test_a_dump_that_was_read_in_part_is_not_kept(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write_half(_: Any, path: Path, **__: Any) -> Any:
+def test_a_dump_that_was_read_in_part_is_not_kept(inputs, monkeypatch):
+    def write_half(_, path, **__):
         path.write_text("half")
         return interrupted()
 

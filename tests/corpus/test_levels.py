@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -21,7 +20,7 @@ from crossner_cli.data.domains import read_domain
 from crossner_cli.data.names import read_names
 from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.progress import Notice, Progress, Work, exhaust
+from crossner_cli.run.progress import Notice, Progress, exhaust
 
 NAMES = "Ada Lovelace\tperson\nLondon\tcity\nNew York\tcity\nNew York Times\tpaper\nParis\tcity\nParis\tperson\n"
 TEXT = (
@@ -33,25 +32,25 @@ TEXT = (
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text(TEXT, encoding="utf-8")
     return path
 
 
 @pytest.fixture
-def entities(tmp_path: Path) -> Path:
+def entities(tmp_path):
     path = tmp_path / "names.tsv"
     path.write_text(NAMES, encoding="utf-8")
     return path
 
 
-def write(corpus: Path | list[Path], entities: Path | None, folder: Path, **options: Any) -> dict[str, Any]:
+def write(corpus, entities, folder, **options):
     """Write levels."""
     return exhaust(work(corpus, entities, folder, **options))
 
 
-def work(corpus: Path | list[Path], entities: Path | None, folder: Path, **options: Any) -> Work[dict[str, Any]]:
+def work(corpus, entities, folder, **options):
     """The work of writing levels, with the options of the command as defaults."""
     given = {"specialised_types": {"paper"}, "excluded": (), **options}
     types, excluded, workers = given.pop("specialised_types"), given.pop("excluded"), given.pop("workers", 1)
@@ -65,15 +64,15 @@ def work(corpus: Path | list[Path], entities: Path | None, folder: Path, **optio
     return write_levels(paths, [entities] if entities else [], folder, selection)
 
 
-def read(folder: Path, level: str) -> list[str]:
+def read(folder, level):
     return (folder / f"{level}.txt").read_bytes().decode().splitlines()
 
 
-def files_of(folder: Path) -> list[str]:
+def files_of(folder):
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def test_each_level_holds_its_sentences(corpus: Path, entities: Path, tmp_path: Path) -> None:
+def test_each_level_holds_its_sentences(corpus, entities, tmp_path):
     statistics = write(corpus, entities, tmp_path / "out")
     times = "The New York Times wrote of Paris; london did not."
     assert read(tmp_path / "out", "domain") == [
@@ -115,9 +114,7 @@ def test_each_level_holds_its_sentences(corpus: Path, entities: Path, tmp_path: 
     }
 
 
-def test_without_names_only_the_domain_level_is_made_and_a_line_may_be_one_sentence(
-    corpus: Path, tmp_path: Path
-) -> None:
+def test_without_names_only_the_domain_level_is_made_and_a_line_may_be_one_sentence(corpus, tmp_path):
     statistics = write(corpus, None, tmp_path / "out", specialised_types=None, one_a_line=True)
     assert files_of(tmp_path / "out") == ["domain.txt"]
     assert read(tmp_path / "out", "domain") == [" ".join(line.split()) for line in TEXT.splitlines() if line]
@@ -125,9 +122,7 @@ def test_without_names_only_the_domain_level_is_made_and_a_line_may_be_one_sente
     assert "sentences_without_names" not in statistics
 
 
-def test_one_level_leaves_no_other_file_and_survives_a_later_failure(
-    corpus: Path, entities: Path, tmp_path: Path
-) -> None:
+def test_one_level_leaves_no_other_file_and_survives_a_later_failure(corpus, entities, tmp_path):
     write(corpus, entities, tmp_path / "all")
     (tmp_path / "blank.txt").write_text("\n\n", encoding="utf-8")
     for level in LEVELS:
@@ -138,7 +133,7 @@ def test_one_level_leaves_no_other_file_and_survives_a_later_failure(
         assert read(tmp_path / level, level) == read(tmp_path / "all", level)
 
 
-def test_levels_and_types_that_are_left_out_have_a_notice(corpus: Path, entities: Path, tmp_path: Path) -> None:
+def test_levels_and_types_that_are_left_out_have_a_notice(corpus, entities, tmp_path):
     events = list(work([corpus, corpus], entities, tmp_path / "out", specialised_types=None))
     assert ["left out" in event.text for event in events if isinstance(event, Notice)] == [True]
     told = [event for event in events if isinstance(event, Progress) and event.unit == "bytes"]
@@ -149,7 +144,7 @@ def test_levels_and_types_that_are_left_out_have_a_notice(corpus: Path, entities
     assert len(read(tmp_path / "task", "task")) == 1
 
 
-def test_sentences_the_target_is_scored_on_are_in_no_level(corpus: Path, entities: Path, tmp_path: Path) -> None:
+def test_sentences_the_target_is_scored_on_are_in_no_level(corpus, entities, tmp_path):
     excluded = {
         ("ada", "LOVELACE", "lived", "in", "London", "."),
         ("The", "New York Times", "wrote of", "Paris", ";", "london", "did", "not", ".", "Nobody", "came", "."),
@@ -164,9 +159,7 @@ def test_sentences_the_target_is_scored_on_are_in_no_level(corpus: Path, entitie
     assert statistics["dropped_leaks"] == 2 and read(tmp_path / "out", "domain") == ["Ada saw Paris once.", "?"]
 
 
-def test_the_number_of_processes_changes_nothing_and_a_bad_line_that_several_meet_leaves_nothing(
-    entities: Path, tmp_path: Path
-) -> None:
+def test_the_number_of_processes_changes_nothing_and_a_bad_line_that_several_meet_leaves_nothing(entities, tmp_path):
     folder = tmp_path / "corpus"
     (folder / "below").mkdir(parents=True)
     for name in ("0.txt", "below/1.txt", "below/2.txt"):
@@ -193,7 +186,7 @@ SENTENCES = st.lists(
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(SENTENCES, st.integers(1, 3), st.integers(1, 3))
-def test_levels_have_the_sizes_and_the_nesting_of_the_paper(lines: list[str], threshold: int, upsample: int) -> None:
+def test_levels_have_the_sizes_and_the_nesting_of_the_paper(lines, threshold, upsample):
     lines = [*lines, "Ada Bob Cid Dow."]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -235,9 +228,7 @@ def test_levels_have_the_sizes_and_the_nesting_of_the_paper(lines: list[str], th
         ({"text": "Menu\n", "drop_boilerplate": True}, "1 as duplicates or boilerplate", ""),
     ],
 )
-def test_levels_that_cannot_be_made_are_refused(
-    corpus: Path, entities: Path, tmp_path: Path, options: dict[str, Any], problem: str, hint: str
-) -> None:
+def test_levels_that_cannot_be_made_are_refused(corpus, entities, tmp_path, options, problem, hint):
     names = f"{NAMES}Rome\ttown\n" if options.get("specialised_types") == {"town"} else NAMES
     entities.write_text(names, encoding="utf-8")
     corpus.write_text(options.pop("text", TEXT), encoding="utf-8")
@@ -248,7 +239,7 @@ def test_levels_that_cannot_be_made_are_refused(
     assert files_of(tmp_path / "out") == []
 
 
-def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_read_are_known_problems(tmp_path):
     with pytest.raises(CrossNERError, match="Is a directory"):
         read_names([tmp_path])
     (tmp_path / "empty").mkdir()
@@ -260,23 +251,7 @@ def test_paths_that_cannot_be_read_are_known_problems(tmp_path: Path) -> None:
             write(path, None, tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["data.txt", "data", "data.en"])
-def test_the_content_tells_the_compression_of_corpus_and_lists_not_the_name(
-    corpus: Path, entities: Path, tmp_path: Path, name: str
-) -> None:
-    write(corpus, entities, tmp_path / "plain")
-    packed = []
-    for path in (corpus, entities):
-        packed.append(tmp_path / "packed" / path.name / name)
-        packed[-1].parent.mkdir(parents=True)
-        packed[-1].write_bytes(gzip.compress(path.read_bytes()))
-    write(packed[0], packed[1], tmp_path / "out")
-    assert all(read(tmp_path / "out", level) == read(tmp_path / "plain", level) for level in LEVELS)
-
-
-def test_repeated_sentences_and_boilerplate_are_left_out_of_every_level_and_counted(
-    entities: Path, tmp_path: Path
-) -> None:
+def test_repeated_sentences_and_boilerplate_are_left_out_of_every_level_and_counted(entities, tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
     (folder / "a.txt").write_text("Ada Lovelace saw Paris.\nMenu\nClick here, Ada Lovelace, for London.\n", "utf-8")
@@ -289,9 +264,7 @@ def test_repeated_sentences_and_boilerplate_are_left_out_of_every_level_and_coun
     assert dropped == {"dropped_duplicates": 1, "dropped_few_words": 1, "dropped_web_phrases": 1}
 
 
-def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
-    corpus: Path, entities: Path, tmp_path: Path
-) -> None:
+def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(corpus, entities, tmp_path):
     with corpus.open("a", encoding="utf-8") as stream:
         stream.write("Ada Lovelace left London's New York Times Inc. for Paris-Match.\n")
     entities.write_text(NAMES + "New York Times Inc\tpaper\n", encoding="utf-8")
@@ -314,7 +287,7 @@ def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(
     ]
 
 
-def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_integrated_level(tmp_path: Path) -> None:
+def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_integrated_level(tmp_path):
     (tmp_path / "names.tsv").write_text("Ada\tperson\nThe Times\tpaper\nLondon\tcity\n", encoding="utf-8")
     for number in range(3):
         text = f"We read The Times {number} in London.\nAda saw London {number}.\nNobody came {number}.\n"
@@ -329,9 +302,7 @@ def test_mentions_are_told_of_the_lines_of_all_files_and_of_both_parts_of_the_in
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), MemoryError()])
-def test_work_that_a_full_disk_or_memory_ends_is_kept_and_what_a_problem_of_the_text_ends_is_not(
-    tmp_path: Path, error: Exception
-) -> None:
+def test_work_that_a_full_disk_or_memory_ends_is_kept_and_what_a_problem_of_the_text_ends_is_not(tmp_path, error):
     for problem, is_kept in ((error, True), (ValueError("text"), False)):
         with pytest.raises(type(problem)), open_work_folder(tmp_path / "corpus") as work:
             (work / "texts").mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -40,24 +39,24 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 TEXTS = ["Ada lived in Kürten.", "", "Bob \u2028did\u0085not."]
 
 
-def read(path: Path, column: str = "text") -> list[str]:
+def read(path, column="text"):
     return list(read_texts(path, column=column, counts=Counter()))
 
 
-def refusal(path: Path, column: str = "text") -> CrossNERError:
+def refusal(path, column="text"):
     with pytest.raises(CrossNERError) as found:
         read(path, column)
     assert found.value.hint
     return found.value
 
 
-def write_table(path: Path, values: list[Any], column: str = "text", **options: Any) -> Path:
+def write_table(path, values, column="text", **options):
     parquet.write_table(pyarrow.table({column: values, "id": range(len(values))}), path, **options)
     return path
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_lines_and_records_are_read_whatever_compresses_them(tmp_path: Path, ending: str) -> None:
+def test_lines_and_records_are_read_whatever_compresses_them(tmp_path, ending):
     for name in ("corpus.txt", "corpus", "corpus.of.mine"):
         (tmp_path / (name + ending)).write_bytes(COMPRESS[ending]("\ufeff".encode() + "\r\n".join(TEXTS).encode()))
         assert read(tmp_path / (name + ending)) == TEXTS
@@ -67,7 +66,7 @@ def test_lines_and_records_are_read_whatever_compresses_them(tmp_path: Path, end
         assert read(tmp_path / (name + ending), "body") == [*TEXTS, "two\nlines", ""]
 
 
-def test_the_content_tells_the_compression_and_not_the_name(tmp_path: Path) -> None:
+def test_the_content_tells_the_compression_and_not_the_name(tmp_path):
     window = {zstd.CompressionParameter.window_log: 30, zstd.CompressionParameter.compression_level: 1}
     longest = zstd.ZstdCompressor(options=window)
     for name, content, texts in (
@@ -89,7 +88,7 @@ def test_the_content_tells_the_compression_and_not_the_name(tmp_path: Path) -> N
         pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
     ],
 )
-def test_a_column_of_parquet_is_read_as_records_are_and_null_texts_are_counted(tmp_path: Path, kind: Any) -> None:
+def test_a_column_of_parquet_is_read_as_records_are_and_null_texts_are_counted(tmp_path, kind):
     values = pyarrow.array([*TEXTS, None])
     values = values.dictionary_encode() if pyarrow.types.is_dictionary(kind) else values.cast(kind)
     write_table(tmp_path / "corpus.parquet", values, "body", compression="zstd", row_group_size=2)
@@ -102,7 +101,7 @@ def test_a_column_of_parquet_is_read_as_records_are_and_null_texts_are_counted(t
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n")), min_size=1, max_size=6))
-def test_every_format_gives_the_same_texts(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+def test_every_format_gives_the_same_texts(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("formats")
     text = texts if not texts[0].startswith("\ufeff") else ["", *texts]
     (folder / "a.txt").write_bytes("".join(f"{line}\n" for line in text).encode())
@@ -113,7 +112,7 @@ def test_every_format_gives_the_same_texts(tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
 @pytest.mark.parametrize("name", ["corpus.txt", "corpus.jsonl"])
-def test_what_is_cut_off_is_told_with_the_last_line(tmp_path: Path, name: str, ending: str) -> None:
+def test_what_is_cut_off_is_told_with_the_last_line(tmp_path, name, ending):
     lines = b"".join(b'{"text": "Sentence %d."}\n' % (number * 7919 % 10007) for number in range(20000))
     packed = COMPRESS[ending](lines)
     path = tmp_path / (name + ending)
@@ -124,7 +123,7 @@ def test_what_is_cut_off_is_told_with_the_last_line(tmp_path: Path, name: str, e
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path, ending: str) -> None:
+def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path, ending):
     path = tmp_path / f"corpus.txt{ending}"
     path.write_bytes(COMPRESS[ending](b"Ada\ncaf\xe9\n"))
     found = refusal(path)
@@ -144,7 +143,7 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path, ending
         ('{"id": 1, "body": "x"}', "no column 'text', only 'id', 'body'."),
     ],
 )
-def test_a_broken_record_is_told_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+def test_a_broken_record_is_told_with_its_line(tmp_path, line, said):
     path = tmp_path / "corpus.jsonl"
     path.write_text(f'{{"text": "Ada"}}\n\n{line}\n')
     found = refusal(path)
@@ -152,14 +151,14 @@ def test_a_broken_record_is_told_with_its_line(tmp_path: Path, line: str, said: 
     assert len(str(found)) < 600
 
 
-def test_a_missing_column_of_parquet_lists_those_there_are(tmp_path: Path) -> None:
+def test_a_missing_column_of_parquet_lists_those_there_are(tmp_path):
     path = write_table(tmp_path / "corpus.parquet", TEXTS, "body")
     found = refusal(path)
     assert "no column 'text', only 'body', 'id'." in found.problem and "--text-column" in found.hint
     assert "holds int64, expected strings" in refusal(path, "id").problem
 
 
-def test_broken_parquet_is_told(tmp_path: Path) -> None:
+def test_broken_parquet_is_told(tmp_path):
     path = write_table(tmp_path / "corpus.parquet", [f"Sentence {n}." for n in range(5000)], compression="none")
     whole = path.read_bytes()
     for content, said in (
@@ -180,17 +179,13 @@ def test_broken_parquet_is_told(tmp_path: Path) -> None:
         ("a.txt", b"x" * 3000, "is longer than"),
     ],
 )
-def test_what_is_no_raw_text_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, said: str
-) -> None:
+def test_what_is_no_raw_text_is_told(tmp_path, monkeypatch, name, content, said):
     monkeypatch.setattr(files_module, "LONGEST_LINE", 2000)
     (tmp_path / name).write_bytes(content)
     assert said in refusal(tmp_path / name).problem
 
 
-def test_a_missing_package_is_told_with_the_command_that_brings_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_told_with_the_command_that_brings_it(tmp_path, monkeypatch):
     for name in ("pyarrow", "pyarrow.parquet", "backports.zstd", "compression.zstd"):
         monkeypatch.setitem(sys.modules, name, None)
     for name, content in (("a.parquet", b"PAR1"), ("a.zst", b"\x28\xb5\x2f\xfd")):
@@ -198,7 +193,7 @@ def test_a_missing_package_is_told_with_the_command_that_brings_it(
         assert refusal(tmp_path / name).hint == 'pip install "crossner[corpora]"'
 
 
-def test_a_folder_gives_its_files_of_raw_text_once(tmp_path: Path) -> None:
+def test_a_folder_gives_its_files_of_raw_text_once(tmp_path):
     (tmp_path / "below").mkdir()
     names = ["b.txt", "a.jsonl.gz", "below/c.parquet", "below/d.ndjson", "below/shard.zst", "below/E.TXT.BZ2"]
     for name in [*names, "info.json", "notes.md", "dump.xml.bz2", "all.tar.gz", "table.csv.gz", "below/x", ".hidden"]:
@@ -217,7 +212,7 @@ def test_a_folder_gives_its_files_of_raw_text_once(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in refusal(named[1]).problem
 
 
-def test_folders_behind_links_are_read_once_and_hidden_copies_are_told(tmp_path: Path) -> None:
+def test_folders_behind_links_are_read_once_and_hidden_copies_are_told(tmp_path):
     corpus, elsewhere = tmp_path / "corpus", tmp_path / "elsewhere"
     for folder in (corpus, elsewhere, corpus / ".ipynb_checkpoints"):
         folder.mkdir()
@@ -236,21 +231,21 @@ def test_folders_behind_links_are_read_once_and_hidden_copies_are_told(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_read_is_told(tmp_path):
     (tmp_path / "a.txt").write_text("Ada saw Bob.")
     (tmp_path / "locked").mkdir(mode=0)
     with pytest.raises(PermissionError, match="locked"):
         find_corpus_files([tmp_path])
 
 
-def make_stage(folder: Path) -> Path:
+def make_stage(folder):
     folder.mkdir(parents=True)
     (folder / "domain.txt").write_text("Ada went home.")
     write_json(folder / "manifest.json", {"stage": "x", "name": "x", "options": {}, "inputs": {}, "result": {}})
     return folder
 
 
-def test_stages_of_run_directories_in_a_folder_are_no_raw_text_of_it(tmp_path: Path) -> None:
+def test_stages_of_run_directories_in_a_folder_are_no_raw_text_of_it(tmp_path):
     (tmp_path / "a.txt").write_text("Ada came back.")
     before = digest_corpus(tmp_path)
     stage = make_stage(tmp_path / "run" / "prepare-data")
@@ -278,9 +273,7 @@ def test_stages_of_run_directories_in_a_folder_are_no_raw_text_of_it(tmp_path: P
         ("train.txt.gz", gzip.compress(b'{"text": "Ada"}\n'), "look like jsonl", "*.jsonl"),
     ],
 )
-def test_tables_and_labelled_data_are_no_raw_text(
-    tmp_path: Path, name: str, content: bytes, problem: str, hint: str
-) -> None:
+def test_tables_and_labelled_data_are_no_raw_text(tmp_path, name, content, problem, hint):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(CrossNERError, match=problem) as found:
         refuse_labelled(tmp_path / name)
@@ -290,7 +283,7 @@ def test_tables_and_labelled_data_are_no_raw_text(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+def test_a_pipe_is_read_once(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
     writer = threading.Thread(target=lambda: path.write_bytes(gzip.compress(b"Ada\nBob\n")))
@@ -300,13 +293,13 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_the_name_tells_the_format() -> None:
+def test_the_name_tells_the_format():
     names = ["a.txt", "a", "a.gz.txt", ".gz", "a.JSONL.GZ", "a.parquet", "a.xml.bz2", "a.xml-p1p41242.bz2"]
     forms = [*["text"] * 4, "jsonl", "parquet", "xml", "xml"]
     assert [raw_format(Path(name)) for name in names] == forms
 
 
-def test_memory_does_not_grow_with_what_is_compressed(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_what_is_compressed(tmp_path):
     path = tmp_path / "corpus.txt.gz"
     path.write_bytes(gzip.compress(b"Ada lived in London.\n" * 2_000_000, 1))
     write_table(tmp_path / "corpus.parquet", [f"{'Ada ' * 200}{n}" for n in range(25_000)])

@@ -6,8 +6,6 @@ import bz2
 import gzip
 import random
 import resource
-from pathlib import Path
-from typing import Any
 
 import pytest
 from builders.dumps import dump, page
@@ -42,9 +40,7 @@ PAGES = [
 ]
 
 
-def extract(
-    path: Path | list[Path], categories: list[str], depth: int = 3
-) -> tuple[list[str], dict[str, Any], list[str]]:
+def extract(path, categories, depth=3):
     """Paragraphs, what is recorded, and notices."""
     paths = path if isinstance(path, list) else [path]
     output = paths[0].with_name("text.txt")
@@ -57,13 +53,13 @@ def extract(
 
 
 @pytest.fixture
-def wiki(tmp_path: Path) -> Path:
+def wiki(tmp_path):
     path = tmp_path / "testwiki-pages-articles.xml.bz2"
     path.write_bytes(bz2.compress(dump(PAGES)))
     return path
 
 
-def refusal(path: Path, category: str = "Music") -> CrossNERError:
+def refusal(path, category="Music"):
     with pytest.raises(CrossNERError) as found:
         extract(path, [category])
     assert found.value.hint
@@ -71,12 +67,12 @@ def refusal(path: Path, category: str = "Music") -> CrossNERError:
 
 
 @pytest.mark.parametrize(("depth", "kept"), [(0, 1), (1, 2), (2, 2), (3, 4), (9, 5)])
-def test_depth_bounds_how_far_below_a_category_articles_are_taken(wiki: Path, depth: int, kept: int) -> None:
+def test_depth_bounds_how_far_below_a_category_articles_are_taken(wiki, depth, kept):
     lines = ["The harp is old.", "The Owls sing.", "Three play.", "They stop.", "Hush hums."]
     assert extract(wiki, ["Music"], depth)[0] == lines[:kept]
 
 
-def test_what_was_read_is_counted(wiki: Path) -> None:
+def test_what_was_read_is_counted(wiki):
     _, record, notices = extract(wiki, ["Music"], 4)
     assert record == {
         "categories": ["Music"],
@@ -95,13 +91,13 @@ def test_what_was_read_is_counted(wiki: Path) -> None:
     ]
 
 
-def test_articles_of_several_categories_are_taken_however_spelt_and_without_one_all(wiki: Path) -> None:
+def test_articles_of_several_categories_are_taken_however_spelt_and_without_one_all(wiki):
     assert extract(wiki, ["Category:films", "quiet_trios"])[0] == ["The Owls sing.", "Hush hums.", "A film runs."]
     lines, record, _ = extract(wiki, [])
     assert record["kept"] == record["articles"] == 5 and len(lines) == 6
 
 
-def test_the_parts_of_a_dump_and_the_streams_of_each_have_one_graph(tmp_path: Path) -> None:
+def test_the_parts_of_a_dump_and_the_streams_of_each_have_one_graph(tmp_path):
     paths = [tmp_path / name for name in ("w-pages-articles1.xml-p1p9.bz2", "w-pages-articles2.xml-p10p99.bz2")]
     for path, pages in zip(paths, (PAGES[9:], PAGES[:9]), strict=True):
         whole = dump(pages)
@@ -112,7 +108,7 @@ def test_the_parts_of_a_dump_and_the_streams_of_each_have_one_graph(tmp_path: Pa
     assert record["pages"] == len(PAGES)
 
 
-def test_a_wiki_in_another_language_names_its_namespaces_itself(tmp_path: Path) -> None:
+def test_a_wiki_in_another_language_names_its_namespaces_itself(tmp_path):
     pages = [
         page("Kategorie:Musik", ""),
         page("Kategorie:Harfe & Co", "[[Kategorie:Musik]]"),
@@ -127,7 +123,7 @@ def test_a_wiki_in_another_language_names_its_namespaces_itself(tmp_path: Path) 
     assert record["categories_by_depth"] == [1, 1]
 
 
-def test_a_category_that_is_unknown_or_has_no_articles_is_told_with_a_way_out(wiki: Path) -> None:
+def test_a_category_that_is_unknown_or_has_no_articles_is_told_with_a_way_out(wiki):
     found = refusal(wiki, "Band")
     assert "there is no category 'Band'" in found.problem and "Bands, Rock bands" in found.hint
     assert "among 6 categories" in refusal(wiki, "Xylographers").problem
@@ -137,7 +133,7 @@ def test_a_category_that_is_unknown_or_has_no_articles_is_told_with_a_way_out(wi
 
 
 @pytest.mark.parametrize("ending", [".xml", ".xml.gz", ".xml.bz2"])
-def test_a_truncated_dump_is_told_with_the_last_page(tmp_path: Path, ending: str) -> None:
+def test_a_truncated_dump_is_told_with_the_last_page(tmp_path, ending):
     pack = {".xml": bytes, ".xml.gz": gzip.compress, ".xml.bz2": bz2.compress}[ending]
     pages = [page(f"Category:C{n}", "x" * (n % 97)) for n in range(4000)]
     packed = pack(dump(pages))
@@ -147,7 +143,7 @@ def test_a_truncated_dump_is_told_with_the_last_page(tmp_path: Path, ending: str
     assert str(path) in problem and "cut off" in problem and "pages, the last one 'Category:C" in problem
 
 
-def test_what_is_no_dump_or_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_dump_or_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(mediawiki_dump, "LONGEST_PAGE", 300_000)
     path = tmp_path / "wiki.xml"
     entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 20}">' for n in range(1, 20))
@@ -170,7 +166,7 @@ def test_what_is_no_dump_or_would_fill_the_memory_is_refused(tmp_path: Path, mon
         assert said in refusal(path).problem
 
 
-def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_dump(tmp_path):
     path = tmp_path / "wiki.xml.gz"
     text = " ".join(random.Random(1).choices(["harp", "plays", "loud"], k=2000))
     path.write_bytes(gzip.compress(dump(page(f"Page {n}", text) for n in range(2500)), 1))
@@ -181,7 +177,7 @@ def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20), st.integers(0, 5))
-def test_a_graph_is_reached_as_step_by_step(edges: list[tuple[int, int]], depth: int) -> None:
+def test_a_graph_is_reached_as_step_by_step(edges, depth):
     graph = CategoryGraph()
     graph.add("0", [])
     for below, above in edges:
@@ -192,7 +188,7 @@ def test_a_graph_is_reached_as_step_by_step(edges: list[tuple[int, int]], depth:
     assert graph.reach(["0"], depth) == expected
 
 
-def paragraphs(text: str) -> list[str] | None:
+def paragraphs(text):
     return make_paragraph_finder(Site())(text)
 
 
@@ -232,7 +228,7 @@ def paragraphs(text: str) -> list[str] | None:
         ("Left of a table:\n! Name !! Year\n| Ada | 1815\n|-\nText.", ["Left of a table: Text."]),
     ],
 )
-def test_wikitext_becomes_plain_paragraphs(text: str, expected: list[str]) -> None:
+def test_wikitext_becomes_plain_paragraphs(text, expected):
     assert paragraphs(text) == expected
 
 
@@ -241,7 +237,7 @@ MARKUP = "{{ }} [[ ]] {| |} | <ref> </ref> <!-- --> ''' == File: Category: <div>
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([*MARKUP.split(), "}}}", "\n", "* ", "harp ", "[http://a "]), max_size=30))
-def test_any_wikitext_gives_whole_lines_without_links_and_comments(parts: list[str]) -> None:
+def test_any_wikitext_gives_whole_lines_without_links_and_comments(parts):
     found = paragraphs("".join(parts))
     assert found is not None
     for line in found:
@@ -254,7 +250,7 @@ PROSE = ["harp ", "plays ", "[[Owl|owls]] ", "''old'' ", "[[Bob]] ", "{{x|y}}", 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(PROSE), min_size=1, max_size=20))
-def test_prose_is_what_the_parser_itself_leaves_of_it(parts: list[str]) -> None:
+def test_prose_is_what_the_parser_itself_leaves_of_it(parts):
     expected = " ".join(parser.parse("".join(parts)).strip_code().split())
     assert paragraphs("".join(parts)) == ([expected] if expected else [])
 
@@ -266,12 +262,12 @@ def test_prose_is_what_the_parser_itself_leaves_of_it(parts: list[str]) -> None:
         *["<ref>", "<div>", "<!--", "</ref>", "(", "'''", "&#"],
     ],
 )
-def test_a_page_that_closes_nothing_takes_no_time(part: str) -> None:
+def test_a_page_that_closes_nothing_takes_no_time(part):
     found = paragraphs(part * 20_000)  # the parser alone takes minutes and more
     assert found in (None, [], [part * 20_000])  # malformed, nothing, or no markup at all
 
 
-def test_pages_that_close_nothing_are_counted(tmp_path: Path) -> None:
+def test_pages_that_close_nothing_are_counted(tmp_path):
     path = tmp_path / "wiki.xml"
     path.write_bytes(dump([page("Bad", "{{a|" * 900), page("Good", "A harp. [0, 1) " * 90)]))
     lines, record, notices = extract(path, [])
@@ -279,7 +275,7 @@ def test_pages_that_close_nothing_are_counted(tmp_path: Path) -> None:
     assert "1 left out" in notices[-1]
 
 
-def test_categories_are_named_as_the_wiki_stores_them() -> None:
+def test_categories_are_named_as_the_wiki_stores_them():
     site = Site(names={CATEGORY: {"category", "kategorie", "user category"}})
     text = "[[category:rock_bands ]][[Kategorie : A&amp;B|x]][[User category:C]][[:Category:D]]"
     text += "[[Category:E{{x}}]][[Cat:F]]"
@@ -288,7 +284,7 @@ def test_categories_are_named_as_the_wiki_stores_them() -> None:
     assert make_category_finder(site)("[[Category:rock]]") == ["rock"]
 
 
-def test_a_dump_gives_pages_whose_text_was_cut_into_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dump_gives_pages_whose_text_was_cut_into_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(mediawiki_dump, "CHUNK", 7)
     path = tmp_path / "wiki.xml"
     path.write_bytes(dump(PAGES))

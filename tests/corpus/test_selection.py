@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +27,7 @@ SENTENCES = ["Ada Lovelace saw New York.", "In York she read the New York Times.
 
 
 @functools.cache
-def tokenizer(large: bool = False) -> PreTrainedTokenizerFast:
+def tokenizer(large=False):
     """Word pieces of one to three characters, which tell their text."""
     special = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     special |= {"mask_token": "[MASK]", "pad_token": "[PAD]"}
@@ -42,7 +40,7 @@ def tokenizer(large: bool = False) -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture
-def level(tmp_path: Path) -> Path:
+def level(tmp_path):
     """A corpus level with its mentions."""
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES * 20) + "\n", encoding="utf-8")
     names = ["Ada\tperson", "Ada Lovelace\tperson", "New York\tcity", "New York Times\tpaper", "York\tcity"]
@@ -51,17 +49,17 @@ def level(tmp_path: Path) -> Path:
     return tmp_path / "corpus" / "domain.txt"
 
 
-def stream(level: Path, folder: Path, *, large: bool = False, **options: Any) -> dict[str, Any]:
+def stream(level, folder, *, large=False, **options):
     mentions = options.get("mentions", level.with_suffix(".mentions"))
     settings = StreamSettings(options.get("held_out", 0.0), BLOCK)
     return exhaust(write_token_stream(level, tokenizer(large), folder, settings, mentions))
 
 
-def blocks_of(folder: Path, counts: dict[str, Any], name: str = TRAIN) -> TokenBlocks:
+def blocks_of(folder, counts, name=TRAIN):
     return TokenBlocks(folder / name, BLOCK, 1, 2, counts["dtype"], has_joins=True)
 
 
-def test_the_mentions_of_a_level_are_its_names(level: Path) -> None:
+def test_the_mentions_of_a_level_are_its_names(level):
     rows = np.fromfile(level.with_suffix(".mentions"), MENTION).reshape(-1, 3).tolist()
     found = [(line, SENTENCES[line % 3][start:end]) for line, start, end in rows]
     names = [["Ada Lovelace", "New York"], ["York", "New York Times"], ["Ada", "Ada Lovelace"]]
@@ -72,7 +70,7 @@ def test_the_mentions_of_a_level_are_its_names(level: Path) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_subwords_of_a_mention_are_joined_and_no_others(level: Path, tmp_path: Path, large: bool) -> None:
+def test_subwords_of_a_mention_are_joined_and_no_others(level, tmp_path, large):
     counts = stream(level, tmp_path / "stream", large=large)
     assert counts["dtype"] == ("<u4" if large else "<u2")
     ids, joins = blocks_of(tmp_path / "stream", counts).batch_with_joins([0, 1, 2])
@@ -89,7 +87,7 @@ def test_subwords_of_a_mention_are_joined_and_no_others(level: Path, tmp_path: P
     assert not joins[:, [0, -1]].any()
 
 
-def test_a_stream_without_mentions_has_the_same_subwords(level: Path, tmp_path: Path) -> None:
+def test_a_stream_without_mentions_has_the_same_subwords(level, tmp_path):
     marked, plain = stream(level, tmp_path / "a"), stream(level, tmp_path / "b", mentions=None)
     assert "joined_subwords" not in plain and plain["subwords"] == marked["subwords"]
     blocks = TokenBlocks(tmp_path / "b" / TRAIN, BLOCK, 1, 2, plain["dtype"])
@@ -99,7 +97,7 @@ def test_a_stream_without_mentions_has_the_same_subwords(level: Path, tmp_path: 
     assert "joined_subwords" in exhausted, "a stream without joins was taken for one with them"
 
 
-def test_held_out_lines_carry_their_joins_too(level: Path, tmp_path: Path) -> None:
+def test_held_out_lines_carry_their_joins_too(level, tmp_path):
     counts = stream(level, tmp_path / "stream", held_out=0.4)
     assert counts["held_out_subwords"] > 0
     parts = [np.fromfile(tmp_path / "stream" / name, counts["dtype"]) for name in (TRAIN, HELD_OUT)]
@@ -107,7 +105,7 @@ def test_held_out_lines_carry_their_joins_too(level: Path, tmp_path: Path) -> No
     assert max(joined) > 0 and sum(joined) == counts["joined_subwords"]
 
 
-def test_mentions_of_overlong_lines_are_found_in_their_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mentions_of_overlong_lines_are_found_in_their_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr("crossner_cli.adaptation.token_stream.LONGEST_LINE", 40)
     line = "x " * 30 + "Ada Lovelace " + "y " * 30 + "New York"
     (tmp_path / "long.txt").write_text(line + "\nAda Lovelace\n", encoding="utf-8")
@@ -120,7 +118,7 @@ def test_mentions_of_overlong_lines_are_found_in_their_pieces(tmp_path: Path, mo
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.lists(st.booleans(), min_size=3, max_size=40), st.floats(0.05, 0.9), st.integers(0, 1000))
-def test_units_are_chosen_whole(joined: list[bool], rate: float, seed: int) -> None:
+def test_units_are_chosen_whole(joined, rate, seed):
     joins = torch.tensor([joined])
     special = torch.zeros_like(joins)
     special[:, [0, -1]] = True
@@ -131,7 +129,7 @@ def test_units_are_chosen_whole(joined: list[bool], rate: float, seed: int) -> N
             assert chosen[place] == chosen[place - 1]
 
 
-def mask(ids: torch.Tensor, joins: torch.Tensor, special_ids: list[int]) -> torch.Tensor:
+def mask(ids, joins, special_ids):
     """Whether each subword is masked."""
     generator = torch.Generator().manual_seed(2)
     _, labels = mask_block(
@@ -147,12 +145,12 @@ def mask(ids: torch.Tensor, joins: torch.Tensor, special_ids: list[int]) -> torc
     return labels != NOT_CHOSEN
 
 
-def test_the_rate_is_kept_however_long_the_mentions_are() -> None:
+def test_the_rate_is_kept_however_long_the_mentions_are():
     joins = torch.rand((400, 128), generator=torch.Generator().manual_seed(0)) < 0.5
     assert abs(mask(torch.full((400, 128), 7), joins, []).float().mean().item() - 0.15) < 0.01
 
 
-def test_masks_of_mentions_are_the_chosen_units_and_are_moved_nowhere() -> None:
+def test_masks_of_mentions_are_the_chosen_units_and_are_moved_nowhere():
     ids = torch.randint(5, 50, (8, 64), generator=torch.Generator().manual_seed(0))
     ids[:, 0], ids[:, -1] = 1, 2
     joins = torch.rand((8, 64), generator=torch.Generator().manual_seed(1)) < 0.3
