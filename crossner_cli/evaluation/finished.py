@@ -26,10 +26,8 @@ class EvaluatedModel:
     """A model of an evaluate stage.
 
     Args:
-        label: Its name in the stage.
         place: The stage's folder as messages and tables call it.
         files: Predictions by seed.
-        scores: Its result.
         tagger: Digest of its taggers; empty if unknown.
         digests: SHA-256 of each file by its name, from the manifest; a file that is not listed is not checked.
     """

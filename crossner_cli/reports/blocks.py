@@ -30,8 +30,6 @@ class Table:
     """A table of text.
 
     Args:
-        title: What it shows.
-        columns: Their names.
         rows: As many texts as columns.
         summary: Rows below a rule, as totals and means.
         texts: Columns of words; the others hold numbers, which are never cut.

@@ -27,7 +27,6 @@ class MethodFacts:
     Args:
         name: The value of ``--method``.
         title: First sentence of its file.
-        paper: Where it is published.
         differs: What is not as published.
         reads: ``subwords`` of a transformer, ``words`` (static vectors, characters, and a transformer if set), or
             subwords of an ``encoder-decoder``.

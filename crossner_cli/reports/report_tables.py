@@ -70,14 +70,10 @@ class ReportResult:
     """The result of ``report``.
 
     Args:
-        split: Of the scores.
         models: A record a model and seed: place, provenance and scores.
-        comparisons: Of models with the baseline.
-        curves: With ``--x``.
         published: Printed numbers of methods and regimes that were measured.
         notes: What was left out or should not be compared.
-        output: The folder of the report.
-        written: The files in it.
+        written: The files in the folder ``output``.
     """
 
     split: str

@@ -30,11 +30,8 @@ class Provenance:
     """The origin of a tagger.
 
     Args:
-        run: Its run directory.
         stage: The command that trained it.
         name: Its folder in its run.
-        method: The tagging method.
-        encoder: What reads the words.
         start: The stages its weights came from, else ``base``.
         regime: The commands that trained taggers on the way, as ``pretrain-source > finetune``.
         train_sentences: Labelled sentences of the target it was trained on.

@@ -139,12 +139,13 @@ def score_files(gold: Path, predictions: Path, *, mode: Mode) -> TwoFiles:
             raise CrossNERError(
                 f"{path} holds no sentence.", hint="Give a file of words with tags, in columns or JSONL."
             )
-    if repairs[0].counts[JOINED_SENTENCE]:
-        # An entity crosses the end of a sentence, which a tagger cannot know.
+    golds, others = ([located.sentence.words for located in side] for side in sides)
+    if repairs[0].counts[JOINED_SENTENCE] and golds != others:
+        # A gold entity crosses the end of a sentence, which a tagger cannot know.
         sides = [list(_join_lines(side)) for side in sides]
     _check_same_words(gold, predictions, *sides)
-    golds, others = ([located.sentence for located in side] for side in sides)
-    gold_tags, tags = ([sentence.tags or () for sentence in side] for side in (golds, others))
+    sentences = ([located.sentence for located in sides[0]], [located.sentence for located in sides[1]])
+    gold_tags, tags = ([sentence.tags or () for sentence in side] for side in sentences)
     gold_scheme, scheme = detect_scheme(gold_tags), detect_scheme(tags)
     if gold_scheme == "bio" and scheme == "iob1":
         scheme = "bio"
@@ -152,7 +153,7 @@ def score_files(gold: Path, predictions: Path, *, mode: Mode) -> TwoFiles:
         score(gold_tags, tags, mode=each, scheme=scheme, gold_scheme=gold_scheme) for each in (mode, other_mode(mode))
     )
     scored = Scored(scores, other, {}, scheme="bio" if scheme == "iob1" else scheme)
-    return TwoFiles((gold, predictions), (golds, others), (gold_scheme, scheme), repairs, scored)
+    return TwoFiles((gold, predictions), sentences, (gold_scheme, scheme), repairs, scored)
 
 
 def _join_lines(side: Iterable[Located]) -> Iterator[Located]:

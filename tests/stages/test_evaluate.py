@@ -274,6 +274,9 @@ def test_sentences_that_gold_joins_for_an_entity_across_their_border_are_joined_
     predictions.write_text("".join(json.dumps(record) + "\n" for record in (predicted, second)))
     with pytest.raises(CrossNERError, match=r"gold.jsonl:2 has 'came', .*predictions.jsonl:2 has 'went'"):
         go(RunDirectory(tmp_path / "none"), None, gold=gold, predictions=predictions)
+    gold.write_text("".join(json.dumps(record) + "\n" for record in (first, {**second, "text": "Acme came. It won."})))
+    same = score_files(gold, gold, mode="conll").scored.scores
+    assert (same.f1, same.sentences) == (100, 3), "sentences that agree stay as they are"
 
 
 def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_stage, run):
