@@ -27,7 +27,7 @@ from crossner_cli.run.storage import read_record
 
 TITLES: dict[Pass, str] = {"fingerprint": "find duplicates", "select": "select sentences"}
 SECONDS_BETWEEN_LOOKS, SECONDS_TO_CANCEL = 0.5, 15
-SECONDS_BETWEEN_SLURM_LOOKS = float(os.environ.get("CROSSNER_SLURM_SECONDS", "5"))
+SECONDS_BETWEEN_SLURM_LOOKS = 5
 LINES_SHOWN = 10
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
-from crossner_cli.data.files import COMPRESSED_ENDINGS, is_writable, open_decompressed, open_lines
+from crossner_cli.data.files import COMPRESSED_ENDINGS, is_writable, open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
 from crossner_cli.run.environment import import_optional
@@ -216,8 +216,7 @@ def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]
                 f"{place}: expected a JSON object, found {line[:60]!r}.",
                 hint='Write one object a line: {"text": "Anna met Peter."}.',
             )
-        if column not in record:
-            raise CrossNERError(f"{place}: there is no column {column!r}, only {_list(record)}.", hint=COLUMN_HINT)
+        _check_column(record, column, place)
         yield from _check_text(record[column], f"{place}: {column}", counts)
 
 
@@ -225,16 +224,10 @@ def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[st
     """Read the texts of a table, by pages of its column alone."""
     parquet = import_optional("pyarrow.parquet", "Parquet files are read with pyarrow.parquet", extra="corpora")
     arrow = import_optional("pyarrow", "Parquet files are read with pyarrow", extra="corpora")
-    with open_decompressed(path) as opened:  # says what is wrong with the path
-        if opened.compression:
-            raise CrossNERError(
-                f"{path} is Parquet inside {opened.compression}, and Parquet is read from its end.",
-                hint="Unpack it; Parquet is compressed in itself.",
-            )
     number = 0
     try:
         with parquet.ParquetFile(path, buffer_size=PARQUET_BUFFER, pre_buffer=False) as table:
-            _check_column(path, table.schema_arrow, column, arrow)
+            _check_column(table.schema_arrow.names, column, str(path))
             for batch in table.iter_batches(PARQUET_ROWS, columns=[column], use_threads=False):
                 for value in batch.column(0):
                     number += 1
@@ -245,19 +238,14 @@ def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[st
     except (arrow.ArrowException, OSError) as problem:
         raise CrossNERError(
             f"{path} cannot be read as Parquet, after row {number}: {str(problem).splitlines()[0][:200]}.",
-            hint="Fetch it again; compare its size or checksum.",
+            hint="Fetch it again; compare its size or checksum. Parquet is compressed in itself: unpack what packs it.",
         ) from None
 
 
-def _check_column(path: Path, schema: Any, column: str, arrow: Any) -> None:
-    if column not in schema.names:
-        raise CrossNERError(f"{path}: there is no column {column!r}, only {_list(schema.names)}.", hint=COLUMN_HINT)
-    found = schema.field(column).type
-    values = found.value_type if arrow.types.is_dictionary(found) else found
-    if not any(
-        (arrow.types.is_string(values), arrow.types.is_large_string(values), arrow.types.is_string_view(values))
-    ):
-        raise CrossNERError(f"{path}: the column {column!r} holds {found}, expected strings.", hint=COLUMN_HINT)
+def _check_column(columns: Iterable[str], column: str, place: str) -> None:
+    if column not in columns:
+        names = _list_first([repr(str(name)[:40]) for name in columns], 20) or "none"
+        raise CrossNERError(f"{place}: there is no column {column!r}, only {names}.", hint=COLUMN_HINT)
 
 
 def _check_text(value: Any, place: str, counts: Counter[str]) -> Iterator[str]:
@@ -273,10 +261,6 @@ def _check_text(value: Any, place: str, counts: Counter[str]) -> Iterator[str]:
             hint="Write whole characters, as \\ud83d\\ude00 or the character itself.",
         )
     yield value
-
-
-def _list(names: Iterable[Any]) -> str:
-    return _list_first([repr(str(name)[:40]) for name in names], 20) or "none"
 
 
 def _list_first(names: Sequence[str], most: int) -> str:
