@@ -154,9 +154,9 @@ def test_manifests_hold_means_over_seeds_and_what_curves_are_drawn_of(chain: Pat
     assert result["dev_f1"] == pytest.approx((first + second) / 2)
     assert result["dev_f1_deviation"] == pytest.approx(abs(first - second) / 2**0.5)
     assert result["train_sentences"] == {"target": 60} and result["settings"]["dropout"] == 0.1
-    curves = crossner("report", chain, "--x epoch")["result"]["curves"]["series"]
-    (point,) = next(points for name, points in curves.items() if "target's dev" in name)
-    assert point["values"] == [record["history"][0]["score"] for record in result["seeds"].values()]
+    points = crossner("report", chain, "--x epoch")["result"]["curves"]["points"]
+    found = {(str(point["seed"]), point["x"], point["f1"]) for point in points}
+    assert found >= {(seed, 1, record["history"][0]["score"]) for seed, record in result["seeds"].items()}, points
 
 
 def test_the_same_command_again_is_already_done_and_other_options_say_what_differs(chain: Path) -> None:
