@@ -212,39 +212,31 @@ def test_a_frozen_transformer_reads_each_distinct_sentence_once_in_any_number_of
     assert all(map(torch.equal, before, tagger.encoder.transformer.parameters()))
 
 
-def test_raw_text_is_read_once_too_and_anew_where_it_does_not_fit_beside_the_labelled_sentences(
-    make, engine, tmp_path, monkeypatch
-):
+def test_raw_text_is_read_once_too(make, engine, tmp_path):
     lines = [" ".join(SENTENCES[0].words), *(f"line {number} of the text" for number in range(19))]
     (tmp_path / "raw.txt").write_text("\n".join(lines) + "\n")
     raw_text = RawFile.read(tmp_path / "raw.txt")
     tagger = make(transformer="frozen")
     read = count_reads(tagger)
     exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
-    assert sum(read) == 12 + 19
     stream = RawStream(raw_text, "news", tagger.encoder.reader, 8, 1, TAG_SET)
     with torch.no_grad():
         for batch in (stream.batch(items, 0) for items in stream.epoch(0)):
             assert batch.frozen_states is not None and tagger.encoder(batch).shape[:2] == batch.word_mask.shape
     assert sum(read) == 12 + 19
-    other = make(transformer="frozen")
-    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES + 8)
-    events = list(keep_frozen_states(other, SENTENCES, engine, "test", [raw_text]))
+
+
+@pytest.mark.parametrize(("free", "told", "kept", "size"), [(-1, 12, 20, 4 * 32 * 100), (0, 20, 12, BYTES_OF_STATES)])
+def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, tmp_path, monkeypatch, free, told, kept, size):
+    (tmp_path / "raw.txt").write_text("".join(f"line {number} of the text\n" for number in range(20)))
+    tagger, raw_text = make(transformer="frozen"), RawFile.read(tmp_path / "raw.txt")
+    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES + free)
+    events = list(keep_frozen_states(tagger, SENTENCES, engine, "test", [raw_text]))
     (notice,) = (event for event in events if isinstance(event, Notice))
-    assert "20 sentences again in each epoch" in notice.text
-    assert len(other.encoder.reader.frozen_states) == 12, "what does fit is kept"
-
-
-def test_what_would_fill_the_memory_is_not_kept_and_told(make, engine, monkeypatch):
-    tagger = make(transformer="frozen")
-    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES - 1)
-    (told,) = keep_frozen_states(tagger, SENTENCES, engine, "test")
-    assert isinstance(told, Notice) and "12 sentences again in each epoch" in told.text
-    assert not tagger.encoder.reader.frozen_states
-    monkeypatch.setattr(tagging, "MOST_BYTES", BYTES_OF_STATES)
-    exhaust(keep_frozen_states(tagger, SENTENCES, engine, "test"))
+    assert f"{told} sentences again in each epoch" in notice.text
     held = tagger.encoder.reader.frozen_states.values()
-    assert sum(states.untyped_storage().nbytes() for states in held) == BYTES_OF_STATES  # no padding is held
+    assert len(held) == kept, "what does fit is kept"
+    assert sum(states.untyped_storage().nbytes() for states in held) == size, "no padding is held"
 
 
 def test_a_tagger_without_frozen_models_keeps_nothing(make, engine):
