@@ -26,7 +26,7 @@ from crossner_cli.methods.contract import OtherUnits
 from crossner_cli.run.progress import Notice, Progress
 from crossner_cli.training.checkpoints import Checkpoints, TrainingState, load_weights, trained_weights
 from crossner_cli.training.plan import ParameterGroup, Plan
-from crossner_cli.training.streams import KnowsLengths, Stream
+from crossner_cli.training.streams import SentenceStream, Stream
 
 GPU_WAITS_EVERY = 10  # updates: reading a loss makes a GPU wait
 
@@ -194,7 +194,7 @@ class _Loop:
         units: list[tuple[dict[str, float], float]] = []
         for stream, numbers in zip(self.streams, items, strict=True):
             read = self._parts(stream, numbers, epoch)
-            length = stream.relative_length(numbers) if isinstance(stream, KnowsLengths) else 1.0
+            length = stream.relative_length(numbers) if isinstance(stream, SentenceStream) else 1.0
             parts += read
             for batch, weight in read:
                 counts = units_of(batch).items()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,40 +27,21 @@ class Stream(Protocol):
     """Sentences or blocks to train on, in an order that depends on the epoch alone."""
 
     def epoch(self, number: int) -> Sequence[list[int]]:
-        """The updates of an epoch: the items of each."""
-        ...
+        """Return the updates of an epoch: the items of each."""
 
     def batch(self, items: Sequence[int], epoch: int) -> Any:
-        """Items as the model reads them, with ``to(device)`` and ``words``."""
-        ...
-
-
-@runtime_checkable
-class KnowsLengths(Protocol):
-    """A stream whose batches are of unequal length on purpose."""
-
-    def relative_length(self, items: Sequence[int]) -> float:
-        """Return the mean length of the items of an update, relative to all items of the stream."""
-        ...
+        """Return items as the model reads them, with ``to(device)`` and ``words``."""
 
 
 @dataclass(frozen=True)
 class SentenceStream:
-    """Encoded sentences, shuffled, in batches of about one length.
-
-    Args:
-        sentences: What to train on.
-        reader: Makes batches of them.
-        batch_size: Most sentences of an update.
-        seed: Of the order.
-        repeats: How often each sentence counts in an epoch.
-    """
+    """Encoded sentences, shuffled, in batches of about one length."""
 
     sentences: Sequence[EncodedSentence]
     reader: SubwordReader
-    batch_size: int
+    batch_size: int  # most sentences of an update
     seed: int
-    repeats: Sequence[int] | None = None
+    repeats: Sequence[int] | None = None  # how often each sentence counts in an epoch
 
     def epoch(self, number: int) -> list[list[int]]:
         """Shuffle, sort pools of batches roughly by length, shuffle the batches."""
@@ -98,17 +79,11 @@ class SentenceStream:
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:
-    """Batch sizes of an update.
+    """Batch sizes of an update."""
 
-    Args:
-        batch_size: Most labelled sentences of an update.
-        upsample: Times that a labelled sentence of the target counts in an epoch.
-        raw_batch_size: Sentences of raw text of an update.
-    """
-
-    batch_size: int
-    upsample: int = 1
-    raw_batch_size: int = 32
+    batch_size: int  # most labelled sentences
+    upsample: int = 1  # times that a labelled sentence of the target counts in an epoch
+    raw_batch_size: int = 32  # sentences of raw text
 
     def times_read(self, role: str) -> int:
         """Return how often a labelled sentence of a role counts in an epoch."""
@@ -125,19 +100,12 @@ class Batching:
         return [text for text in raw.texts.values() if isinstance(text, RawFile) and read >= 2 * len(text)]
 
 
-@dataclass(frozen=True)
-class Pace:
-    """The pace at which the labelled sentences of a domain are read.
+class Pace(NamedTuple):
+    """The pace at which the labelled sentences of a domain are read."""
 
-    Args:
-        batch_size: Sentences of an update.
-        repeats: Times that each is shuffled into what an epoch reads from.
-        readings: Times that an epoch reads each, on average.
-    """
-
-    batch_size: int
-    repeats: int
-    readings: float
+    batch_size: int  # sentences of an update
+    repeats: int  # times that each is shuffled into what an epoch reads from
+    readings: float  # times that an epoch reads each, on average
 
 
 def compute_paces(counts: Mapping[str, int], tasks: Sequence[str], batching: Batching) -> dict[str, Pace]:
@@ -171,7 +139,7 @@ def make_streams(
 
     Args:
         tagger: Encodes the sentences.
-        tasks: Those that an update reads a batch each of; none mixes the sentences of all domains.
+        tasks: Those of which an update reads a batch each; none mixes the sentences of all domains.
         labelled: Labelled sentences, by role.
         raw: Raw text, in batches of its own size.
         batching: Batch sizes.
