@@ -32,6 +32,8 @@ from crossner_cli.options import (
     PrepareData,
     PretrainSource,
     Report,
+    Rerun,
+    Status,
 )
 
 if TYPE_CHECKING:
@@ -185,7 +187,7 @@ def start(options: Compute, *, data_for: str = "") -> Engine:
     """
     if data_for:
         from crossner_cli.reports.methods import describe_methods
-        from crossner_cli.run.directory import Stage
+        from crossner_cli.run.stage import Stage
 
         run = open_run(options)
         run.manifest("prepare-data", wanted_by=data_for)
@@ -332,6 +334,33 @@ def report(options: Report) -> None:
     from crossner_cli.stages import report as stage
 
     present(stage.run(options), options)
+
+
+@command(Status)
+def status(options: Status) -> None:
+    """Show a run, what is out of date, and the next command."""
+    from crossner_cli import console
+    from crossner_cli.stages import status as stage
+
+    blocks, record = stage.run(open_run(options))
+    console.show(blocks, record, json=options.json)
+
+
+@command(Rerun)
+def rerun(options: Rerun) -> None:
+    """Make again what is out of date."""
+    from crossner_cli import console
+    from crossner_cli.reports.blocks import Block, Line
+    from crossner_cli.stages import rerun as stage
+
+    record = stage.run(open_run(options), options)
+    made = len(record["commands"]) - 1
+    blocks: list[Block] = [Line(f"{made} of the stages were out of date." if made else "Nothing was out of date.")]
+    for name in record["kept"]:
+        again = name.removesuffix("-previous")
+        blocks.append(Line(f"Compare: crossner evaluate --model {name} --model {again} --run {options.run}"))
+    if options.json or not options.quiet:
+        console.show(blocks, record, json=options.json)
 
 
 @app.command("methods", cls=CommandHelp)

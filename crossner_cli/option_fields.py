@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 from crossner_cli.errors import CrossNERError
 
 if TYPE_CHECKING:
-    from crossner_cli.run.directory import StageRequest
+    from crossner_cli.run.stage import StageRequest
 
 Kind = TypeVar("Kind")
 
@@ -73,6 +74,7 @@ class Command:
     """The options of every command."""
 
     makes_stage: ClassVar[bool] = True  # which --name can name
+    does_anew: ClassVar[bool] = False  # with other options or inputs than before, without --force
 
     run: Path = option(Path("run"), "Run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
     name: str | None = option(
@@ -106,15 +108,24 @@ class Command:
             if field.metadata["counts"]
         }
 
-    def given(self, name: str) -> str | None:
-        """An option as it is written on a command line; None if it has its default value."""
+    def given(self, name: str) -> list[str]:
+        """An option as it is written on a command line; nothing if it has its default value."""
         field = next(field for field in dataclasses.fields(self) if field.name == name)
         value = getattr(self, name)
         if value == default_of(field):
-            return None
+            return []
         if value is True:
-            return flag_of(field)
-        return " ".join(f"{flag_of(field)} {each}" for each in (value if isinstance(value, list) else [value]))
+            return [flag_of(field)]
+        return [
+            part for each in (value if isinstance(value, list) else [value]) for part in (flag_of(field), str(each))
+        ]
+
+    @classmethod
+    def arguments_of(cls, record: Mapping[str, Any]) -> list[str]:
+        """The arguments of a command line that gives the options of a record anew."""
+        names = [field.name for field in fields_in_order(cls) if field.metadata["counts"] and field.name in record]
+        options = cls(**{name: record[name] for name in names})
+        return [part for name in names for part in options.given(name)]
 
     def check_needs(self) -> None:
         """Refuse an option that has no effect because of another one.
@@ -124,7 +135,7 @@ class Command:
         """
         for field in dataclasses.fields(self):
             needs = field.metadata["needs"]
-            if needs and (written := self.given(field.name)) and not any(map(self._has, needs)):
+            if needs and (written := shlex.join(self.given(field.name))) and not any(map(self._has, needs)):
                 named = [f"--{need.replace('_', '-').replace('!=', ' ').replace('=', ' ')}" for need in needs]
                 missing = f"{'with' if '!=' in needs[0] else 'without'} {' or '.join(named)}"
                 raise CrossNERError(f"{written} has no effect {missing}.", hint=f"Leave {flag_of(field)} out.")
@@ -134,7 +145,7 @@ class Command:
             name, _, value = need.partition("!=")
             return str(getattr(self, name)) != value
         name, _, value = need.partition("=")
-        return str(getattr(self, name)) == value if value else self.given(name) is not None
+        return str(getattr(self, name)) == value if value else bool(self.given(name))
 
     def make(self, kind: type[Kind], **changes: Any) -> Kind:
         """Make a dataclass from the options that are called like its fields, and from the changes."""
@@ -147,9 +158,11 @@ class Command:
 
         ``inputs`` has the digest of everything that the result depends on, by name.
         """
-        from crossner_cli.run.directory import StageRequest
+        from crossner_cli.run.stage import StageRequest
 
-        return StageRequest(command, self.record(), inputs, self.name, self.force, self.defaults())
+        return StageRequest(
+            command, self.record(), inputs, self.name, self.force, self.defaults(), replaces=self.does_anew
+        )
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
@@ -158,18 +171,24 @@ class Command:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compute(Command):
-    """The options of every command that computes."""
+class OnDevice(Command):
+    """The options that say where to compute."""
 
     device: str = option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", panel=DEVICE, counts=False)
     gpus: str | None = option(
         None, "GPUs of this machine, as 0,2,3; one process runs on each.", panel=DEVICE, counts=False
     )
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
-        "auto", "Number format; auto is bf16 if the hardware has it, else fp32.", panel=DEVICE
-    )
     threads: int | None = option(
         None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, maximum=1024, counts=False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(OnDevice):
+    """The options of every command that computes."""
+
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
+        "auto", "Number format; auto is bf16 if the hardware has it, else fp32.", panel=DEVICE
     )
     seed: int = option(1, "Seed of all random choices.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from crossner_cli.option_fields import DEVICE, STDOUT, Command, Compute, is_stream, option
+from crossner_cli.option_fields import DEVICE, STDOUT, Command, Compute, OnDevice, is_stream, option
 
 # The groups of the help, each with what its options have in common.
 labelled_option = partial(option, panel="Labelled data")
@@ -42,6 +42,8 @@ ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 @dataclass(frozen=True, kw_only=True)
 class PrepareData(Command):
     """Read the labelled data and the raw text of a run; check, count and store them."""
+
+    does_anew: ClassVar[bool] = True
 
     source: str | None = option(None, "Labelled source domain: a known name or a folder.")
     target: str | None = option(None, "Labelled target domain: a known name or a folder.")
@@ -265,6 +267,8 @@ class JointTrain(Optimisation):
 class Evaluate(Compute):
     """Score taggers on the dev or test sentences of the target, or one file of tags against another."""
 
+    does_anew: ClassVar[bool] = True
+
     model: list[str] = option(
         [], f"Tagger to score: a stage of the run, or the path of a stage or tagger folder. Repeatable. {DEFAULT_MODEL}"
     )
@@ -378,3 +382,20 @@ class Report(Command):
         None, "Draw F1 against train-sentences, corpus-share, label-size, epoch (dev F1), or any option or setting."
     )
     output: Path | None = option(None, "Folder to write report.json, .csv, .md and the figures to.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status(Command):
+    """List the stages of a run with their results, what is out of date and why, and the next command."""
+
+    makes_stage: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rerun(OnDevice):
+    """Prepare the data of a run again and make every stage that is out of date again, with its own options.
+
+    A tagger that is made again from other data stays beside the new one, as NAME-previous.
+    """
+
+    makes_stage: ClassVar[bool] = False

@@ -39,5 +39,5 @@ for share in $SHARES; do
     models+=(--model "$regime-$share")
   done
 done
-crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
+crossner evaluate "${models[@]}"
 crossner report --x corpus-share --output "$CROSSNER_RUN/report" --force

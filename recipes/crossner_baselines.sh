@@ -62,4 +62,4 @@ for method in $METHODS; do
     *) echo "There is no method $method here." >&2 && exit 2 ;;
   esac
 done
-crossner evaluate "${models[@]}" --force # again where METHODS or READINGS are other ones than last time
+crossner evaluate "${models[@]}"

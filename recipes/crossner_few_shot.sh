@@ -31,7 +31,7 @@ for count in $COUNTS; do
     crossner finetune "${train[@]}" --name "$regime" --start-from "$start"
     models+=(--model "$regime")
   done
-  crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
+  crossner evaluate "${models[@]}"
   runs+=("$CROSSNER_RUN")
 done
 crossner report "${runs[@]}" --x train-sentences --output "$RUNS/report" --force

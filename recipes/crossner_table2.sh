@@ -58,4 +58,4 @@ for adaptation in $ADAPTATIONS; do
     models+=(--model "$model")
   done
 done
-crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
+crossner evaluate "${models[@]}"

@@ -35,9 +35,9 @@ for count in $COUNTS; do
     models+=(--model "$method")
     if [ "$method" != bartner ]; then sequences+=(--model "$method"); fi
   done
-  crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
+  crossner evaluate "${models[@]}" --name evaluate
   # As the papers decode: any sequence of tags.
-  if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any --force; fi
+  if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any; fi
   runs+=("$CROSSNER_RUN/evaluate")
 done
 crossner report "${runs[@]}" --x train-sentences --output "$RUNS/report" --force

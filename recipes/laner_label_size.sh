@@ -25,5 +25,5 @@ for size in $SIZES; do
   crossner finetune "${train[@]}" --seeds "$SEEDS" --name "$REGIME-$size" --start-from "$from"
   models+=(--model "$REGIME-$size")
 done
-crossner evaluate "${models[@]}" --force # again where the rows are other ones than last time
+crossner evaluate "${models[@]}"
 crossner report --x label-size --output "$CROSSNER_RUN/report" --force

@@ -87,6 +87,6 @@ for adaptation in $ADAPTATIONS; do
     done
   done
 done
-crossner evaluate "${models[@]}" --force # again where SYSTEMS are other ones than last time
+crossner evaluate "${models[@]}"
 # As the papers decode: any sequence of tags.
-if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any --force; fi
+if [ ${#sequences[@]} -gt 0 ]; then crossner evaluate "${sequences[@]}" --decoding any --name evaluate-any; fi

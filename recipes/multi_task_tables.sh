@@ -108,4 +108,4 @@ for system in $SYSTEMS; do
   crossner "${train[@]}" "${all[@]}" --name "$system"
   models+=(--model "$system")
 done
-crossner evaluate "${models[@]}" --force # again where SYSTEMS are other ones than last time
+crossner evaluate "${models[@]}"

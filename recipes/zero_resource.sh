@@ -61,6 +61,6 @@ for reading in $READINGS; do
     models+=(--model "$system-$reading")
   done
 done
-crossner evaluate "${models[@]}" --force # again where SYSTEMS are other ones than last time
+crossner evaluate "${models[@]}"
 # As the paper's token softmax decodes: each word's likeliest tag, whether or not it may follow the one before.
-crossner evaluate "${models[@]}" --decoding any --name evaluate-any --force
+crossner evaluate "${models[@]}" --decoding any --name evaluate-any

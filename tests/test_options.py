@@ -75,7 +75,9 @@ def test_the_run_directory_comes_from_the_environment_unless_a_flag_names_it(mon
 def test_an_option_is_shown_as_it_is_written_unless_it_has_its_default() -> None:
     sample = options_of("--set", "a=1", "--set", "b=2", "--plain", "--both", "--word", "two")
     shown = [sample.given(name) for name in ("pairs", "plain", "both", "word", "number")]
-    assert shown == ["--set a=1 --set b=2", "--plain", "--both", "--word two", None]
+    assert shown == [["--set", "a=1", "--set", "b=2"], ["--plain"], ["--both"], ["--word", "two"], []]
+    record = {**sample.record(), "of another version": 1}
+    assert options_of(*Sample.arguments_of(record)).record() == sample.record()
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,6 @@ class PreparedData:
     """
 
     folder: Path
-    digest: str
     domains: dict[str, PreparedDomain]
     scheme: str
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -145,7 +144,14 @@ class PreparedData:
             raise CrossNERError(
                 f"{folder / MANIFEST} does not describe the domains of the run: {error!r}.", hint=MADE_AGAIN
             ) from None
-        return cls(folder, run.digest(PREPARED), domains, scheme, digests)
+        return cls(folder, domains, scheme, digests)
+
+    def inputs(self, *files: str) -> dict[str, str]:
+        """The digests of prepared files that a stage reads, as its manifest keeps them; those of files that exist.
+
+        ``{role}/types.json`` stands for the name, types and tag scheme of a domain.
+        """
+        return {f"{PREPARED}/{file}": self.digests[file] for file in files if file in self.digests}
 
     def domain(self, role: str, *, wanted_by: str) -> PreparedDomain:
         """The source or the target; refuse a run that has none."""

@@ -35,8 +35,9 @@ from crossner_cli.engine.processes import parse_gpus, read_slurm_variables
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import Compute
 from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage, StageRequest
+from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Work, exhaust
+from crossner_cli.run.stage import Stage, StageRequest
 
 Value = TypeVar("Value")
 # One process may read, tokenise or score for hours while the others wait; a launcher stops them where it fails.

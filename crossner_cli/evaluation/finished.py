@@ -17,6 +17,7 @@ from crossner_cli.run.results import EvaluateResult, ModelResult, read_result
 from crossner_cli.run.storage import check_digest
 
 COMMAND = "evaluate"
+LONGEST_NAME = 60  # of the models in the name of an evaluate stage
 NO_SEED = "-"  # the seed of a tagger whose folder does not name one
 Predictions = list[dict[str, Any]]  # a sentence each: words, gold and tags
 
@@ -84,6 +85,18 @@ def list_models(
     return found
 
 
+def name_evaluation(models: Sequence[str], split: str) -> str:
+    """Name the folder of an evaluate stage by its models and split, as ``evaluate-finetune-dev``; test is left out."""
+    labels = [_file_name("-".join(Path(label).parts[-2:])) for label in dict.fromkeys(models)]
+    names = "-".join(labels) if len("".join(labels)) <= LONGEST_NAME else f"{len(labels)}-models"
+    return f"{COMMAND}-{names}" + ("" if split == "test" else f"-{split}")
+
+
+def _file_name(label: str) -> str:
+    """A label as a part of a file name."""
+    return re.sub(r"[^\w.-]+", "-", label).strip("-.") or "model"
+
+
 def prediction_file_names(runs: Sequence[tuple[str, str]]) -> list[str]:
     """Name a file for the predictions of each label and seed; a single one is ``predictions.jsonl``."""
     if len(runs) == 1:
@@ -91,7 +104,7 @@ def prediction_file_names(runs: Sequence[tuple[str, str]]) -> list[str]:
     labels = [label for label, _ in runs]
     names: list[str] = []
     for label, seed in runs:
-        name = re.sub(r"[^\w.-]+", "-", label).strip("-.") or "model"
+        name = _file_name(label)
         name = f"{name}-seed-{seed}" if labels.count(label) > 1 else name
         while f"predictions-{name}.jsonl" in names:  # two paths may differ only in what a file name cannot hold
             name += "-2"

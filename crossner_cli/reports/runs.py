@@ -11,9 +11,8 @@ import pandas
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_evaluations
-from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, read_manifest
+from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, digest_stage, read_manifest
 from crossner_cli.run.results import EvaluateResult, TrainResult, read_result
-from crossner_cli.run.storage import digest_file
 
 ADAPT, TRAINING = "dapt", ("pretrain-source", "finetune", "joint-train")
 MEASURES = ("f1", "precision", "recall", "macro_f1")
@@ -152,7 +151,7 @@ def _is_stage(path: Path) -> bool:
 
 
 class Stages:
-    """The finished stages of runs by the digest of their manifests, by which stages name what they were made from."""
+    """The finished stages of runs by their digest, by which stages name what they were made from."""
 
     def __init__(self) -> None:
         self.manifests: dict[str, tuple[Path, Manifest]] = {}
@@ -160,7 +159,8 @@ class Stages:
     def add_run(self, run: Path) -> None:
         """Read every stage of a run."""
         for name in RunDirectory(run).stages():
-            self.manifests[digest_file(run / name / MANIFEST)] = run, read_manifest(run / name)
+            manifest = read_manifest(run / name)
+            self.manifests[digest_stage(manifest)] = run, manifest
 
     def trained_in(self, run: Path) -> list[Provenance]:
         """Tell how the taggers of each training stage of a run were made."""

@@ -42,6 +42,8 @@ def digest_path(path: Path) -> str:
 
 def check_digest(path: Path, wanted: str | None, *, hint: str) -> None:
     """Refuse a file that differs from the one in its manifest; ``wanted`` is None if the manifest does not list it."""
+    if wanted is not None and not path.is_file():
+        raise CrossNERError(f"{path}, which its manifest lists, is missing.", hint=hint)
     if wanted is not None and digest_file(path) != wanted:
         raise CrossNERError(
             f"{path} is not the file listed in its manifest: it was changed, cut or made again.", hint=hint

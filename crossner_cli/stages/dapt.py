@@ -26,9 +26,10 @@ from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import STRINGS, Dapt
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DaptResult, DaptStringsResult
+from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import CarryOver
 from crossner_cli.taggers.sources import Start, check_transformer, find_start, notes_on_start
@@ -76,17 +77,18 @@ class Adaptation(ABC):
     Attributes:
         made: Folder of the model in the stage's.
         temporary: Folder of the numbered text in the stage's.
+        inputs: Digests of all that is read, by place.
         unit: What the text is counted in.
     """
 
     made: ClassVar[str]
     temporary: ClassVar[str]
     unit: ClassVar[str]
+    inputs: dict[str, str]
 
     def __init__(self, run: RunDirectory, options: Dapt, engine: Engine) -> None:
         self.options, self.engine = options, engine
         self.prepared = PreparedData.load(run, wanted_by="dapt")
-        self.inputs = {"prepare-data": self.prepared.digest}
         self.lineage: list[dict[str, Any]] = []
         self.notes: list[str] = []
 
@@ -146,7 +148,9 @@ class EncoderAdaptation(Adaptation):
         self.corpus = self.prepared.corpus(options.corpus_level)
         self.start = find_start(run, options.start_from, options.encoder, wanted_by="dapt")
         check_transformer(self.start, "dapt trains")
-        self.inputs["start"] = self.start.digest
+        files = [self.corpus] if self.mentions is None else [self.corpus, self.mentions]
+        read = (path.relative_to(self.prepared.folder).as_posix() for path in files)
+        self.inputs = {**self.prepared.inputs(*read), self.start.name: self.start.digest}
         self.lineage = self.start.lineage
         self.notes = notes_on_start(self.start, run, options.encoder)
 
@@ -267,7 +271,8 @@ class StringsAdaptation(Adaptation):
                 hint="Name one GPU: --gpus 0.",
             )
         super().__init__(run, options, engine)
-        self.texts, self.notes = find_texts(self.prepared, options.text)
+        self.texts, self.notes, files = find_texts(self.prepared, options.text)
+        self.inputs = self.prepared.inputs(*files)
 
     def train(self, stage: Stage) -> Work[dict[str, Any]]:
         """Write the text as numbers, and train on it."""
@@ -306,8 +311,10 @@ class StringsAdaptation(Adaptation):
         return list(held_out_losses(self.models, self.held_out, self.engine.device))
 
 
-def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str]]:
-    """Find the raw text of the target, the source or both; a domain without any gives its training sentences.
+def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str], list[str]]:
+    """Find the raw text of the target, the source or both, with notes and the prepared files that hold it.
+
+    A domain without any gives its training sentences.
 
     Neither holds sentences of dev and test: ``prepare-data`` leaves them out of raw text.
 
@@ -315,21 +322,23 @@ def find_texts(prepared: PreparedData, role: str) -> tuple[Texts, list[str]]:
         CrossNERError: A domain has neither.
     """
     texts: dict[str, Any] = {}
-    notes = []
+    notes, files = [], []
     for name in ("target", "source") if role == "both" else (role,):
         path, domain = prepared.raw_text(name), prepared.domains.get(name)
         if path is not None:
             texts[name] = LinesOfWords(path)
+            files.append(path.relative_to(prepared.folder).as_posix())
             notes.append(f"reads the raw text of the {name}, {path.name}")
         elif domain is not None and domain.has("train"):
             texts[name] = [sentence.words for sentence in domain.sentences("train")]
+            files.append(f"{name}/train.jsonl")
             notes.append(f"the {name} has no raw text: its {len(texts[name]):,} training sentences are read instead")
         else:
             raise CrossNERError(
                 f"--text {role}: this run has no raw text of the {name}.",
                 hint=f"crossner prepare-data … --{'corpus' if name == 'target' else 'source-corpus'} FILE --force",
             )
-    return texts, notes
+    return texts, notes, files
 
 
 def _by_side(losses: list[float]) -> dict[str, float] | None:

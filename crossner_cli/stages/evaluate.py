@@ -20,18 +20,18 @@ from crossner_cli.evaluation.finished import (
     NO_SEED,
     find_evaluation,
     list_models,
+    name_evaluation,
     prediction_file_names,
     write_predictions,
 )
 from crossner_cli.evaluation.scores import Scored, describe_mode, other_mode, score, summarise
 from crossner_cli.options import Evaluate
-from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory
+from crossner_cli.run.directory import Manifest, RunDirectory, digest_model
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
-from crossner_cli.run.storage import digest_file
 from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
 from crossner_cli.taggers.folder import load_tagger, read_tag_set, read_types, resolve_decoding
-from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
+from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
 from crossner_cli.taggers.tagging import (
     Tagged,
     calibrate,
@@ -63,11 +63,12 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         resolve_decoding(tagger.folder, options.decoding)
     compared = [find_evaluation(path) for path in options.against]
     inputs = {
-        "prepare-data": prepared.digest,
+        **prepared.inputs(*_files_read(options)),
         **{tagger.label: tagger.digest for tagger in taggers},
-        **{f"against {each.folder}": digest_file(each.folder / MANIFEST) for each in compared},
+        **{f"against {each.folder}": digest_model(each.folder) for each in compared},
     }
-    with engine.open_stage(run, options.stage_request(COMMAND, inputs)) as stage:
+    name = options.name or name_evaluation([tagger.label for tagger in taggers], options.split)
+    with engine.open_stage(run, replace(options, name=name).stage_request(COMMAND, inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
@@ -77,7 +78,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
             place = f"{run.path} ({target.name} {options.split})"
             check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
-        warnings = _data_warnings(run, options.split)
+        warnings = [*notes_on_taggers(run, taggers), *_data_warnings(run, options.split)]
         result = EvaluateResult(
             domain=target.name,
             split=options.split,
@@ -205,6 +206,13 @@ def _compare_types(
 
 def _seed_of(tagger: TrainedTagger) -> str:
     return NO_SEED if tagger.seed is None else str(tagger.seed)
+
+
+def _files_read(options: Evaluate) -> list[str]:
+    """The prepared files that are read; those that a run lacks are left out later."""
+    files = [f"target/{options.split}.jsonl", "target/types.json"]
+    more = ["target/train.jsonl", "source/train.jsonl", "source/types.json", "corpus/domain.txt"]
+    return files + more if options.fine_grained else files
 
 
 def _known_text(prepared: PreparedData) -> KnownText:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby, zip_longest
 from pathlib import Path
 
@@ -16,7 +16,13 @@ from crossner_cli.data.tags import AnyScheme, detect_scheme, to_spans, to_tags, 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import ModelAnalysis, Tagging, analyse_taggings
-from crossner_cli.evaluation.finished import COMMAND, NO_SEED, prediction_file_names, write_predictions
+from crossner_cli.evaluation.finished import (
+    COMMAND,
+    NO_SEED,
+    name_evaluation,
+    prediction_file_names,
+    write_predictions,
+)
 from crossner_cli.evaluation.scores import (
     PER_TYPE_COLUMNS,
     Mode,
@@ -28,10 +34,11 @@ from crossner_cli.evaluation.scores import (
 )
 from crossner_cli.options import Evaluate
 from crossner_cli.reports.fine_grained import add_fine_grained, write_reports
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage, open_stage
+from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
+from crossner_cli.run.stage import Stage, open_stage
 from crossner_cli.run.storage import digest_file, write_csv, write_json
 
 
@@ -97,7 +104,8 @@ def _analyse_files(
     gold: Path, predictions: Path, options: Evaluate, run: RunDirectory, inputs: dict[str, str]
 ) -> Work[Manifest]:
     """Score two files and analyse the errors, as a stage."""
-    with open_stage(run, options.stage_request(COMMAND, inputs)) as stage:
+    name = options.name or name_evaluation([predictions.stem], "test")
+    with open_stage(run, replace(options, name=name).stage_request(COMMAND, inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished

@@ -26,7 +26,7 @@ from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
 from crossner_cli.taggers.folder import read_domain_of_new_text, read_tag_set, read_types, resolve_decoding
-from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers
+from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
 from crossner_cli.taggers.tagging import READING, read_calibration
 
 COMMAND = "predict"
@@ -56,6 +56,7 @@ def run(
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     domain = read_domain_of_new_text(trained.folder)
     yield Notice(_describe(trained, domain))
+    yield from map(Notice, notes_on_taggers(run, [trained]))
     trained.check_unchanged()
     decoding = resolve_decoding(trained.folder, options.decoding)
     calibration = read_calibration(trained.folder) if decoding == "trained" else None

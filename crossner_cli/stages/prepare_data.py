@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -26,7 +28,7 @@ from crossner_cli.data.domains import (
     rename_types,
     take_dev,
 )
-from crossner_cli.data.sentences import SPLITS, Sentence, write_sentences
+from crossner_cli.data.sentences import SPLITS, Sentence, read_sentences, write_sentences
 from crossner_cli.data.statistics import (
     count_raw_words,
     count_words,
@@ -39,10 +41,13 @@ from crossner_cli.data.statistics import (
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
-from crossner_cli.run.directory import DRAFT, Manifest, RunDirectory, open_stage
+from crossner_cli.run.directory import Manifest, RunDirectory
+from crossner_cli.run.freshness import describe_changed, find_outdated
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
+from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_json
+from crossner_cli.stages.rerun import command_again
 
 COMMAND = "prepare-data"
 # Lines of raw text that are enough to find the 5,000 most frequent words.
@@ -98,14 +103,39 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         _keep_selected(stage.draft)
         try:
             result = yield from _prepare(stage.draft, options, inputs)
-            before = run.digest(COMMAND) if run.has(COMMAND) else None
-            manifest = stage.finish(dataclasses.asdict(result), keeps_same=True)
-            if before == run.digest(COMMAND):
-                yield Notice(f"{stage.folder} is unchanged: taggers that were made from it are up to date.")
+            changes = list(_describe_changes(stage.folder, stage.draft)) if run.has(COMMAND) else []
+            manifest = stage.finish(dataclasses.asdict(result))
+            yield from map(Notice, changes)
+            yield from map(Notice, _describe_outdated(run))
             return manifest
         finally:
             if not _keep_selected(stage.draft):
                 shutil.rmtree(stage.draft, ignore_errors=True)
+
+
+def _describe_changes(before: Path, after: Path) -> Iterator[str]:
+    """Say for each split how many sentences came, went, or have other labels."""
+    splits = {path.relative_to(place).with_suffix("") for place in (before, after) for path in place.glob("*/*.jsonl")}
+    for role, split in sorted(split.parts for split in splits if split.parts[0] in ("source", "target")):
+        old, new = (
+            [*read_sentences(path)] if (path := place / role / f"{split}.jsonl").is_file() else []
+            for place in (before, after)
+        )
+        words = [Counter(sentence.words for sentence in side) for side in (old, new)]
+        added, removed = (words[1] - words[0]).total(), (words[0] - words[1]).total()
+        relabelled = (Counter(new) - Counter(old)).total() - added
+        if added or removed or relabelled:
+            yield f"{role} {split}: sentences added: {added}, removed: {removed}, with other labels: {relabelled}."
+
+
+def _describe_outdated(run: RunDirectory) -> Iterator[str]:
+    """Say which stages of a run are out of date, and how they are brought up to date."""
+    outdated = find_outdated(run)
+    for name, changed in outdated.items():
+        yield f"{name} is out of date: {describe_changed(changed)}."
+    if outdated:
+        yield f"{shlex.join(['crossner', 'rerun', '--run', str(run.path)])} brings all up to date. One by one:"
+        yield from (f"  {shlex.join(command_again(run, name))}" for name in outdated)
 
 
 def _keep_selected(draft: Path) -> bool:
@@ -169,7 +199,7 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         if role == "source" and options.map_types:
             found = rename_types(found, parse_type_map(options.map_types, found.types))
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
-        _write_splits(folder / role, labelled[role].splits)
+        _write_domain(folder / role, domain.name, labelled[role], options.scheme)
         count = sum(map(len, labelled[role].splits.values()))
         yield Progress(task, count, count, "sentences")
         for kind, times in found.repairs.counts.items():
@@ -235,12 +265,13 @@ def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: Pre
     return {split: chosen[split] for split in SPLITS if split in chosen}
 
 
-def _write_splits(folder: Path, splits: Mapping[str, list[Sentence]]) -> None:
+def _write_domain(folder: Path, name: str, labelled: LabelledDomain, scheme: str) -> None:
     folder.mkdir()
-    for split, sentences in splits.items():
+    for split, sentences in labelled.splits.items():
         write_sentences(folder / f"{split}.jsonl", sentences)
-    words = {word for sentences in splits.values() for sentence in sentences for word in sentence.words}
+    words = {word for sentences in labelled.splits.values() for sentence in sentences for word in sentence.words}
     write_json(folder / "words.json", sorted(words))
+    write_json(folder / "types.json", {"name": name, "types": labelled.types, "scheme": scheme})
 
 
 def _count(labelled: Labelled, corpus: Path) -> dict[str, Any]:

@@ -20,9 +20,10 @@ from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.option_fields import LARGEST_SEED
 from crossner_cli.options import Optimisation
-from crossner_cli.run.directory import Manifest, RunDirectory, Stage, read_manifest
+from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
+from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_path, write_json
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
 from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, check_start, note_on_settings, start_tagger
@@ -108,7 +109,16 @@ class Recipe:
         """Digest all that is read."""
         files = {f"dictionary/{number}": digest_path(path) for number, path in enumerate(self.options.dictionary)}
         word_files = digest_word_files(self.design)
-        return {"prepare-data": self.prepared.digest, "start": self.start.digest, **word_files, **files}
+        data = self.prepared.inputs(*self.read_files())
+        return {**data, self.start.name: self.start.digest, **word_files, **files}
+
+    def read_files(self) -> list[str]:
+        """The prepared files that the stage reads; an encoder of words is told all words of the run."""
+        if self.design.word_inputs is not None:
+            return [file for file in self.prepared.digests if "/" in file]
+        roles = self.options.roles
+        files = [f"{role}/{file}" for role in roles for file in ("train.jsonl", "types.json")]
+        return [*files, f"{self.options.select_on}/dev.jsonl"]
 
 
 @dataclass(frozen=True)

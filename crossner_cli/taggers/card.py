@@ -26,8 +26,9 @@ from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.pretrained import MINILM
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
-from crossner_cli.run.directory import Manifest, StageRequest
+from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import ExportResult, SeedResult
+from crossner_cli.run.stage import StageRequest
 from crossner_cli.run.storage import write_atomically
 from crossner_cli.taggers.folder import get_method_name, read_types
 from crossner_cli.taggers.tagging import CALIBRATION_METHOD, read_calibration

@@ -18,9 +18,10 @@ from crossner_cli.encoders.word_reader import LONGEST_WORD, WordInputs, collect_
 from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, import_gensim, train_vectors
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.described import DescribedInputs, check_description_size
-from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, read_manifest
+from crossner_cli.run.directory import MANIFEST, RunDirectory, digest_model, read_manifest
+from crossner_cli.run.freshness import changed_data
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.storage import digest_file, digest_path
+from crossner_cli.run.storage import digest_path
 from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign
 from crossner_cli.taggers.sources import Start
 
@@ -79,19 +80,16 @@ def note_on_strings(folder: Path | None, prepared: PreparedData) -> str | None:
     """Return a warning about language models trained on other data than those of this run; None without one."""
     if folder is None or not (folder / MANIFEST).is_file():
         return None
-    if read_manifest(folder)["inputs"].get(PREPARED) == prepared.digest:
+    if not changed_data(read_manifest(folder), prepared.digests):
         return None
     return f"The language models of {folder.name} were trained on other data: they may have read these test sentences."
 
 
 def digest_word_files(design: TaggerDesign) -> dict[str, str]:
-    """Digest the files read beside the data, by option; for a stage its manifest stands."""
-    files = {"embeddings": design.embeddings, "ngram_embeddings": design.ngram_embeddings}
-    digests = {name: digest_path(Path(file)) for name, file in files.items() if file not in (None, CORPUS)}
-    if design.strings is not None:
-        manifest = design.strings / MANIFEST
-        digests["string_embeddings"] = digest_file(manifest) if manifest.is_file() else digest_path(design.strings)
-    return digests
+    """Digest the files read beside the data, by path."""
+    files = (design.embeddings, design.ngram_embeddings)
+    digests = {file: digest_path(Path(file)) for file in files if file not in (None, CORPUS)}
+    return digests | ({} if design.strings is None else {str(design.strings): digest_model(design.strings)})
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,18 @@ from crossner_cli.encoders.pretrained import MINILM, digest_encoder
 from crossner_cli.encoders.string_embeddings import TENSORS as STRINGS
 from crossner_cli.encoders.word_encoder import VOCABULARY, read_vocabulary
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory, read_manifest
-from crossner_cli.run.storage import check_digest, digest_file, digest_folder
+from crossner_cli.run.directory import (
+    MANIFEST,
+    PREVIOUS,
+    Manifest,
+    RunDirectory,
+    check_outputs,
+    digest_model,
+    digest_stage,
+    read_manifest,
+)
+from crossner_cli.run.freshness import describe_changed, find_outdated
+from crossner_cli.run.storage import digest_folder
 from crossner_cli.taggers.folder import is_tagger_folder
 
 BASE = "base"  # the untouched encoder
@@ -34,15 +44,15 @@ class TrainedTagger:
     manifest: Manifest | None = None
 
     def check_unchanged(self) -> None:
-        """Refuse weights that differ from the digests in the stage's manifest: it was made again, or copied in part."""
+        """Refuse files that differ from those in the stage's manifest: it was made again, edited, or copied in part."""
         if self.manifest is None:
             return
-        stage, outputs = self.folder.parent, self.manifest.get("outputs", {})
-        wanted = {path: outputs.get(path.relative_to(stage).as_posix()) for path in self.folder.glob("*.safetensors")}
-        wanted[stage / MANIFEST] = self.digest
-        hint = f"Give the command again; if you changed the weights yourself, give --model {self.folder}."
-        for path, digest in wanted.items():
-            check_digest(path, digest, hint=hint)
+        hint = f"Give the command again; if you changed it yourself, give --model {shlex.quote(str(self.folder))}."
+        check_outputs(self.folder, hint=hint)
+        if digest_model(self.folder.parent) != self.digest:
+            raise CrossNERError(
+                f"{self.folder.parent} was made again while it was read.", hint="Give the command again."
+            )
 
 
 @dataclass(frozen=True)
@@ -90,8 +100,11 @@ class Start:
         return set(read_vocabulary(self.folder).words) if self.folder is not None and self.has_words else set()
 
     def check_unchanged(self, wanted_by: str) -> None:
-        """Refuse a start that was made again since its digest was taken: seeds would begin with different weights."""
-        if self.place is not None and (not self.place.is_dir() or digest_start(self.place) != self.digest):
+        """Refuse a start that was edited, or made again since its digest was taken: seeds would begin differently."""
+        for folder in {*self.seeds.values(), self.folder}:
+            if folder is not None and (folder.parent / MANIFEST).is_file():
+                check_outputs(folder, hint=f"Make the start {self.name!r} again with --force.")
+        if self.place is not None and (not self.place.is_dir() or digest_model(self.place) != self.digest):
             raise CrossNERError(
                 f"{wanted_by}: the start {self.name!r} was made again while this stage trained.",
                 hint="Train it again with --force once the start is finished.",
@@ -122,25 +135,21 @@ def find_start(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: 
             f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a model (config.json).",
             hint="Give the folder of a stage such as RUN/dapt, or of a Hugging Face encoder.",
         )
-    digest = digest_start(folder)
+    digest = digest_model(folder)
     return Start(name, folder, digest, folder, lineage=[{"folder": str(folder), "digest": digest}])
-
-
-def digest_start(folder: Path) -> str:
-    """Digest of a stage's folder, for which its manifest stands, or of a model folder, as stages note their starts."""
-    return digest_file(folder / MANIFEST) if (folder / MANIFEST).is_file() else digest_folder(folder)
 
 
 def notes_on_start(start: Start, run: RunDirectory, encoder: str | None) -> list[str]:
     """Return warnings about a start that was made from other data than the run's, or from another ``--encoder``."""
     notes = []
-    place = start.place
-    is_of_run = place is not None and place.resolve().parent == run.path.resolve() and (place / MANIFEST).is_file()
-    if place is not None and is_of_run and _is_stale(run, read_manifest(place)):
-        notes.append(f"The start {start.name!r} was made before the data of {run.path} were prepared again.")
+    changed = find_outdated(run).get(start.name, []) if start.place == run.folder(start.name) else []
+    if changed:
+        notes.append(f"The start {start.name!r} is out of date: {describe_changed(changed)}.")
     made_from = start.lineage[0].get("encoder") if start.lineage else None
     if encoder not in (None, MINILM, made_from) and start.has_transformer:
-        notes.append(f"--encoder {encoder} is ignored: the encoder is that of {start.name!r} ({made_from or place}).")
+        notes.append(
+            f"--encoder {encoder} is ignored: the encoder is that of {start.name!r} ({made_from or start.place})."
+        )
     return notes
 
 
@@ -154,7 +163,7 @@ def check_transformer(start: Start, wanted_by: str) -> None:
 
 
 def _start_from_stage(name: str, folder: Path) -> Start:
-    manifest, digest = read_manifest(folder), digest_start(folder)
+    manifest, digest = read_manifest(folder), digest_model(folder)
     lineage = [*manifest.get("lineage", []), {"stage": manifest["stage"], "name": manifest["name"], "digest": digest}]
     if (folder / "encoder").is_dir():
         return Start(name, folder / "encoder", digest, folder, lineage=lineage)
@@ -182,8 +191,7 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
     tagger stage started from.
 
     Raises:
-        CrossNERError: A name stands for no tagger; without names, there is none or more than one; or a stage of this
-            run was made from data that have been prepared again since.
+        CrossNERError: A name stands for no tagger; or without names, there is none or more than one.
     """
     found: list[TrainedTagger] = []
     known: set[Path] = set()
@@ -197,6 +205,13 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
     return found
 
 
+def notes_on_taggers(run: RunDirectory, taggers: list[TrainedTagger]) -> list[str]:
+    """Return a note for each stage of the run whose taggers are out of date."""
+    outdated = find_outdated(run)
+    labels = dict.fromkeys(tagger.label for tagger in taggers if tagger.label in outdated)
+    return [f"{label} was trained on earlier data: {describe_changed(outdated[label])}." for label in labels]
+
+
 def best_on_dev(taggers: list[TrainedTagger]) -> TrainedTagger:
     """The tagger with the best dev F1; the first where none was scored."""
     return max(taggers, key=lambda tagger: tagger.dev_f1 or 0.0)
@@ -204,7 +219,7 @@ def best_on_dev(taggers: list[TrainedTagger]) -> TrainedTagger:
 
 def _find_tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
     """The finished stages of a run that hold taggers."""
-    manifests = {name: read_manifest(run.folder(name)) for name in run.stages()}
+    manifests = {name: run.read(name) for name in run.stages()}
     return {name: manifest for name, manifest in manifests.items() if _read_seeds(manifest)}
 
 
@@ -225,13 +240,7 @@ def _find_named(run: RunDirectory, name: str, wanted_by: str) -> list[TrainedTag
             f"{', '.join(_find_tagger_stages(run)) or 'none'}).",
             hint="Name a pretrain-source, finetune or joint-train stage.",
         )
-    if folder.resolve().parent == run.path.resolve() and _is_stale(run, manifest):
-        raise CrossNERError(
-            f"The stage {name!r} was trained before the data of {run.path} were prepared again.",
-            hint=f"Train it again with the options in its {MANIFEST}: crossner {manifest['stage']} … --name {name} "
-            f"--run {run.path} --force; or use another --run for the new data.",
-        )
-    digest = digest_file(folder / MANIFEST)
+    digest = digest_stage(manifest)
     return [
         TrainedTagger(name, folder / record["folder"], digest, int(seed), record.get("dev_f1"), manifest)
         for seed, record in seeds.items()
@@ -244,7 +253,8 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
     ends = [
         name
         for name in stages
-        if not any(_started_from(run, name, manifest) for other, manifest in stages.items() if other != name)
+        if not name.endswith(PREVIOUS)
+        and not any(_started_from(run, name, manifest) for other, manifest in stages.items() if other != name)
     ]
     if len(ends) == 1:
         return ends[0]
@@ -279,12 +289,6 @@ def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
         f"{problem} of {run.path} ({', '.join(run.stages()) or 'it has none'}) nor a folder.",
         hint="Name a stage of this run, or give the path of a stage or model folder.",
     )
-
-
-def _is_stale(run: RunDirectory, manifest: Manifest) -> bool:
-    """Return whether the data that a stage was made from have been prepared again."""
-    made_from = manifest["inputs"].get(PREPARED)
-    return made_from is not None and run.has(PREPARED) and made_from != run.digest(PREPARED)
 
 
 def _read_seeds(manifest: Manifest) -> dict[str, Any]:

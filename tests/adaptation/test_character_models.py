@@ -33,7 +33,6 @@ from crossner_cli.engine.devices import start_engine
 from crossner_cli.options import Dapt
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Progress, exhaust
-from crossner_cli.run.storage import digest_file
 from crossner_cli.stages import dapt
 from crossner_cli.stages.dapt import find_texts
 from crossner_cli.taggers.folder import load_tagger
@@ -124,7 +123,7 @@ def train(run: RunDirectory, stop_after: int | None = None, **changes: Any) -> N
 
 def test_language_models_read_no_sentence_of_dev_or_test(run: RunDirectory) -> None:
     prepared = PreparedData.load(run, wanted_by="test")
-    texts, notes = find_texts(prepared, "both")
+    texts, notes, _ = find_texts(prepared, "both")
     assert "the source has no raw text: its" in notes[1] and isinstance(texts["target"], LinesOfWords)
     read = {join_words(words) for words in texts["target"]}
     target = prepared.domains["target"]
@@ -141,8 +140,8 @@ def test_what_stands_in_for_raw_text_is_the_training_sentences_and_nothing_else(
     prepared = PreparedData.load(RunDirectory(tmp_path), wanted_by="test")
     domain = prepared.domains["target"]
     assert domain.has("dev") and domain.has("train")
-    texts, _ = find_texts(prepared, "target")
-    assert list(texts) == ["target"]
+    texts, _, files = find_texts(prepared, "target")
+    assert list(texts) == ["target"] and files == ["target/train.jsonl"]
     assert list(texts["target"]) == [sentence.words for sentence in domain.sentences("train")]
     both = ("dapt", "--run", str(tmp_path), "--encoder", "strings", "--text", "both")
     assert "--source-corpus FILE" in crossner(*both, code=1), "there is no source"
@@ -194,7 +193,7 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
 
     tag("finetune", "bilstm-crf", "finetune", "strings")
     manifest = run.manifest("finetune", wanted_by="test")
-    assert manifest["inputs"]["string_embeddings"] == digest_file(run.folder("strings") / "manifest.json")
+    assert manifest["inputs"][str(run.folder("strings"))] == run.digest("strings")
     assert manifest["options"]["string_embeddings"] == "strings"
     for method in TWO_DOMAINS:  # as inputs of the other methods of words, by path too
         tag("joint-train", method, method, str(run.folder("strings")))
@@ -202,9 +201,10 @@ def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> Non
     assert "which no tagger starts from" in refused
     refused = tag("finetune", "bilstm-crf", "x", "prepare-data", code=1)
     assert "finished stages here: cross-domain-lm, finetune" in refused
-    # Data prepared anew make both other inputs, and that is told.
-    path = run.folder("prepare-data") / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": -1.0}))
+    path = run.folder("strings") / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert list(manifest["inputs"]) == ["prepare-data/corpus/domain.txt", "prepare-data/source/train.jsonl"]
+    path.write_text(json.dumps({**manifest, "inputs": {"prepare-data/corpus/domain.txt": "of other data"}}))
     assert "were trained on other data" in tag("finetune", "bilstm-crf", "y", "strings")
 
 
@@ -248,7 +248,7 @@ def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_model
 
     scored = (*use, *QUICK, "--model", "one")
     crossner("evaluate", *scored)
-    assert "one" in json.loads((run.folder("evaluate") / "scores.json").read_text())["models"]
+    assert "one" in json.loads((run.folder("evaluate-one") / "scores.json").read_text())["models"]
     (tmp_path / "new.txt").write_text("Anna ended it\n")
     crossner("predict", *scored, str(tmp_path / "new.txt"), "--output", str(tmp_path / "new.jsonl"))
     tagger: Any = load_tagger(run.folder("one") / "tagger", start_engine(Dapt(**SMALL)))

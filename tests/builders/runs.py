@@ -13,7 +13,7 @@ from typing import Any
 from crossner_cli.data.tags import Scheme, scheme_shown
 from crossner_cli.evaluation.finished import prediction_file_names
 from crossner_cli.evaluation.scores import Scored, describe_mode, score, summarise
-from crossner_cli.run.directory import MANIFEST
+from crossner_cli.run.directory import MANIFEST, digest_stage, read_manifest
 from crossner_cli.run.results import (
     DomainResult,
     ModelResult,
@@ -55,7 +55,7 @@ def write_manifest(folder: Path, stage: str, **record: Any) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {"stage": stage, "name": folder.name, "options": {}, "inputs": {}, "result": {}, **record}
     (folder / MANIFEST).write_text(json.dumps(manifest))
-    return digest_file(folder / MANIFEST)
+    return digest_stage(read_manifest(folder))
 
 
 def write_prepared(run: Path, target: str = "music", train: int = 100) -> str:
@@ -66,10 +66,10 @@ def write_prepared(run: Path, target: str = "music", train: int = 100) -> str:
     return write_manifest(run / "prepare-data", "prepare-data", result=asdict(result))
 
 
-def rewrite_prepared(run: Path, path: Path, text: str) -> None:
-    """Other text in a file of prepared data, of which the manifest knows."""
+def rewrite_output(run: Path, path: Path, text: str) -> None:
+    """Other text in a file of a stage, of which the manifest knows."""
     path.write_text(text)
-    manifest = run / "prepare-data" / "manifest.json"
+    manifest = run / path.relative_to(run).parts[0] / MANIFEST
     record = json.loads(manifest.read_text())
     record["outputs"][path.relative_to(manifest.parent).as_posix()] = digest_file(path)
     manifest.write_text(json.dumps(record))
@@ -114,12 +114,11 @@ def write_tagger(
 ) -> str:
     """Leave the manifest of a stage that trains a tagger with some settings of its method."""
     result = train_result(history or {"1": [10.0, 20.0]}, train, **settings)
-    prepared = digest_file(run / "prepare-data" / MANIFEST) if (run / "prepare-data").is_dir() else "gone"
     return write_manifest(
         run / name,
         stage,
         options={"method": method, "encoder": encoder, "start_from": "base", "settings": [], "epochs": 2},
-        inputs={"prepare-data": prepared},
+        outputs={"tagger/model.safetensors": str(run)},  # as a digest would, it tells taggers of different runs apart
         lineage=[{"encoder": encoder, "digest": "0"}, *lineage],
         result=asdict(result),
     )

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.options import Finetune
-from crossner_cli.run.directory import RunDirectory, Stage, open_stage, read_manifest
+from crossner_cli.run.directory import RunDirectory, read_manifest
+from crossner_cli.run.stage import Stage, open_stage
 from crossner_cli.run.storage import digest_file
 
-INPUTS = {"prepare-data": "abc"}
+INPUTS = {"prepare-data/target/train.jsonl": "abc"}
 
 
 def options(**changes: Any) -> Finetune:

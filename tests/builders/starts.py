@@ -12,7 +12,8 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.options import Finetune
-from crossner_cli.run.directory import RunDirectory, open_stage
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import open_stage
 from crossner_cli.taggers.carry_over import CarryOver, KnownWords, TaggerDesign, start_tagger
 from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.sources import Start, find_start

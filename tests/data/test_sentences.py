@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences, write_sentences
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
-from crossner_cli.run.directory import RunDirectory, open_stage
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import open_stage
+from crossner_cli.run.storage import digest_file
 
 TYPES = {"source": ("person", "place"), "target": ("song", "person")}
 WORDS = st.text(min_size=1, max_size=5).filter(lambda word: word.isprintable() or "\u2028" in word)
@@ -51,7 +53,10 @@ def test_sentences_survive_being_written(tmp_path_factory, sentences):
 def test_prepared_domains_are_found_by_role_with_the_tag_set_of_the_roles(tmp_path, scheme):
     run = prepare(tmp_path, scheme=scheme)
     prepared = PreparedData.load(run, wanted_by="finetune")
-    assert prepared.digest == run.digest("prepare-data")
+    digests = prepared.inputs("target/train.jsonl", "corpus/domain.txt", "target/dev.jsonl")
+    place = run.folder("prepare-data") / "target" / "train.jsonl"
+    assert list(digests) == ["prepare-data/target/train.jsonl", "prepare-data/corpus/domain.txt"], "there is no dev"
+    assert digests["prepare-data/target/train.jsonl"] == digest_file(place)
     target = prepared.domain("target", wanted_by="finetune")
     assert (target.name, target.role, target.types) == ("target-set", "target", ("song", "person"))
     assert target.sentences("train") == [Sentence(("anna", "target"), ("B-person", "O"), "target-set")]

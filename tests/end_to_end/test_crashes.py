@@ -16,8 +16,9 @@ from builders.stages import assert_finished, files_of, finish_stage, full_disk, 
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune
-from crossner_cli.run import directory as module
-from crossner_cli.run.directory import RunDirectory, open_stage, read_manifest
+from crossner_cli.run import stage as module
+from crossner_cli.run.directory import RunDirectory, read_manifest
+from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import write_atomically
 
 FOREVER = 10**9
@@ -151,7 +152,7 @@ import sys, time
 from pathlib import Path
 from crossner_cli.options import Finetune
 from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.directory import open_stage
+from crossner_cli.run.stage import open_stage
 stage = open_stage(RunDirectory(Path(sys.argv[1])), Finetune().stage_request("finetune", {}))
 print("held", flush=True)
 time.sleep(60)

@@ -19,8 +19,9 @@ from crossner_cli.data.sentences import read_sentences
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.evaluation.scores import score
 from crossner_cli.options import Predict, PretrainSource
-from crossner_cli.run.directory import RunDirectory, Stage
+from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
+from crossner_cli.run.stage import Stage
 from crossner_cli.stages import dapt, train
 from crossner_cli.stages.train import read_data, resolve_recipe
 from crossner_cli.taggers.folder import load_tagger
@@ -30,8 +31,8 @@ from crossner_cli.training.plan import Plan
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
 PREPARED_FILES = (
-    "statistics.json repairs.json source/train.jsonl source/dev.jsonl source/words.json"
-    " target/train.jsonl target/dev.jsonl target/test.jsonl target/words.json"
+    "statistics.json repairs.json source/train.jsonl source/dev.jsonl source/words.json source/types.json"
+    " target/train.jsonl target/dev.jsonl target/test.jsonl target/words.json target/types.json"
 )
 
 
@@ -58,7 +59,7 @@ def test_each_stage_leaves_exactly_its_files(chain: Path) -> None:
         assert files_of(chain / stage) == {"manifest.json", *files}
         assert manifest_of(chain / stage)["outputs"].keys() == files
     stages = {path.name for path in chain.iterdir() if not path.name.startswith(".lock-")}
-    assert stages == {*made, "joint-train", "evaluate"}
+    assert stages == {*made, "joint-train", "evaluate-finetune-joint-train"}
 
 
 def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_to_be_forced_over(
@@ -202,10 +203,12 @@ def test_a_start_of_older_data_or_another_encoder_is_told(chain: Path, run: Path
     shutil.copytree(chain / "dapt", run / "dapt")
     quick = ("--run", run, *QUICK, "--max-steps 1 --start-from dapt")
     plain = invoke("pretrain-source", *quick, "--encoder", tiny_encoder_folder)
-    assert plain.exit_code == 0 and "was made before the data" not in " ".join(plain.stderr.split())
+    assert plain.exit_code == 0 and "is out of date" not in " ".join(plain.stderr.split())
     crossner("prepare-data --source sample-source --target sample-target --force", "--run", run)
     told = invoke("finetune --encoder other-encoder", *quick)
-    assert told.exit_code == 0 and "'dapt' was made before the data" in " ".join(told.stderr.split())
+    assert told.exit_code == 0 and "The start 'dapt' is out of date: prepare-data/corpus/" in " ".join(
+        told.stderr.split()
+    )
 
 
 def test_a_stage_that_failed_before_it_did_anything_stands_in_nobodys_way(
@@ -256,7 +259,9 @@ def test_a_sentence_of_5000_words_gets_5000_tags_in_training_evaluation_and_pred
     assert tagged["result"]["dev_f1"] > 99, "the loss must have reached words far behind the encoder's limit of 64"
     result = crossner("evaluate", "--run", run, *QUICK)
     assert next(iter(result["result"]["models"].values()))["f1"]["mean"] > 99
-    predicted = [json.loads(line) for line in (run / "evaluate" / "predictions.jsonl").read_text().splitlines()]
+    predicted = [
+        json.loads(line) for line in (run / "evaluate-finetune" / "predictions.jsonl").read_text().splitlines()
+    ]
     assert [len(record["tags"]) for record in predicted] == [5000, 2]
     (tmp_path / "long.txt").write_text(" ".join(words) + "\n")
     crossner("predict", tmp_path / "long.txt", "--run", run, *QUICK, "--output", tmp_path / "out.jsonl")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from builders.commands import QUICK, crossner, invoke, refused
-from builders.runs import rewrite_prepared
+from builders.runs import rewrite_output
 from builders.starts import design_tagger
 from safetensors.torch import load_file
 
@@ -52,7 +52,7 @@ def test_a_tagger_of_words_reads_a_file_of_vectors_or_learns_them_from_the_raw_t
     assert "already done" in invoke(*given).stderr
     vectors.write_text("telescope 0.5 1 3\nthe 1 0 -1\n")
     changed = refused(*given)
-    assert "embeddings" in changed and "--force" in changed
+    assert f"is out of date: {vectors} has changed" in changed and "--force" in changed
     ngrams.write_text("2gram-th 0.5 1\n3gram-ing 1 0\n")
     crossner(*train, "--set characters=ngrams --name ngrams --ngram-embeddings", ngrams)
     crossner("evaluate --model ngrams --name of-ngrams", *here)
@@ -200,7 +200,7 @@ def test_lower_cased_words_of_raw_text_find_their_vectors_and_those_without_one_
     run: Path, tmp_path: Path
 ) -> None:
     raw, vectors = run / "prepare-data" / "corpus" / "domain.txt", tmp_path / "vectors.txt"
-    rewrite_prepared(run, raw, raw.read_text() + "Zorblax and Snark met\n" * 6)
+    rewrite_output(run, raw, raw.read_text() + "Zorblax and Snark met\n" * 6)
     vectors.write_text("zorblax 1 2\nthe 0 1\n")
     tasks = "--method multi-cell-lstm --set tasks=source-ner,target-lm --set lower_case=true --select-on source"
     for words in ("frozen", "trained"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from builders.commands import QUICK, crossner, refused, told
-from builders.runs import rewrite_prepared
+from builders.runs import rewrite_output
 from safetensors.torch import load_file
 
 from crossner_cli.errors import CrossNERError
@@ -98,7 +98,7 @@ def test_raw_text_that_is_missing_is_told_before_any_work(run, here, options, sa
 
 def test_dev_sentences_without_an_entity_of_the_tagger_are_told_to_choose_nothing(run, here):
     dev = run / "prepare-data" / "target" / "dev.jsonl"
-    rewrite_prepared(run, dev, dev.read_text().replace("B-LOC", "B-city"))
+    rewrite_output(run, dev, dev.read_text().replace("B-LOC", "B-city"))
     train = ("pretrain-source --method bilstm-crf", *here, SMALL)
     for more, is_told in (("target", True), ("source", False), ("target --keep last", False)):
         said = told(*train, "--name", more.replace(" ", "-"), f"--select-on {more}")

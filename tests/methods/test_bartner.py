@@ -34,8 +34,9 @@ from crossner_cli.methods.bartner import (
 )
 from crossner_cli.methods.contract import find_method
 from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
-from crossner_cli.run.directory import RunDirectory, open_stage
+from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
+from crossner_cli.run.stage import open_stage
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.predict import run as predict
 from crossner_cli.stages.prepare_data import run as prepare_data

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Finetune, PrepareData
-from crossner_cli.run.directory import RunDirectory, Stage, describe_differences, open_stage
-from crossner_cli.run.storage import digest_file, write_json
+from crossner_cli.options import Evaluate, Finetune, PrepareData
+from crossner_cli.run.directory import RunDirectory, describe_differences
+from crossner_cli.run.stage import Stage, open_stage
+from crossner_cli.run.storage import write_json
 
 
 def test_a_missing_stage_is_told_with_who_wants_it_and_how_to_make_it(tmp_path):
@@ -53,7 +54,8 @@ def test_a_finished_stage_is_found_by_its_name_and_its_digest_changes_with_its_r
     run = RunDirectory(tmp_path)
     finish_stage(tmp_path)
     before = run.digest("finetune")
-    assert before == digest_file(tmp_path / "finetune/manifest.json")
+    finish_stage(tmp_path, force=True)
+    assert run.digest("finetune") == before, "times are no part of it"
     finish_stage(tmp_path, "other", force=True)
     assert run.digest("finetune") != before
     with open_finetune(tmp_path, name="draft"):
@@ -128,16 +130,14 @@ def test_an_option_that_came_after_the_stage_was_made_had_its_default(tmp_path):
         open_finetune(tmp_path, weight_decay=0.5)
 
 
-def test_other_options_or_inputs_are_named(tmp_path):
+def test_other_options_are_named(tmp_path):
     finish_stage(tmp_path)
     with pytest.raises(CrossNERError) as caught:
-        open_finetune(tmp_path, epochs=4, settings=[], inputs={"prepare-data": "xyz", "start": "s"})
+        open_finetune(tmp_path, epochs=4, settings=[], inputs={"dapt": "xyz"})
     assert caught.value.problem == (
-        f"The stage 'finetune' of {tmp_path} is finished with other options or inputs:\n"
+        f"The stage 'finetune' of {tmp_path} is finished with other options:\n"
         "  settings: ['dropout=0.1'] -> []\n"
-        "  epochs: 3 -> 4\n"
-        "  input prepare-data: 'abc' -> 'xyz'\n"
-        "  input start: None -> 's'"
+        "  epochs: 3 -> 4"
     )
     assert "--force" in caught.value.hint and "--name" in caught.value.hint
     assert_finished(tmp_path, "weights")
@@ -150,17 +150,43 @@ def test_other_options_or_inputs_are_named(tmp_path):
         Stage(run, options(epochs=4).stage_request("finetune", {})).check_options()
 
 
-@pytest.mark.parametrize(("made_anew", "is_same"), [("old", True), ("new", False)], ids=["the same", "something else"])
-def test_force_replaces_a_stage_at_the_end_only_and_may_keep_the_manifest_of_the_same(tmp_path, made_anew, is_same):
-    finish_stage(tmp_path, "old")
-    before = RunDirectory(tmp_path).digest("finetune")
-    with open_finetune(tmp_path, force=True) as stage:
+def test_a_stage_of_other_inputs_is_out_of_date_and_stays_until_it_is_made_again(tmp_path):
+    finish_stage(tmp_path)
+    with pytest.raises(CrossNERError, match=r"is out of date: prepare-data/target/train\.jsonl has changed") as caught:
+        open_finetune(tmp_path, inputs={**INPUTS, "prepare-data/target/train.jsonl": "other"})
+    assert f"crossner rerun --run {tmp_path}" in caught.value.hint
+    assert_finished(tmp_path, "weights")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "result", "is_kept"),
+    [({"dapt": "xyz"}, {"seeds": {}}, True), (INPUTS, {"seeds": {}}, False), ({"dapt": "xyz"}, {}, False)],
+    ids=["a tagger of other inputs", "a tagger of the same inputs", "another stage"],
+)
+def test_force_replaces_a_stage_at_the_end_only_and_keeps_a_tagger_of_other_inputs(tmp_path, inputs, result, is_kept):
+    with open_finetune(tmp_path) as stage:
+        work(stage, "old")
+        stage.finish(result)
+    with open_finetune(tmp_path, force=True, inputs=inputs) as stage:
         assert stage.finished is None and not stage.is_continued
         assert (tmp_path / "finetune/tagger/model.txt").read_text() == "old"
-        work(stage, made_anew)
-        stage.finish({"told": "otherwise"}, keeps_same=True)
-    assert (RunDirectory(tmp_path).digest("finetune") == before) is is_same
-    assert_finished(tmp_path, made_anew)
+        work(stage, "new")
+        stage.finish(result)
+    assert (tmp_path / "finetune/tagger/model.txt").read_text() == "new"
+    before = tmp_path / "finetune-previous" / "tagger" / "model.txt"
+    assert before.is_file() is is_kept and (not is_kept or before.read_text() == "old")
+
+
+@pytest.mark.parametrize("command", ["prepare-data", "evaluate"])
+def test_data_and_scores_are_simply_made_anew_with_other_options_or_inputs(tmp_path, command):
+    run, kind = RunDirectory(tmp_path), {"prepare-data": PrepareData, "evaluate": Evaluate}[command]
+    for changes, inputs in (({}, {}), ({}, {"a": "1"}), ({"force": False}, {"a": "2"})):
+        with open_stage(run, kind(**changes).stage_request(command, inputs)) as stage:
+            assert stage.finished is None and not stage.is_continued
+            work(stage)
+            if inputs != {"a": "1"}:  # which is interrupted
+                stage.finish({})
+    assert run.read(command)["inputs"] == {"a": "2"}
 
 
 def test_an_interrupted_stage_is_a_draft_that_the_same_command_continues(tmp_path):
@@ -179,7 +205,7 @@ def test_an_interrupted_stage_is_a_draft_that_the_same_command_continues(tmp_pat
 @pytest.mark.parametrize(
     ("record", "changes", "problem"),
     [
-        (None, {"epochs": 4}, r"is interrupted with other options or inputs:\n  epochs: 3 -> 4"),
+        (None, {"epochs": 4}, r"is interrupted with other options:\n  epochs: 3 -> 4"),
         ("{", {}, r"draft\.json cannot be read"),
     ],
 )

@@ -12,14 +12,16 @@ import pytest
 import torch
 from builders.events import drain
 from builders.files import tag_columns, write_pair
+from builders.runs import rewrite_output
 from builders.starts import save_stage
 from safetensors.torch import load_file, save_file
 
-from crossner_cli.data.sentences import read_sentences
+from crossner_cli.data.sentences import PreparedData, read_sentences
 from crossner_cli.data.tags import TagSet, to_spans, to_tags
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Evaluate, PrepareData
@@ -64,7 +66,7 @@ def add_stage(run, tiny_encoder_folder):
 
     def add(name="finetune", seeds=(1,), scores=()):
         taggers = {seed: make_tagger(tiny_encoder_folder, seed) for seed in seeds}
-        inputs = {"prepare-data": run.digest("prepare-data")}
+        inputs = PreparedData.load(run, wanted_by="finetune").inputs("target/train.jsonl", "target/dev.jsonl")
         save_stage(run, name, taggers, scores or [None] * len(seeds), inputs=inputs)
 
     return add
@@ -77,8 +79,9 @@ def make_tagger(encoder_folder: Path, seed: int, domains=DOMAINS) -> LinearTagge
 
 
 def go(run, engine, **options):
-    """Run the command; give its manifest and what it said."""
-    manifest, events = drain(evaluate(run, Evaluate(run=run.path, **options), engine))
+    """Run the command in the folder ``evaluate`` unless it is named; give its manifest and what it said."""
+    options = Evaluate(run=run.path, **{"name": "evaluate", **options})
+    manifest, events = drain(evaluate(run, options, engine))
     return manifest, [event.text for event in events if isinstance(event, Notice)]
 
 
@@ -164,8 +167,17 @@ def test_the_other_mode_and_the_other_split_can_be_had_and_what_is_finished_is_n
     assert other["other_mode"] == {"mode": "conll", "f1": one["f1"]}
     again, said = go(run, engine, split="dev", name="dev")
     assert again == conll and "already done" in said[0]
-    with pytest.raises(CrossNERError, match=r"split: 'dev' -> 'test'"):
-        go(run, engine, name="dev")
+    assert go(run, engine, name="dev", mode="strict")[0]["result"]["mode"] == "strict", "scores are made anew at once"
+
+
+def test_an_evaluation_is_named_by_what_it_holds(run, engine, add_stage):
+    add_stage("one")
+    add_stage("other")
+    go(run, engine, name=None, model=["one"])
+    go(run, engine, name=None, model=["one", "other"], split="dev")
+    assert run.stages() == ["evaluate-one", "evaluate-one-other-dev", "one", "other", "prepare-data"]
+    assert name_evaluation(["a/b c/run/finetune"], "test") == "evaluate-run-finetune"
+    assert name_evaluation(["x" * 40, "y" * 40], "dev") == "evaluate-2-models-dev"
 
 
 def test_decoding_can_be_that_of_the_papers(run, engine, add_stage):
@@ -185,7 +197,8 @@ def test_scores_are_measured_on_test_before_and_after_the_calibration_of_the_fol
     assert before["after"] is None
     path = run.folder("finetune") / "tagger" / "tagger.json"
     description = json.loads(path.read_text())
-    path.write_text(json.dumps({**description, "calibration": Calibration(0.0, 0.0, 4, 2).to_json()}))
+    calibration = Calibration(0.0, 0.0, 4, 2).to_json()
+    rewrite_output(run.path, path, json.dumps({**description, "calibration": calibration}))
     manifest, _ = go(run, engine, name="again")
     found, scores = models_of(manifest)["finetune"]["reliability"], models_of(manifest)["finetune"]["seeds"]["1"]
     predicted = sum(row["predicted"] for row in scores["per_type"].values())

@@ -108,26 +108,21 @@ def test_one_domain_alone_is_enough_and_hides_a_folder_of_its_name(run, folders,
     assert list(prepare(run, source=folders["source"], force=True)["result"]["domains"]) == ["source"]
 
 
-def test_the_same_data_prepared_again_or_anew_are_those_that_taggers_were_made_from(run, folders):
+def test_other_files_or_options_prepare_the_data_anew_and_what_changed_is_told(run, folders):
     def notices(**changes):
         events = list(prepare_data.run(run, PrepareData(run=run.path, **folders, **changes)))
         return " ".join(event.text for event in events if isinstance(event, Notice))
 
     first, before = prepare(run, **folders), run.digest("prepare-data")
     assert "nothing was done" in notices() and prepare(run, **folders) == first
-    assert "is unchanged: taggers" in notices(force=True) and run.digest("prepare-data") == before
-    (Path(folders["target"]) / "test.txt").write_text("Another\tO\nsentence\tO\n")
-    assert "is unchanged" not in notices(force=True) and run.digest("prepare-data") != before
-
-
-def test_other_options_or_inputs_are_an_error_that_names_the_difference(run, folders):
-    prepare(run, **folders)
-    message = failure(run, **folders, train_limit=3)
-    assert "train_limit: None -> 3" in message and "--run DIR keeps both" in message
-    (Path(folders["target"]) / "test.txt").write_text("other\tB-dish\n")
-    assert "input target/test" in failure(run, **folders)
-    prepare(run, **folders, force=True)
-    assert words(run, "target", "test") == ["other"]
+    assert "sentences added" not in notices(force=True) and run.digest("prepare-data") == before
+    (Path(folders["target"]) / "test.txt").write_text("Another\tO\nsentence\tO\n\nother\tB-dish\n")
+    told = notices()
+    assert "target test: sentences added: 2, removed: 1, with other labels: 0." in told and "target train" not in told
+    (Path(folders["target"]) / "test.txt").write_text("Another\tO\nsentence\tO\n\nother\tO\n")
+    assert "target test: sentences added: 0, removed: 0, with other labels: 1." in notices()
+    assert words(run, "target", "test") == ["Another sentence", "other"]
+    assert "target train: sentences added: 0, removed:" in notices(train_limit=1)
 
 
 def test_every_task_is_shown_to_its_end(run, folders, tmp_path):

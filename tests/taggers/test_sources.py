@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt, Finetune, PrepareData
-from crossner_cli.run.directory import RunDirectory, open_stage
-from crossner_cli.run.storage import digest_file, digest_folder
-from crossner_cli.taggers.sources import Start, best_on_dev, find_start, find_taggers, notes_on_start
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import open_stage
+from crossner_cli.run.storage import digest_folder
+from crossner_cli.taggers.sources import Start, best_on_dev, find_start, find_taggers, notes_on_start, notes_on_taggers
 
 TYPES = TagSet({"conll": ("person", "misc", "place")})
 
@@ -53,7 +54,7 @@ def test_an_adapted_encoder_starts_a_tagger(tmp_path, run, design, engine):
         expected = load_file(folder / "encoder/model.safetensors")
         assert all((value == expected[name]).all() for name, value in tagger.encoder.model.state_dict().items())
         assert carried.loaded == len(expected) and carried.fresh_types == list(TYPES.types)
-    start, digest = find(run, "dapt", design), digest_file(folder / "manifest.json")
+    start, digest = find(run, "dapt", design), run.digest("dapt")
     assert start.digest == digest
     assert start.lineage == [{"encoder": "minilm", "digest": "d"}, {"stage": "dapt", "name": "dapt", "digest": digest}]
 
@@ -119,8 +120,15 @@ def test_the_digest_of_a_start_follows_its_files_and_one_made_again_between_two_
     save_stage(run, "source", {1: tagger}, [50.0])
     start = find_start(run, "source", "minilm", wanted_by="finetune")
     start.check_unchanged("finetune")
+    tokenizer = run.folder("source") / "tagger" / "tokenizer.json"
+    text = tokenizer.read_text()
+    tokenizer.write_text(text + " ")
+    with pytest.raises(CrossNERError, match=r"tokenizer\.json is not the file listed in its manifest"):
+        start.check_unchanged("finetune")
+    tokenizer.write_text(text)
+    start.check_unchanged("finetune")
     manifest = run.folder("source") / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("50.0", "51.0"))
+    manifest.write_text(manifest.read_text().replace('"name": "source"', '"name": "other"'))
     with pytest.raises(CrossNERError, match="'source' was made again while this stage trained"):
         start.check_unchanged("finetune")
 
@@ -142,7 +150,7 @@ def add_stage(run):
         stage.finish({"domains": {}})
 
     def add(name="finetune", seeds=(1,), scores=None, start_from="base", **inputs):
-        inputs = {"prepare-data": run.digest("prepare-data"), "start": "", **inputs}
+        inputs = {"base": "", **inputs}
         request = Finetune(run=run.path, name=name, start_from=start_from).stage_request("finetune", inputs)
         with open_stage(run, request) as stage:
             records = {}
@@ -202,13 +210,25 @@ def test_what_is_no_tagger_is_refused_with_the_way_out(run, add_stage, tmp_path)
         assert found.value.hint
 
 
-def test_a_stage_of_other_data_is_refused_in_its_own_run_only(run, add_stage, tmp_path):
-    folder = str(add_stage(**{"prepare-data": "0" * 64}))
-    for name in ("finetune", folder):
-        with pytest.raises(CrossNERError, match="was trained before the data .* were prepared again") as caught:
-            labels(run, name)
-        assert "--force" in caught.value.hint
-    assert labels(RunDirectory(tmp_path / "elsewhere"), folder) == [folder]
+def test_a_tagger_of_other_data_is_found_and_told(run, add_stage):
+    add_stage("mine")
+    add_stage(**{"prepare-data/target/train.jsonl": "0" * 64})
+    taggers = find_taggers(run, ["finetune", "mine"], wanted_by="predict")
+    assert notes_on_taggers(run, taggers) == [
+        "finetune was trained on earlier data: prepare-data/target/train.jsonl has changed."
+    ]
+
+
+def test_a_tagger_kept_from_before_is_never_chosen_but_may_be_named(run, add_stage):
+    add_stage(**{"prepare-data/target/train.jsonl": "0" * 64})
+    request = Finetune(run=run.path, force=True).stage_request("finetune", {"start": ""})
+    with open_stage(run, request) as stage:
+        (stage.draft / "tagger").mkdir()
+        (stage.draft / "tagger" / "tagger.json").write_text("{}")
+        stage.finish({"seeds": {"1": {"folder": "tagger", "dev_f1": None}}})
+    assert labels(run) == ["finetune"]
+    (before,) = find_taggers(run, ["finetune-previous"], wanted_by="predict")
+    assert notes_on_taggers(run, [before]) == []
 
 
 def test_prediction_takes_the_seed_that_is_best_on_dev(run, add_stage):

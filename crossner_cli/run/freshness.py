@@ -1,0 +1,62 @@
+"""Stages that are out of date: made from data or stages that have changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from crossner_cli.run.directory import MANIFEST, PREPARED, PREVIOUS, Manifest, RunDirectory, digest_stage, read_manifest
+
+
+def find_outdated(run: RunDirectory) -> dict[str, list[str]]:
+    """Find the stages of a run that are out of date, each with what has changed, in the order to make them again.
+
+    Only prepared data and finished stages are looked at; other files, as word vectors, are compared when the command is
+    given again. A stage that was kept as ``NAME-previous`` is not listed.
+
+    Raises:
+        CrossNERError: A manifest is broken.
+    """
+    manifests = {name: run.read(name) for name in run.stages()}
+    prepared = manifests.pop(PREPARED, None)
+    found: dict[str, list[str]] = {}
+    for name in _in_order_of_making(run, manifests):
+        changed = [] if prepared is None else changed_data(manifests[name], prepared.get("outputs", {}))
+        for place, digest in manifests[name]["inputs"].items():
+            folder = run.stage_or_path(place)
+            if folder.name in found and folder.parent == run.path:
+                changed.append(place)  # which will change
+            elif (folder / MANIFEST).is_file() and digest_stage(read_manifest(folder)) != digest:
+                changed.append(place)
+        if changed and not name.endswith(PREVIOUS):
+            found[name] = changed
+    return found
+
+
+def changed_data(manifest: Manifest, digests: Mapping[str, str]) -> list[str]:
+    """Name the prepared files that a stage read and that are others now, by the digests of those there are."""
+    return [
+        place
+        for place, digest in manifest["inputs"].items()
+        if place.startswith(f"{PREPARED}/") and digests.get(place.partition("/")[2]) != digest
+    ]
+
+
+def _in_order_of_making(run: RunDirectory, manifests: dict[str, Manifest]) -> list[str]:
+    """The names of stages, each after those that it was made from."""
+    ordered: dict[str, None] = {}
+
+    def add(name: str, waiting: frozenset[str]) -> None:
+        for place in manifests[name]["inputs"]:
+            folder = run.stage_or_path(place)
+            if folder.parent == run.path and folder.name in manifests and folder.name not in waiting:
+                add(folder.name, waiting | {folder.name})
+        ordered[name] = None
+
+    for name in manifests:
+        add(name, frozenset({name}))
+    return [*ordered]
+
+
+def describe_changed(names: Sequence[str]) -> str:
+    """Say what has changed, as ``prepare-data/target/train.jsonl has changed``."""
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} changed"

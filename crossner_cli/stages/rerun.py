@@ -1,0 +1,92 @@
+"""``crossner rerun``: make again what is out of date, each stage with its own options."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.option_fields import Command
+from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PrepareData, PretrainSource, Rerun
+from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory
+from crossner_cli.run.environment import PYTHON, python_path
+from crossner_cli.run.freshness import find_outdated
+
+STAGES: Mapping[str, type[Command]] = {
+    PREPARED: PrepareData,
+    "dapt": Dapt,
+    **{kind.command: kind for kind in (PretrainSource, Finetune, JointTrain)},
+    "evaluate": Evaluate,
+}
+
+
+def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
+    """Prepare the data again, if its files have changed, then make again each stage that is out of date.
+
+    Every command runs in a process of its own. Return the command lines that ran and the taggers that were kept.
+
+    Raises:
+        CrossNERError: The run has no prepared data, or a stage is still out of date when it has been made again.
+        SystemExit: A command failed, and has said why.
+    """
+    run.manifest(PREPARED, wanted_by="rerun")
+    kept = set(run.stages())
+    commands = [command_again(run, PREPARED)]
+    _go(commands[0], options)
+    while outdated := find_outdated(run):
+        name = next(iter(outdated))
+        command = command_again(run, name)
+        if command in commands:
+            raise CrossNERError(
+                f"{name} was made again and is out of date again: {', '.join(outdated[name])}.",
+                hint="Let nothing else change the run meanwhile, then give the command again.",
+            )
+        commands.append(command)
+        _go(command, options)
+    before = [name for name in run.stages() if name.endswith(PREVIOUS) and name not in kept]
+    return {"commands": commands, "kept": before}
+
+
+def _go(command: list[str], options: Rerun) -> None:
+    """Run a command line of crossner; an interruption reaches it too, so it is waited for."""
+    shared = [part for name in ("device", "gpus", "threads", "quiet", "verbose") for part in options.given(name)]
+    line = [*PYTHON, "-m", "crossner_cli", *command[1:], *shared]
+    output = sys.stderr if options.json else None
+    with subprocess.Popen(line, env={**os.environ, **python_path()}, stdout=output) as process:
+        while True:
+            try:
+                status = process.wait()
+                break
+            except KeyboardInterrupt:
+                continue
+    if status:
+        sys.exit(status)
+
+
+def command_again(run: RunDirectory, name: str) -> list[str]:
+    """The command line that makes a stage of a run again with the options in its manifest.
+
+    Raises:
+        CrossNERError: The manifest is broken, or of a command that makes no stage.
+    """
+    manifest = run.read(name)
+    return command_line(run, manifest["stage"], name, manifest["options"], ["--force"])
+
+
+def command_line(
+    run: RunDirectory, command: str, name: str, options: Mapping[str, Any], more: list[str] | None = None
+) -> list[str]:
+    """The command line of a stage with these options.
+
+    Raises:
+        CrossNERError: The command makes no stage.
+    """
+    kind = STAGES.get(command)
+    if kind is None:
+        raise CrossNERError(f"{run.folder(name)} was made by {command!r}, which makes no stage.", hint="Move it away.")
+    named = [] if name == command else ["--name", name]
+    arguments = [*kind.arguments_of(options), *named, "--run", str(run.path)]
+    return ["crossner", command, *arguments, *([] if kind.does_anew else more or [])]

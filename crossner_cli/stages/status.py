@@ -1,0 +1,120 @@
+"""``crossner status``: the stages of a run, what is out of date and why, and the next command."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crossner_cli import figures
+from crossner_cli.data.domains import known_domains, split_files
+from crossner_cli.errors import CrossNERError
+from crossner_cli.reports.blocks import Block, Line, Table
+from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory
+from crossner_cli.run.freshness import describe_changed, find_outdated
+from crossner_cli.run.stage import DRAFT
+from crossner_cli.run.storage import digest_file, read_record
+from crossner_cli.stages.rerun import command_line
+
+UP_TO_DATE = "up to date"
+
+
+def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
+    """Describe the stages of a run; return what is shown, and the same as a record.
+
+    Raises:
+        CrossNERError: A manifest is broken.
+    """
+    manifests = {name: run.read(name) for name in run.stages()}
+    outdated = find_outdated(run)
+    if PREPARED in manifests and (changed := changed_files(manifests[PREPARED])):
+        outdated = {PREPARED: changed, **outdated}
+    states = {name: describe_changed(outdated[name]) if name in outdated else UP_TO_DATE for name in manifests}
+    states |= {name: "kept from before" for name in manifests if name.endswith(PREVIOUS)}
+    interrupted = find_interrupted(run)
+    step = next_step(run, manifests, outdated, interrupted)
+    stages = [
+        {"name": name, "command": each["stage"], "result": describe_result(each), "state": states[name]}
+        for name, each in sorted(manifests.items(), key=lambda item: (item[0] != PREPARED, item[0]))
+    ]
+    stages += [
+        {"name": name, "command": line[1], "result": "", "state": "interrupted"} for name, line in interrupted.items()
+    ]
+    rows = [(each["name"], each["result"], each["state"]) for each in stages]
+    table = Table(f"Stages of {run.path}", ("stage", "result", "state"), rows, texts=(0, 1, 2))
+    blocks: list[Block] = [table] if rows else [Line(f"{run.path} holds no stage yet.")]
+    return [*blocks, Line(f"Next: {step}")], {"run": str(run.path), "stages": stages, "next": step}
+
+
+def changed_files(prepared: Manifest) -> list[str]:
+    """Name the files of labelled sentences, of data sets in folders, that are others than those that were prepared."""
+    found = []
+    for role in ("source", "target"):
+        name = prepared["options"].get(role)
+        if not name or name in known_domains():
+            continue
+        with contextlib.suppress(CrossNERError, OSError):  # its folder is gone: the run does without
+            now = {f"{role}/{split}": digest_file(path) for split, path in split_files(Path(name)).items()}
+            before = {place: digest for place, digest in prepared["inputs"].items() if place.startswith(f"{role}/")}
+            found += [place for place in {**before, **now} if before.get(place) != now.get(place)]
+    return found
+
+
+def find_interrupted(run: RunDirectory) -> dict[str, list[str]]:
+    """Find the stages that were interrupted, each with the command line that continues it."""
+    found = {}
+    for path in sorted(run.path.glob(f".draft-*/{DRAFT}")):
+        if any(each.name != DRAFT for each in path.parent.iterdir()):
+            record, name = read_record(path), path.parent.name.removeprefix(".draft-")
+            more = ["--force"] if record.get("forced") else []
+            found[name] = command_line(run, str(record.get("command")), name, record.get("options") or {}, more)
+    return found
+
+
+def describe_result(manifest: Manifest) -> str:
+    """Describe the result of a stage in a few words."""
+    result: Mapping[str, Any] = manifest["result"]
+    if manifest["stage"] == PREPARED:
+        counts = {
+            role: domain["splits"].get("train", {}).get("sentences", 0) for role, domain in result["domains"].items()
+        }
+        return ", ".join(f"{role} {figures.count(count)} to train on" for role, count in counts.items())
+    if manifest["stage"] == "evaluate":
+        scores = ", ".join(f"{label} {figures.score(model['f1']['mean'])}" for label, model in result["models"].items())
+        return f"{result['split'] or 'files'} F1: {scores}"
+    if manifest["stage"] == "dapt":
+        before, after = (figures.score(result.get(f"perplexity_{when}")) for when in ("before", "after"))
+        return f"perplexity {before} -> {after}"
+    return f"dev F1 {figures.spread(result.get('dev_f1'), result.get('dev_f1_deviation'))}"
+
+
+def next_step(
+    run: RunDirectory,
+    manifests: Mapping[str, Manifest],
+    outdated: Mapping[str, Any],
+    interrupted: Mapping[str, list[str]],
+) -> str:
+    """The next command that a run asks for: continue, bring up to date, train, score, tag."""
+    place = [] if run.path == Path("run") else ["--run", str(run.path)]
+    if interrupted:
+        return shlex.join(next(iter(interrupted.values())))
+    if outdated:
+        return shlex.join(["crossner", "rerun", *place])
+    if PREPARED not in manifests:
+        return shlex.join(["crossner", "prepare-data", "--source", "DATASET", "--target", "DATASET", *place])
+    prepared, commands = manifests[PREPARED]["result"], {each["stage"] for each in manifests.values()}
+    trained = {name: each for name, each in manifests.items() if "seeds" in each["result"]}
+    starts = {"pretrain-source": ["--start-from", "pretrain-source"], "dapt": ["--start-from", "dapt"]}
+    start = next((starts[name] for name in starts if name in manifests), [])
+    if "source" in prepared["domains"] and "pretrain-source" not in commands and "joint-train" not in commands:
+        return shlex.join(["crossner", "pretrain-source", *start, *place])
+    if "target" in prepared["domains"] and not commands & {"finetune", "joint-train"}:
+        return shlex.join(["crossner", "finetune", *start, *place])
+    scored = {label for each in manifests.values() if each["stage"] == "evaluate" for label in each["result"]["models"]}
+    unscored = [name for name in trained if name not in scored and trained[name]["stage"] != "pretrain-source"]
+    if unscored and "target" in prepared["domains"]:
+        return shlex.join(["crossner", "evaluate", "--model", unscored[-1], *place])
+    best = max(trained, key=lambda name: trained[name]["result"].get("dev_f1") or 0.0, default="MODEL")
+    return shlex.join(["crossner", "predict", "FILE", "--model", best, *place])

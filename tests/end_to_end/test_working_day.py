@@ -1,0 +1,130 @@
+"""The loop of a working day: label, train, look at the scores, label more, bring up to date, compare."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from builders.commands import QUICK, crossner, invoke, refused
+
+from crossner_cli.data.domains import SAMPLES
+from crossner_cli.run.directory import RunDirectory
+
+
+@pytest.fixture(scope="module")
+def first_day(tmp_path_factory: pytest.TempPathFactory, tiny_encoder_folder: Path) -> Path:
+    """A folder with labelled sentences, and a run in which they were trained on and scored."""
+    place = tmp_path_factory.mktemp("day")
+    shutil.copytree(SAMPLES / "sample-target", place / "mine")
+    train = place / "mine" / "train.txt"
+    sentences = train.read_text().strip().split("\n\n")
+    train.write_text("\n\n".join(sentences[:-20]) + "\n")
+    (place / "more.txt").write_text("\n\n".join(sentences[-20:]) + "\n")
+    here = ("--run", place / "run")
+    crossner("prepare-data --source sample-source --corpus sample-target", *here, "--target", place / "mine")
+    crossner("dapt --block-size 32 --max-steps 2", *here, *QUICK, "--encoder", tiny_encoder_folder)
+    crossner("pretrain-source --start-from dapt --max-steps 4", *here, *QUICK)
+    crossner("finetune --start-from pretrain-source --max-steps 4", *here, *QUICK)
+    crossner("evaluate --model finetune", *here, *QUICK)
+    return place
+
+
+@pytest.fixture
+def day(first_day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The day before, to go on with: the folder with the labels is the current one."""
+    shutil.copytree(first_day, tmp_path / "day")
+    for manifest in (tmp_path / "day").glob("run/*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace(str(first_day), str(tmp_path / "day")))
+    monkeypatch.chdir(tmp_path / "day")
+    return tmp_path / "day"
+
+
+def label_more(day: Path) -> None:
+    train = day / "mine" / "train.txt"
+    train.write_text(train.read_text() + "\n" + (day / "more.txt").read_text())
+
+
+def states(day: Path) -> dict[str, str]:
+    return {stage["name"]: stage["state"] for stage in crossner("status")["stages"]}
+
+
+def test_more_labels_leave_the_source_alone_and_rerun_keeps_the_tagger_of_before_to_compare_with(day: Path) -> None:
+    run = RunDirectory(day / "run")
+    assert set(states(day).values()) == {"up to date"}
+    before = {name: run.digest(name) for name in run.stages()}
+    label_more(day)
+    assert states(day)["prepare-data"] == "target/train has changed"
+    assert crossner("status")["next"] == "crossner rerun"
+
+    told = invoke("rerun").stdout
+    assert "2 of the stages were out of date" in told
+    assert "Compare: crossner evaluate --model finetune-previous --model finetune" in told
+    after = {name: run.digest(name) for name in run.stages()}
+    assert {name for name in before if before[name] != after[name]} == {"prepare-data", "finetune", "evaluate-finetune"}
+    assert after["finetune-previous"] == before["finetune"]
+    assert run.read("finetune")["options"] == run.read("finetune-previous")["options"]
+    scored = crossner("evaluate --model finetune-previous --model finetune", *QUICK)
+    assert set(scored["result"]["models"]) == {"finetune", "finetune-previous"}
+    found = states(day)
+    assert found.pop("finetune-previous") == "kept from before" and set(found.values()) == {"up to date"}
+    assert "Nothing was out of date." in invoke("rerun").stdout
+
+
+def test_data_that_are_prepared_again_say_what_changed_and_destroy_no_tagger(day: Path) -> None:
+    again = ("prepare-data --source sample-source --corpus sample-target --target", day / "mine")
+    assert "out of date" not in invoke(*again, "--force").stderr, "the same files leave everything valid"
+    label_more(day)
+    told = invoke(*again).stderr
+    assert "target train: sentences added: 20, removed: 0, with other labels: 0." in told
+    assert "finetune is out of date: prepare-data/target/train.jsonl has changed." in told
+    assert "pretrain-source is out of date" not in told and "dapt is out of date" not in told
+    assert "crossner rerun --run run" in told and "  crossner finetune --start-from pretrain-source" in told
+    stale = "trained on earlier data: prepare-data/target/train.jsonl has changed"
+    assert stale in invoke("predict", "more.txt", "--format jsonl", *QUICK).stderr
+    assert stale in invoke("evaluate", *QUICK, "--quiet").stderr
+    assert "is out of date" in refused("finetune --start-from pretrain-source --max-steps 4", *QUICK)
+
+
+def test_a_stage_whose_files_were_edited_is_built_on_by_nobody(day: Path) -> None:
+    tokenizer = day / "run" / "pretrain-source" / "tagger" / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text() + " ")
+    again = "finetune --name other --start-from pretrain-source --max-steps 4"
+    assert "tokenizer.json is not the file listed in its manifest" in refused(again, *QUICK)
+    assert "tokenizer.json is not the file" in refused("predict", "more.txt", "--model pretrain-source", *QUICK)
+
+
+def test_status_names_what_was_interrupted_and_how_it_goes_on(day: Path) -> None:
+    line = ["finetune", "--name", "longer", "--start-from", "dapt", "--epochs", "400", "--method", "crf"]
+    command = [sys.executable, "-m", "crossner_cli", *line, *map(str, QUICK)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not list(day.glob("run/.draft-longer/checkpoint*/step-*")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    record = crossner("status")
+    (longer,) = [stage for stage in record["stages"] if stage["name"] == "longer"]
+    assert longer["state"] == "interrupted"
+    assert record["next"].startswith("crossner finetune --method crf --start-from dapt --epochs 400")
+    assert record["next"].endswith("--name longer --run run")
+
+
+def test_status_is_quick_and_loads_no_torch(day: Path) -> None:
+    code = (
+        "import sys, crossner_cli.cli as cli; cli.app(['status'], standalone_mode=False); print('torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.endswith("False\n") and "finetune" in result.stdout
+
+
+def test_an_empty_run_is_told_how_to_begin(tmp_path: Path) -> None:
+    record = crossner("status --run", tmp_path / "none")
+    assert record["stages"] == [] and record["next"].startswith("crossner prepare-data --source DATASET")
+    assert "needs the stage 'prepare-data'" in refused("rerun --run", tmp_path / "none")
+    assert json.loads(invoke("status --json --run", tmp_path / "none").stdout) == record
