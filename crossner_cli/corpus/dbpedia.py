@@ -14,7 +14,7 @@ import hashlib
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -23,12 +23,13 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_cli.corpus.triples import LABEL, SUBCLASS, TYPE, read_triples
+from crossner_cli.corpus.triples import LABEL, SUBCLASS, TYPE, check_xml, read_triples
 from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Notice, Progress, Work
 
 HEAD, BATCH, TRIPLES_BETWEEN_SIGNS = 100, 50_000, 100_000
+MOST_SUPERCLASSES = 1000
 # The classes that are special to a domain with an entity type of the five CrossNER domains.
 SPECIALISED_CLASSES = {
     # politics
@@ -106,26 +107,45 @@ class Hierarchy:
         return set(self.parents).union(*self.parents.values())
 
     def above(self, name: str) -> set[str]:
-        """Return all superclasses of a class; itself only if it is in a circle."""
-        found: set[str] = set()
-        waiting = [name]
-        while waiting:
-            parents = self.parents.get(waiting.pop(), set()) - found
-            found |= parents
-            waiting += parents
+        """Return all superclasses of a class; itself only if it is in a circle.
+
+        Raises:
+            CrossNERError: There are more than 1,000; time would grow with the square of such a chain.
+        """
+        found = _reach([name], self.parents)
+        if len(found) > MOST_SUPERCLASSES:
+            raise CrossNERError(
+                f"The class {name} has {len(found):,} superclasses; at most {MOST_SUPERCLASSES:,} are followed.",
+                hint="Leave the ontology out of --entities, or take what is wrong out of it.",
+            )
         return found
 
     def most_specific(self, classes: Sequence[str]) -> list[str]:
         """Return the classes that are above no other of them; those of a circle are above none of it."""
         above = {name: self.above(name) for name in classes}
-        return [
-            name for name in classes if not any(name in above[other] and other not in above[name] for other in classes)
-        ]
+        wanted = set(classes)
+        general = {name for other in classes for name in above[other] & wanted if other not in above[name]}
+        return [name for name in classes if name not in general]
 
     def below(self, type_name: str) -> set[str]:
         """Return the local names of the classes below those of a local name, which is among them."""
-        tops = {name for name in self.classes() if find_local_name(name) == type_name}
-        return {type_name} | {find_local_name(name) for name in self.parents if not tops.isdisjoint(self.above(name))}
+        children: dict[str, set[str]] = {}
+        for name, parents in self.parents.items():
+            for parent in parents:
+                children.setdefault(parent, set()).add(name)
+        tops = [name for name in children if find_local_name(name) == type_name]
+        return {type_name, *map(find_local_name, _reach(tops, children))}
+
+
+def _reach(names: Iterable[str], edges: Mapping[str, set[str]]) -> set[str]:
+    """Return what can be reached from some names, each name by the set of those next to it."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        following = edges.get(waiting.pop(), set()) - found
+        found |= following
+        waiting += following
+    return found
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,8 @@ def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[Rdf
     Raises:
         CrossNERError: A file is malformed, or there are no types, no labels of the language, or none of those typed.
     """
+    for each in paths:
+        check_xml(each)
     labels_only = [each for each in paths if _holds_only_labels(each)]
     types, with_labels = _Types(), list(labels_only)
     for each in paths:

@@ -44,7 +44,7 @@ class Page:
 
 @dataclass
 class Site:
-    """The names of a wiki's namespaces by number, in lower case, those of English included.
+    """The names of a wiki's namespaces of files and categories, in lower case, those of English included.
 
     ``capitalises`` tells whether the first letter of a title is always a capital.
     """
@@ -149,16 +149,17 @@ class DumpReader:
                 key = element.get("key", "")
                 if key == str(CATEGORY):
                     self.site.capitalises = element.get("case", "first-letter") == "first-letter"
-                if key.isdecimal() and element.text:
-                    self.site.names.setdefault(int(key), set()).add(element.text.lower())
+                for number in (FILE, CATEGORY):
+                    if key == str(number) and element.text:
+                        self.site.names[number].add(element.text.lower())
 
     def _read_page(self, element: Element) -> Page | None:
         """Read a page; None if it is of no namespace wanted."""
         self.counts["pages"] += 1
         self._last = element.findtext(self._prefix + "title", "")
         number = element.findtext(self._prefix + "ns", "").strip()
-        namespace = int(number) if number.lstrip("-").isdecimal() else None
-        if namespace is None or namespace not in self.namespaces:
+        namespace = next((each for each in self.namespaces if str(each) == number), None)
+        if namespace is None:
             return None
         is_redirect = element.find(self._prefix + "redirect") is not None
         self.counts["redirects"] += is_redirect

@@ -20,6 +20,10 @@ LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 FORMATS = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".owl": "TURTLE", ".rdf": "RDF_XML"}
 NO_LANGUAGE = "none"
+DEEPEST_XML = (
+    1000  # elements within each other; the time of the reader of RDF/XML grows with the square of their number
+)
+CONVERT = "Convert it, as with: rapper -i rdfxml -o ntriples FILE > FILE.nt"
 HINT = "RDF is read as N-Triples (.nt), Turtle (.ttl) and RDF/XML (.rdf, .owl), plain or as .gz, .bz2 or .zst."
 
 
@@ -45,45 +49,65 @@ def is_triples(path: Path) -> bool:
     return _find_ending(path) in FORMATS
 
 
+def check_xml(path: Path) -> None:
+    """Refuse RDF/XML that takes time or memory without bound: its reader expands entities, and is slow where it nests.
+
+    Raises:
+        CrossNERError: The XML is broken, declares entities, or has elements nested more than 1,000 deep.
+    """
+    parser, depth = expat.ParserCreate(), 0
+    parser.ordered_attributes = True  # a list takes less time than a mapping
+
+    def refuse(*_: Any) -> None:
+        raise CrossNERError(
+            f"{path}:{parser.CurrentLineNumber}: the XML declares entities, which are not expanded.", hint=CONVERT
+        )
+
+    def begin(*_: Any) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > DEEPEST_XML:
+            raise CrossNERError(
+                f"{path}:{parser.CurrentLineNumber}: elements are nested more than {DEEPEST_XML:,} deep.", hint=CONVERT
+            )
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser.EntityDeclHandler, parser.StartElementHandler, parser.EndElementHandler = refuse, begin, end
+    with open_decompressed(path) as file:
+        if _find_form(path, file) != "RDF_XML":
+            return
+        try:
+            parser.ParseFile(file.stream)
+        except expat.ExpatError as problem:
+            raise CrossNERError(f"{path}: this is no XML ({problem}).", hint=HINT) from None
+
+
+def _find_form(path: Path, file: OpenFile) -> str:
+    """Return the name of the format of a file that was just opened; a byte-order mark is read over."""
+    if file.stream.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
+        file.stream.read(len(BOM_UTF8))
+    ending = _find_ending(path)
+    is_xml = ending == ".owl" and file.stream.peek(64).lstrip().startswith((b"<?xml", b"<!", b"<rdf:RDF", b"<RDF"))
+    return "RDF_XML" if is_xml else FORMATS[ending]
+
+
 def read_triples(path: Path) -> Iterator[tuple[int, Triple | None]]:
-    """Read the triples of a file one by one in constant memory; blank nodes are skipped.
+    """Read the triples of a file, which ``check_xml`` has seen, one by one in constant memory; skip blank nodes.
 
     Returns:
         Bytes of the stored file that were read so far, and the triple; None for a triple that does not count.
 
     Raises:
-        CrossNERError: A triple is malformed, the file is cut off, or XML declares entities.
+        CrossNERError: A triple is malformed or longer than 16 MiB, or the file is cut off.
     """
     oxigraph = import_optional("pyoxigraph", "RDF is read with pyoxigraph", extra="corpora")
-    ending = _find_ending(path)
     with open_decompressed(path) as file:
-        if file.stream.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
-            file.stream.read(len(BOM_UTF8))
-        is_xml = ending == ".owl" and file.stream.peek(64).lstrip().startswith((b"<?xml", b"<!", b"<rdf:RDF", b"<RDF"))
-        name = "RDF_XML" if is_xml else FORMATS[ending]
-        if name == "RDF_XML":
-            _refuse_entities(path)
-        form = getattr(oxigraph.RdfFormat, name)
+        form = getattr(oxigraph.RdfFormat, _find_form(path, file))
         quads = oxigraph.parse(input=file.stream, format=form, lenient=True, base_iri="file:///")
         yield from _read_quads(path, quads, file, oxigraph)
-
-
-def _refuse_entities(path: Path) -> None:
-    """Refuse XML that is broken, or declares entities, which the reader of RDF/XML would expand without bound."""
-    parser = expat.ParserCreate()
-
-    def refuse(*_: Any) -> None:
-        raise CrossNERError(
-            f"{path}:{parser.CurrentLineNumber}: the XML declares entities, which are not expanded.",
-            hint="Convert it, as with: rapper -i rdfxml -o ntriples FILE > FILE.nt",
-        )
-
-    parser.EntityDeclHandler = refuse
-    with open_decompressed(path) as file:
-        try:
-            parser.ParseFile(file.stream)
-        except expat.ExpatError as problem:
-            raise CrossNERError(f"{path}: this is no XML ({problem}).", hint=HINT) from None
 
 
 def _read_quads(path: Path, quads: Iterator[Any], file: OpenFile, oxigraph: Any) -> Iterator[tuple[int, Triple | None]]:
@@ -98,6 +122,13 @@ def _read_quads(path: Path, quads: Iterator[Any], file: OpenFile, oxigraph: Any)
         except SyntaxError as problem:
             said = str(problem.msg).partition(": ")[2] or problem.msg
             raise CrossNERError(f"{path}:{problem.lineno}: this is no triple: {said}.", hint=HINT) from None
+        except MemoryError as problem:
+            if "buffer" not in str(problem):  # pyoxigraph's limit, not the end of the memory
+                raise
+            raise CrossNERError(
+                f"{path}: a name or a text is longer than 16 MiB, after {read:,} triples.",
+                hint="Leave it out: labels and addresses are short.",
+            ) from None
         except BrokenFileError as problem:
             raise problem.after(f"{read} triples") from None
         if read % 1024 == 0:

@@ -5,8 +5,8 @@ Differs: their depth is not published; here ``depth`` bounds it, as most of Wiki
 Categories that only a template puts a page into are not found, because no template is expanded.
 
 Of wikitext, templates, tables, references, files, comments, formulas and headings are dropped, since they hold no
-sentences. Links and styles leave their words. Markup is read by mwparserfromhell; elements of HTML are taken out
-before, in one pass each, because the parser takes quadratic time, or worse, for elements that are never closed.
+sentences. Links and styles leave their words. Markup is read by mwparserfromhell; tags of HTML are taken out before,
+in one pass each, because the parser takes quadratic time, or worse, for tags that are never closed.
 """
 
 from __future__ import annotations
@@ -34,16 +34,13 @@ _DROPPED = (
     "ref references gallery math chem ce score timeline syntaxhighlight source imagemap hiero graph mapframe maplink"
     " templatedata templatestyles inputbox categorytree indicator table style script pre"
 )
-_INLINE = (
-    "b i u s small big sub sup span font cite code em strong abbr var kbd samp tt dfn del ins strike q mark time bdi"
-    " bdo wbr ruby rt rp rb a noinclude includeonly onlyinclude nowiki"
-)
 _BLOCKS = "div p center blockquote poem li ul ol dl dt dd hr section h1 h2 h3 h4 h5 h6 tr td th caption"
 _DROPPED_TAG = re.compile(rf"<({'|'.join(_DROPPED.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
 _DROPPED_END = re.compile(rf"</(?:{'|'.join(_DROPPED.split())})\s*>", re.IGNORECASE)
-_INLINE_TAG = re.compile(rf"</?(?:{'|'.join(_INLINE.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
 _BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(_BLOCKS.split())})(?![\w-])[^<>]*>", re.IGNORECASE)
 _LINE_BREAK_TAG = re.compile(r"<br(?![\w-])[^<>]*>", re.IGNORECASE)
+_OTHER_TAG = re.compile(r"</?[a-z][\w-]*(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_NO_TAG = "\x01"  # stands for a < that begins no tag, which the parser takes long to find out; no dump has it
 _BRACKET = re.compile(r"\{\{|\}\}|\{\||\|\}|\[\[|\]\]|\[(?=[a-z]*:?//)|\]")
 _CLOSES = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "["}
 _STYLE, _SWITCH = re.compile(r"'{2,5}"), re.compile(r"__[A-Z]{3,30}__")
@@ -52,7 +49,7 @@ _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 _EMPTY_BRACKETS, _FIRST_SEPARATOR = re.compile(r" ?\([\s,;:–-]*\)"), re.compile(r"\(\s*[,;:]\s*")
 _LAST_SEPARATOR = re.compile(r" ?[,;:] ?\)")
 # Former names of the namespace of files, as Bild, are in no dump.
-_FILE = re.compile(r":.*\.(?:jpe?g|png|svg|gif|tiff?|web[mp]|og[gav]|mp[34]|wav|flac|midi?|pdf|djvu)$", re.IGNORECASE)
+_FILE = re.compile(r"\.(?:jpe?g|png|svg|gif|tiff?|web[mp]|og[gav]|mp[34]|wav|flac|midi?|pdf|djvu)$", re.IGNORECASE)
 _INTERWIKI = re.compile(r"[a-z][a-z-]{1,11}:")
 _LEFT_OF_TABLES = re.compile(r"\s*(?:\{?\||!(?!!).*(?:!!|\|))")
 
@@ -237,10 +234,10 @@ def make_paragraph_finder(site: Site) -> Callable[[str], list[str] | None]:
     def find(text: str) -> list[str] | None:
         text = _remove_elements(_remove_comments(text), _DROPPED_TAG)
         text = _DROPPED_END.sub("", text)  # of an element that was gone before
-        text = _INLINE_TAG.sub("", _BLOCK_TAG.sub("\n\n", _LINE_BREAK_TAG.sub(" ", text)))
+        text = _OTHER_TAG.sub("", _BLOCK_TAG.sub("\n\n", _LINE_BREAK_TAG.sub(" ", text))).replace("<", _NO_TAG)
         if _count_unclosed(text) > UNCLOSED:
             return None
-        plain = "".join(_plain(parse(text, skip_style_tags=True).nodes, dropped))
+        plain = "".join(_plain(parse(text, skip_style_tags=True).nodes, dropped)).replace(_NO_TAG, "<")
         return [paragraph for part in _PARAGRAPH_END.split(plain) if (paragraph := _tidy(part))]
 
     return find
@@ -317,7 +314,8 @@ def _plain(nodes: list[Any], dropped: set[str]) -> Iterator[str]:
 
 def _plain_link(node: Any, dropped: set[str]) -> Iterator[str]:
     title = str(node.title).strip()
-    if title.partition(":")[0].strip().replace("_", " ").lower() in dropped or _FILE.search(title):
+    namespace, _, name = title.partition(":")
+    if namespace.strip().replace("_", " ").lower() in dropped or _FILE.search(name):
         return
     if node.text is not None:
         yield from _plain(node.text.nodes, dropped)

@@ -378,7 +378,7 @@ def _drop_overlaps(spans: Sequence[Span], words: int) -> list[Span]:
     """The longest spans, no two of which share a word, in order."""
     taken, kept = bytearray(words), []
     for span in sorted(spans, key=lambda each: each.start - each.end):  # of equal length: in their order
-        if not any(taken[span.start : span.end]):
+        if not (taken[span.start] or taken[span.end - 1]):  # what shares a word with a longer one begins or ends in it
             taken[span.start : span.end] = b"\x01" * (span.end - span.start)
             kept.append(span)
     return sorted(kept)

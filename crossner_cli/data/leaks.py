@@ -65,10 +65,10 @@ def _find_stretches(
         for key in starts.get(text[place : place + BORDER], ()):
             if text.startswith(key, place):
                 yield bisect_right(borders, place) - 1, bisect_left(borders, place + len(key))
-    for place in borders[1:]:
-        end = place
-        while end and text[end - 1] in FINAL_STOPS:
-            end -= 1
+    end = 0  # behind the last letter that is no final stop
+    for sentence, place in zip(letters, borders[1:], strict=True):
+        if stripped := sentence.rstrip(FINAL_STOPS):
+            end = place - len(sentence) + len(stripped)
         for key in ends.get(text[max(0, end - BORDER) : end], ()):
             if text.endswith(key, 0, end):
                 yield bisect_right(borders, end - len(key)) - 1, bisect_left(borders, place)

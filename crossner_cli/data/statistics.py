@@ -248,7 +248,8 @@ def _pair_warnings(domains: Mapping[str, Domain], labelled: Labelled) -> Iterato
                     f" for word (sentences of at least {FEWEST_WORDS} words are compared)."
                 )
     folded = {name.casefold(): name for name in labelled["source"].types}
+    shared = set(labelled["source"].types).intersection(labelled["target"].types)
     for name in labelled["target"].types:
         other = folded.get(name.casefold(), name)
-        if other != name and name not in labelled["source"].types:
+        if other != name and name not in shared:
             yield f"The type {other!r} of the source and {name!r} of the target differ by case only: two types."

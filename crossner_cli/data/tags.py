@@ -157,7 +157,7 @@ class TagSet:
 
     def of(self, domain: str) -> list[bool]:
         """Return for each tag, (K,), whether the domain uses it. A domain unknown to the set uses all."""
-        types = self.domains.get(domain, self.types)
+        types = frozenset(self.domains.get(domain, self.types))
         return [tag == OUTSIDE or split_tag(tag)[1] in types for tag in self.tags]
 
     def choose_domain(self, name: str, types: Iterable[str], *others: str) -> str:

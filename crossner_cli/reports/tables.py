@@ -180,8 +180,10 @@ def _entity_types(domains: Mapping[str, DomainResult], statistics: Record) -> Ta
     places = [(role, split) for role, domain in domains.items() for split in domain.splits]
     types = list(dict.fromkeys(name for role in sorted(domains, reverse=True) for name in domains[role].types))
 
+    known = {role: frozenset(domain.types) for role, domain in domains.items()}
+
     def count(role: str, split: str, name: str) -> str:
-        if name not in domains[role].types:
+        if name not in known[role]:
             return figures.NOTHING
         return figures.count(statistics[role]["splits"][split]["entities"].get(name, 0))
 

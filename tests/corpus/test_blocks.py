@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders.timing import within
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,15 @@ def sentences(*texts):
 def duplicates(path, texts, *, near):
     make_fingerprints(sentences(*texts), near=near).tofile(path)
     return tuple(np.flatnonzero(found).tolist() for found in find_duplicates(path, near=near))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("line", ["." * (1 << 17) + "x", ".\u2029" * (1 << 16)])
+def test_a_line_of_dots_takes_no_time(tmp_path, line):
+    path = tmp_path / "text.txt"
+    path.write_text(line, encoding="utf-8")
+    excluded = frozenset([make_leak_key("Anna met Peter in town.")])
+    with within(10):
+        assert sentences_of(path, 1 << 20, excluded=excluded)
 
 
 def test_repeated_sentences_are_found_but_for_the_first(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from builders.dumps import ONTOLOGY, OWL, RESOURCE, labels, ontology, types
 from builders.events import drain
+from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,6 +194,30 @@ def test_a_truncated_file_is_told(tmp_path, ending, pack):
     packed = pack(types(*(f"E{draw.random()}:Poet" for _ in range(14000))).encode())
     problem = refusal(tmp_path, {f"types.ttl{ending}": packed[: len(packed) // 2]}).problem
     assert "cut off" in problem and int(problem.partition(", after ")[2].split()[0]) > 1000
+
+
+CHAIN = ontology(*(f"C{number}:C{number + 1}" for number in range(4000)))
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"deep.rdf": "<a>" * 60_000 + "</a>" * 60_000}, "deep.rdf:1: elements are nested more than 1,000 deep"),
+        ({"o.nt": CHAIN, "t.nt": types(*(f"A:C{number}" for number in range(4000)))}, "4,000 superclasses"),
+        ({"t.nt": f'<a:a> <{LABEL}> "{"a" * (17 << 20)}" .'}, "t.nt: a name or a text is longer than 16 MiB"),
+    ],
+    ids=["nested", "chain", "long"],
+)
+def test_what_would_take_time_without_bound_is_refused(tmp_path, files, said):
+    with within(10):
+        assert said in refusal(tmp_path, files).problem
+
+
+def test_many_types_of_an_entity_and_long_chains_take_no_time(tmp_path):
+    given = types(*(f"Ada:T{number}" for number in range(20_000)))
+    with within(20):
+        lines, found, _ = write(tmp_path, {"o.nt": CHAIN, "t.nt": given, "l.nt": labels("Ada")})
+        assert len(lines) == 20_000 and len(found.hierarchy.below("C4000")) == 4001
 
 
 def test_a_type_stands_for_the_classes_below_it():

@@ -10,6 +10,7 @@ import resource
 import pytest
 from builders.dumps import dump, page
 from builders.events import drain
+from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -259,12 +260,26 @@ def test_prose_is_what_the_parser_itself_leaves_of_it(parts):
     "part",
     [
         *["{{a|", "[[a|", "{|\n|-\n| a\n", "{{a|[[b|", "[http://a ", "{{{a|", "[[a|{{b|{|\n|"],
-        *["<ref>", "<div>", "<!--", "</ref>", "(", "'''", "&#"],
+        *["<ref>", "<div>", "<!--", "</ref>", "(", "'''", "&#", "<x>", "<x y=", "<br x="],
     ],
 )
 def test_a_page_that_closes_nothing_takes_no_time(part):
-    found = paragraphs(part * 20_000)  # the parser alone takes minutes and more
+    with within(10):
+        found = paragraphs(part * 20_000)  # the parser alone takes minutes and more
     assert found in (None, [], [part * 20_000])  # malformed, nothing, or no markup at all
+
+
+def test_a_title_of_colons_takes_no_time():
+    with within(10):
+        assert paragraphs("[[a" + ":" * (1 << 18) + "]]") == ["a" + ":" * (1 << 18)]
+
+
+@pytest.mark.parametrize("number", ["--5", "5" * 5000, "", "x"])
+def test_a_namespace_that_is_no_number_is_none_that_is_wanted(tmp_path, number):
+    path = tmp_path / "wiki.xml"
+    pages = dump([page("Harp", "A harp."), page("Odd", "It.").replace("<ns>0<", f"<ns>{number}<")])
+    path.write_bytes(pages.replace(b'key="10"', f'key="{number}"'.encode()))
+    assert extract(path, [])[0] == ["A harp."]
 
 
 def test_pages_that_close_nothing_are_counted(tmp_path):

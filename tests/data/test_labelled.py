@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -227,6 +228,13 @@ def test_what_is_widened_dropped_or_joined_is_counted(text, entities, tags, kind
         assert [list(sentence.tags) for sentence in found] == [tags]
     assert repairs.to_json() == ({kind: {"count": 1, "first": ["file:1"]}} if kind else {})
     assert len(found) == (kind != module.EMPTY_SENTENCE)
+
+
+def test_many_long_entities_that_overlap_take_no_time():
+    entities = [(200_000, 399_999, "x"), *((200_000 - 2 * number, 200_001, "x") for number in range(1, 90_000))]
+    with within(20):
+        _, counts = tag_text("a " * 200_000, entities)
+    assert counts[OVERLAPPING_ENTITY] == len(entities) - 1
 
 
 @pytest.mark.parametrize(

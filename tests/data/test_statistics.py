@@ -3,9 +3,11 @@
 import json
 import os
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
+from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +25,7 @@ from crossner_cli.data.statistics import (
     seen_mentions,
     vocabulary_overlap,
 )
+from crossner_cli.data.tags import TagSet
 
 MIRROR = os.environ.get("CROSSNER_MIRROR", "")
 
@@ -211,6 +214,14 @@ def test_each_fault_has_its_warning_and_data_without_one_have_none(warn, fault):
     changed, warning = FAULTS[fault]
     assert warning in warn(changed)
     assert warn({}) == []
+
+
+def test_thousands_of_types_that_differ_by_case_only_take_no_time(warn):
+    types = ["".join(letters) for letters in product(*((each, each.upper()) for each in "abcdefghijklmn"))]
+    train = [f"w{number}\tB-{each}\n\n" for number, each in enumerate(types)]
+    with within(20):
+        assert len(warn({"source/train": "".join(train[::2]), "target/train": "".join(train[1::2])})) > 8000
+        assert sum(TagSet({"source": tuple(types[::2]), "target": tuple(types)}).of("source")) == len(types) + 1
 
 
 def test_the_same_data_twice_is_a_warning(tmp_path):
