@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
-from crossner_cli.data.files import COMPRESSED_ENDINGS, is_writable, open_lines
+from crossner_cli.data.files import COMPRESSED_ENDINGS, is_writable, open_lines, parse_json
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
 from crossner_cli.run.environment import import_optional
@@ -208,12 +208,12 @@ def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]
             yield ""
             continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
+            record, reason = parse_json(line), ""
+        except (ValueError, RecursionError) as error:
+            record, reason = None, f" ({error.msg})" if isinstance(error, json.JSONDecodeError) else ""
         if not isinstance(record, dict):
             raise CrossNERError(
-                f"{place}: expected a JSON object, found {line[:60]!r}.",
+                f"{place}: expected a JSON object, found {line[:60]!r}{reason}.",
                 hint='Write one object a line: {"text": "Anna met Peter."}.',
             )
         _check_column(record, column, place)
@@ -233,8 +233,8 @@ def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[st
                     number += 1
                     yield from _check_text(value.as_py(), f"{path}, row {number}: {column}", counts)
     except UnicodeDecodeError:
-        problem = f"{path}, row {number}: {column} is not UTF-8."
-        raise CrossNERError(problem, hint="Write the table again with text in UTF-8.") from None
+        place = f"{path}, row {number}: {column}" if number else f"{path}: the name of a column"
+        raise CrossNERError(f"{place} is not UTF-8.", hint="Write the table again with text in UTF-8.") from None
     except (arrow.ArrowException, OSError) as problem:
         raise CrossNERError(
             f"{path} cannot be read as Parquet, after row {number}: {str(problem).splitlines()[0][:200]}.",

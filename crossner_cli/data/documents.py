@@ -255,6 +255,8 @@ def _open_parquet(path: Path) -> Any:
         file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
     except (pyarrow.ArrowException, OSError) as error:
         raise _unreadable(path, error) from None
+    except UnicodeDecodeError:
+        raise CrossNERError(f"{path}: the name of a column is not UTF-8.", hint="Rename the column.") from None
     names = file.schema_arrow.names
     if not {TEXT, *WORDS} & set(names):
         raise CrossNERError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import sys
 import zlib
 from collections import Counter
@@ -233,6 +234,18 @@ def _not_utf8(line: bytes, place: int) -> BadLine:
         f"byte 0x{line[place]:02x} at position {place + 1} is not UTF-8.",
         hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > TEXT",
     )
+
+
+def _to_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise json.JSONDecodeError(f"the key {key!r} is there twice", "", 0)
+    return found
+
+
+# Of a repeated key Python's own reader keeps the last value without a word.
+parse_json = json.JSONDecoder(object_pairs_hook=_to_mapping).decode
 
 
 def is_writable(text: str) -> bool:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.files import Repairs, is_writable, number_lines, open_bytes
+from crossner_cli.data.files import Repairs, is_writable, number_lines, open_bytes, parse_json
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, Span, is_tag, to_tags
 from crossner_cli.data.text import segment
@@ -193,7 +193,7 @@ def parse_records(
         if not line.strip():
             continue
         try:
-            record, reason = json.loads(line), ""
+            record, reason = parse_json(line), ""
         except (ValueError, RecursionError) as error:
             record = None
             reason = f" ({error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__})"
@@ -298,7 +298,11 @@ def check_strings(values: list[Any], key: str, hint: str = JSONL_HINT) -> None:
 
 
 def _find_entities(record: dict[str, Any]) -> list[Any] | None:
-    return next((record[key] for key in ENTITIES if isinstance(record.get(key), list)), None)
+    lists = {key: record[key] for key in ENTITIES if isinstance(record.get(key), list)}
+    filled = [key for key, entities in lists.items() if entities]
+    if len(filled) > 1:
+        raise BadLine(f"found entities in {filled[0]!r} and in {filled[1]!r}.", hint=f"Leave one out. {ENTITIES_HINT}")
+    return lists[filled[0]] if filled else next(iter(lists.values()), None)
 
 
 def _read_text(record: dict[str, Any], place: str, repairs: Repairs) -> Sequence[Sentence]:

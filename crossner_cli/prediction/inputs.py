@@ -115,15 +115,20 @@ class Inputs:
 
 
 def group_documents(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Group documents into chunks of limited size; a document is never split."""
+    """Group documents, none of them split, into chunks of limited size; those before a problem come before it."""
     chunk: list[Document] = []
     sentences = words = 0
-    for document in documents:
-        chunk.append(document)
-        sentences += max(1, len(document.sentences))
-        words += sum(map(len, document.sentences))
-        if sentences >= CHUNK_SENTENCES or words >= CHUNK_WORDS:
+    try:
+        for document in documents:
+            chunk.append(document)
+            sentences += max(1, len(document.sentences))
+            words += sum(map(len, document.sentences))
+            if sentences >= CHUNK_SENTENCES or words >= CHUNK_WORDS:
+                yield chunk
+                chunk, sentences, words = [], 0, 0
+    except CrossNERError:
+        if chunk:
             yield chunk
-            chunk, sentences, words = [], 0, 0
+        raise
     if chunk:
         yield chunk

@@ -137,6 +137,7 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path, ending):
     [
         ('{"text": "Bob"', "expected a JSON object"),
         ('["Bob"]', "expected a JSON object"),
+        ('{"text": "Bob", "text": "Eve"}', "(the key 'text' is there twice)"),
         ("[" * 10**5, "expected a JSON object"),
         ('{"text": 1}', "a value of type int"),
         ('{"text": "\\ud83d"}', "half a surrogate pair"),
@@ -164,6 +165,7 @@ def test_broken_parquet_is_told(tmp_path):
     for content, said in (
         (whole[:-20], "cannot be read as Parquet"),
         (whole.replace(b"Sentence 4000.", b"Sentence 400\xff."), "row 4001: text is not UTF-8"),
+        (whole.replace(b"text", b"te\xfft"), "the name of a column is not UTF-8"),
         (b"", "cannot be read as Parquet"),
         (gzip.compress(whole), "cannot be read as Parquet"),
     ):

@@ -178,6 +178,9 @@ def test_what_is_no_parquet_is_told(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         with pytest.raises(CrossNERError, match=f"{name} cannot be read as Parquet"):
             list(read_parquet_documents(tmp_path / name, Repairs()))
+    (tmp_path / "name").write_bytes(whole.replace(b"text", b"te\xfft"))
+    with pytest.raises(CrossNERError, match="the name of a column is not UTF-8"):
+        list(read_parquet_documents(tmp_path / "name", Repairs()))
     with pytest.raises(CrossNERError, match="has no column of text or words, only id"):
         list(read_parquet_documents(write_parquet(tmp_path / "ids.parquet", id=[1]), Repairs()))
     with pytest.raises(CrossNERError, match="cannot be read from a stream"):

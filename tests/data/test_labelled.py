@@ -124,6 +124,12 @@ def test_words_alone_but_no_running_text_can_be_read_where_no_tags_are_required(
         (jsonl, {"words": ["a"], "tags": ["B- "]}, "found the tag 'B- '"),
         (jsonl, {"words": ["\ud800"], "tags": ["O"]}, "half a surrogate pair"),
         (jsonl, {"text": "a \ud83d", "label": []}, "file:1: text holds half a surrogate pair"),
+        (jsonl, {"text": "a b", "entities": [[0, 1, "x"]], "spans": [[2, 3, "x"]]}, "in 'entities' and in 'spans'"),
+        (
+            jsonl,
+            b'{"text": "a", "label": [[0, 1, "x"]], "label": []}',
+            "no JSON object (the key 'label' is there twice)",
+        ),
         (jsonl, [1], "no JSON object."),
         (jsonl, b'{"words": ["a"', "no JSON object (Expecting"),
         (jsonl, b"[" * 100_000, "no JSON object (RecursionError)"),
@@ -235,6 +241,11 @@ def test_many_long_entities_that_overlap_take_no_time():
     with within(20):
         _, counts = tag_text("a " * 200_000, entities)
     assert counts[OVERLAPPING_ENTITY] == len(entities) - 1
+
+
+def test_entities_under_one_of_two_names_are_read():
+    ((sentence,), _) = jsonl({"text": "a", "entities": [], "spans": [[0, 1, "x"]]})
+    assert sentence.tags == ("B-x",)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,15 @@ def test_a_long_sentence_takes_no_more_subwords_at_once_than_asked_for(tagger: L
     assert in_parts.probabilities == pytest.approx(at_once.probabilities, abs=1e-5)
 
 
+def test_what_was_read_before_a_bad_line_is_written(folder: Path, engine: Engine, tmp_path: Path) -> None:
+    source, stdout = tmp_path / "in.jsonl", io.BytesIO()
+    source.write_text('{"text": "a"}\n' * 3000 + "bad\n")
+    options = Predict(model=str(folder), input=[source])
+    with pytest.raises(CrossNERError, match=r"in\.jsonl:3001"):
+        exhaust(predict(RunDirectory(tmp_path), options, engine, stdout=stdout))
+    assert stdout.getvalue().count(b"\n") == 3000
+
+
 def test_skipped_lines_are_counted_and_their_places_told(folder: Path, engine: Engine, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n' + "bad\n" * 7)
