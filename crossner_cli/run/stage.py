@@ -329,6 +329,19 @@ def _check_name(name: str, command: str) -> None:
         raise CrossNERError("--name 'base': --start-from base is the untouched encoder.", hint="Take another name.")
 
 
+def is_at_work(run: RunDirectory, name: str) -> bool:
+    """Return whether a process is at work on a stage."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(run.path / f".lock-{name}", timeout=0, fallback_to_soft=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False  # of a run that is only read, nobody can tell
+
+
 def _read_holder(lock: Path) -> str:
     """The process that holds a lock, as it wrote itself down."""
     with contextlib.suppress(OSError):

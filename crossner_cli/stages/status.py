@@ -14,11 +14,11 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory
 from crossner_cli.run.freshness import describe_changed, find_outdated
-from crossner_cli.run.stage import DRAFT
+from crossner_cli.run.stage import DRAFT, is_at_work
 from crossner_cli.run.storage import digest_file, read_record
 from crossner_cli.stages.rerun import command_line
 
-UP_TO_DATE = "up to date"
+UP_TO_DATE, AT_WORK = "up to date", "at work"
 
 
 def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
@@ -34,18 +34,18 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
     states = {name: describe_changed(outdated[name]) if name in outdated else UP_TO_DATE for name in manifests}
     states |= {name: "kept from before" for name in manifests if name.endswith(PREVIOUS)}
     interrupted = find_interrupted(run)
-    step = next_step(run, manifests, outdated, interrupted)
     stages = [
         {"name": name, "command": each["stage"], "result": describe_result(each), "state": states[name]}
         for name, each in sorted(manifests.items(), key=lambda item: (item[0] != PREPARED, item[0]))
     ]
-    stages += [
-        {"name": name, "command": line[1], "result": "", "state": "interrupted"} for name, line in interrupted.items()
-    ]
+    drafts = {name: AT_WORK if is_at_work(run, name) else "interrupted" for name in interrupted}
+    stages += [{"name": name, "command": interrupted[name][1], "result": "", "state": drafts[name]} for name in drafts]
+    step = None if AT_WORK in drafts.values() else next_step(run, manifests, outdated, interrupted)
     rows = [(each["name"], each["result"], each["state"]) for each in stages]
     table = Table(f"Stages of {run.path}", ("stage", "result", "state"), rows, texts=(0, 1, 2))
     blocks: list[Block] = [table] if rows else [Line(f"{run.path} holds no stage yet.")]
-    return [*blocks, Line(f"Next: {step}")], {"run": str(run.path), "stages": stages, "next": step}
+    blocks += [Line(f"Next: {step}")] if step else []
+    return blocks, {"run": str(run.path), "stages": stages, "next": step}
 
 
 def changed_files(prepared: Manifest) -> list[str]:
@@ -77,10 +77,9 @@ def describe_result(manifest: Manifest) -> str:
     """Describe the result of a stage in a few words."""
     result: Mapping[str, Any] = manifest["result"]
     if manifest["stage"] == PREPARED:
-        counts = {
-            role: domain["splits"].get("train", {}).get("sentences", 0) for role, domain in result["domains"].items()
-        }
-        return ", ".join(f"{role} {figures.count(count)} to train on" for role, count in counts.items())
+        trains = {role: domain["splits"].get("train", {}) for role, domain in result["domains"].items()}
+        counts = [f"{role} {figures.count(train.get('sentences', 0))}" for role, train in trains.items()]
+        return f"train: {', '.join(counts)}"
     if manifest["stage"] == "evaluate":
         scores = ", ".join(f"{label} {figures.score(model['f1']['mean'])}" for label, model in result["models"].items())
         return f"{result['split'] or 'files'} F1: {scores}"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from builders.commands import QUICK, crossner, invoke, refused
 
 from crossner_cli.data.domains import SAMPLES
+from crossner_cli.options import Finetune
 from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.stage import open_stage
 
 
 @pytest.fixture(scope="module")
@@ -99,20 +100,18 @@ def test_a_stage_whose_files_were_edited_is_built_on_by_nobody(day: Path) -> Non
     assert "tokenizer.json is not the file" in refused("predict", "more.txt", "--model pretrain-source", *QUICK)
 
 
-def test_status_names_what_was_interrupted_and_how_it_goes_on(day: Path) -> None:
-    line = ["finetune", "--name", "longer", "--start-from", "dapt", "--epochs", "400", "--method", "crf"]
-    command = [sys.executable, "-m", "crossner_cli", *line, *map(str, QUICK)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not list(day.glob("run/.draft-longer/checkpoint*/step-*")) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
-    record = crossner("status")
-    (longer,) = [stage for stage in record["stages"] if stage["name"] == "longer"]
-    assert longer["state"] == "interrupted"
-    assert record["next"].startswith("crossner finetune --method crf --start-from dapt --epochs 400")
-    assert record["next"].endswith("--name longer --run run")
+def test_status_names_what_is_at_work_or_was_interrupted_and_how_it_goes_on(day: Path) -> None:
+    options = Finetune(name="longer", method="crf", start_from="dapt", epochs=400)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        open_stage(RunDirectory(day / "run"), options.stage_request("finetune", {})) as stage,
+    ):
+        (stage.draft / "checkpoint").mkdir()
+        assert states(day)["longer"] == "at work" and crossner("status")["next"] is None
+        raise KeyboardInterrupt
+    assert states(day)["longer"] == "interrupted"
+    line = "crossner finetune --method crf --start-from dapt --epochs 400 --name longer --run run"
+    assert crossner("status")["next"] == line
 
 
 def test_status_is_quick_and_loads_no_torch(day: Path) -> None:
