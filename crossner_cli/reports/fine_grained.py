@@ -271,7 +271,7 @@ def printable(text: str) -> str:
 def render_page(
     result: EvaluateResult, sentences: Sequence[Sentence], analyses: Mapping[str, ModelAnalysis]
 ) -> Iterator[str]:
-    """Render the page, part by part: charts, the sentences with gold and predicted entities, and all tables."""
+    """Render the page, part by part: charts and tables to unfold, and sentences with gold and predicted entities."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -287,9 +287,12 @@ def render_page(
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("errors.css", "errors.js"))
     models = [_page_model(label, result, sentences, analyses[label]) for label in result.models]
     types = sorted({name for model in models for name in model["types"]})
+    names = " and ".join(result.models)
+    if len(models) == 1:
+        names += f": F1 {format_average(models[0]['f1'])}"
     return environment.get_template("errors.html").generate(
         result=result,
-        place=" ".join(part for part in (result.domain, result.split) if part),
+        title=f"{names} on {' '.join(part for part in (result.domain, result.split) if part)}",
         models=models,
         best=max(models, key=lambda model: model["f1"]["mean"]),
         types=types,

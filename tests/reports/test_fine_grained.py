@@ -184,9 +184,16 @@ def test_of_many_sentences_the_page_shows_those_with_errors_first(monkeypatch):
 
 def test_charts_stay_in_their_frame():
     parsed = Page(page_of(FIRST, SECOND))
-    bars = [(float(each["x"]), float(each["width"])) for each in parsed.named("rect") if each["class"] == "bar"]
-    assert bars and all(start == 170 and 0 <= width <= 220 for start, width in bars)
-    whiskers = [re.fullmatch(r"M([\d.]+) [\d.]+H([\d.]+)", str(each["d"])) for each in parsed.named("path")]
-    assert whiskers and all(170 <= float(each[1]) <= float(each[2]) <= 390 for each in whiskers)
-    cells = [each for each in parsed.named("rect") if each["class"] != "bar"]
-    assert len(cells) == 25 and all(0 <= float(each["fill-opacity"]) <= 0.6 for each in cells)
+    bars = [float(each["width"]) for each in parsed.named("rect")]
+    assert bars and all(0 <= width <= 100 for width in bars)
+    whiskers = [re.fullmatch(r"M([\d.]+) 5H([\d.]+)", str(each["d"])) for each in parsed.named("path")]
+    assert whiskers and all(0 <= float(each[1]) <= float(each[2]) <= 100 for each in whiskers)
+    cells = [str(each["class"]) for each in parsed.named("td") if "title" in each]
+    assert len(cells) == 25 and sum(each.endswith(" same") for each in cells) == 5
+    assert {each.split()[0] for each in cells} <= {f"share{number}" for number in range(11)}
+
+
+def test_the_title_names_every_model():
+    for labels, title in ((("one", "one"), "one: F1 "), (("one", "<b>"), "one and &lt;b&gt; on news test")):
+        page = page_of(FIRST, SECOND, labels=labels)
+        assert f"<title>{title}" in page and f"<h1>{title}" in page
