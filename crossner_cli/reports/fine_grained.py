@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_cli import figures
-from crossner_cli.reports.blocks import Block, Line, Row, Table, to_markdown
+from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, short_names, to_markdown
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.storage import write_atomically, write_csv
 
@@ -245,7 +245,7 @@ def write_reports(
     text = "# Errors\n\n" + to_markdown(blocks, level=2)
     write_atomically(folder / "fine_grained.md", text.encode("utf-8", "backslashreplace").decode())
     with (folder / "errors.html").open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-        stream.writelines(render_page(complete, sentences, analyses))
+        stream.writelines(render_page(result, sentences, analyses, blocks))
 
 
 def _leaves(record: Mapping[str, Any], *above: str) -> Iterator[tuple[tuple[str, str, str, str], Average]]:
@@ -269,9 +269,19 @@ def printable(text: str) -> str:
 
 
 def render_page(
-    result: EvaluateResult, sentences: Sequence[Sentence], analyses: Mapping[str, ModelAnalysis]
+    result: EvaluateResult,
+    sentences: Sequence[Sentence],
+    analyses: Mapping[str, ModelAnalysis],
+    blocks: Sequence[Block],
 ) -> Iterator[str]:
-    """Render the page, part by part: charts and tables to unfold, and sentences with gold and predicted entities."""
+    """Render the page, part by part: the verdict, charts and tables to unfold, and sentences with their entities.
+
+    Args:
+        result: The result of ``evaluate``.
+        sentences: With gold tags.
+        analyses: By label.
+        blocks: All lines and tables; their headlines and warnings are shown first.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -285,20 +295,24 @@ def render_page(
     environment.filters.update(count=figures.count, average=format_average)
     environment.tests["table"] = lambda block: isinstance(block, Table)
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("errors.css", "errors.js"))
-    models = [_page_model(label, result, sentences, analyses[label]) for label in result.models]
+    names = short_names(result.models)
+    models = [
+        {"name": name, "f1": vars(result.models[label].f1), **_page_model(sentences, analyses[label])}
+        for label, name in names.items()
+    ]
     types = sorted({name for model in models for name in model["types"]})
-    names = " and ".join(result.models)
-    if len(models) == 1:
-        names += f": F1 {format_average(models[0]['f1'])}"
+    lines = [block for block in blocks if isinstance(block, Line)]
     return environment.get_template("errors.html").generate(
         result=result,
-        title=f"{names} on {' '.join(part for part in (result.domain, result.split) if part)}",
+        title=f"{' and '.join(names.values())} on {' '.join(filter(None, (result.domain, result.split)))}",
+        verdicts=[line.text for line in lines if line.is_headline],
+        warnings=[line.text for line in lines if line.text.startswith(WARNING)],
         models=models,
         best=max(models, key=lambda model: model["f1"]["mean"]),
         types=types,
         type_numbers={name: number for number, name in enumerate(types)},
         kinds=KINDS,
-        blocks=fine_grained_blocks(result, is_short=False),
+        blocks=blocks,
         style=style,
         script=script,
         style_digest=_digest(style),
@@ -310,16 +324,12 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _page_model(
-    label: str, result: EvaluateResult, sentences: Sequence[Sentence], analysis: ModelAnalysis
-) -> dict[str, Any]:
-    """Everything that the page shows of one model."""
+def _page_model(sentences: Sequence[Sentence], analysis: ModelAnalysis) -> dict[str, Any]:
+    """What the page shows of the errors of one model."""
     mean = analysis.record["mean"]
     wrong = set(analysis.entities["sentence"][analysis.entities["kind"] != "correct"])
     shown = sorted(sorted(range(len(sentences)), key=lambda number: number not in wrong)[:SENTENCES])
     return {
-        "label": label,
-        "f1": vars(result.models[label].f1),
         "types": list(mean["scores"]["per_type"]),
         "charts": _bar_charts(mean),
         "confusion": {

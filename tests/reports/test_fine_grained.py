@@ -15,6 +15,7 @@ from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.reports import fine_grained
 from crossner_cli.reports.blocks import Line, Table
+from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.reports.fine_grained import (
     TEMPLATES,
     add_fine_grained,
@@ -107,7 +108,7 @@ def test_sentences_without_any_entity_and_words_that_are_no_unicode_make_whole_f
 class Page(HTMLParser):
     """Checks that elements nest, and collects what tests ask for."""
 
-    VOID = ("meta", "input", "rect", "path")
+    VOID = ("meta", "input", "rect", "path", "br")
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -136,8 +137,9 @@ class Page(HTMLParser):
 
 
 def page_of(*sides, **labels) -> str:
-    found = analyse(*sides, **labels)
-    return "".join(render_page(add_fine_grained(evaluate(*sides, **labels), found), gold_sentences(), found))
+    result, found = evaluate(*sides, **labels), analyse(*sides, **labels)
+    blocks = [*result_tables(result), *fine_grained_blocks(add_fine_grained(result, found), is_short=False)]
+    return "".join(render_page(result, gold_sentences(), found, blocks))
 
 
 def test_the_page_is_whole_and_loads_nothing():
@@ -193,7 +195,11 @@ def test_charts_stay_in_their_frame():
     assert {each.split()[0] for each in cells} <= {f"share{number}" for number in range(11)}
 
 
-def test_the_title_names_every_model():
-    for labels, title in ((("one", "one"), "one: F1 "), (("one", "<b>"), "one and &lt;b&gt; on news test")):
-        page = page_of(FIRST, SECOND, labels=labels)
-        assert f"<title>{title}" in page and f"<h1>{title}" in page
+def test_the_page_begins_with_every_model_the_headlines_and_the_warnings():
+    result, found = evaluate(FIRST, SECOND, labels=("one", "<b>")), analyse(FIRST, SECOND, labels=("one", "<b>"))
+    blocks = [Line("<b> is better", is_headline=True), Line("Warning: odd & old"), Line("Read as conll")]
+    page = "".join(render_page(result, gold_sentences(), found, blocks))
+    assert "<title>one and &lt;b&gt; on news test - crossner</title>" in page
+    begin, rest = page.split("<details>", 1)
+    assert '<h1>one and &lt;b&gt; on news test</h1>\n<p class="verdict">&lt;b&gt; is better</p>' in begin
+    assert "<p>Warning: odd &amp; old</p>" in begin and "Read as" not in begin and "Read as" in rest
