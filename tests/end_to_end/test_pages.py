@@ -71,7 +71,9 @@ def pages(chain: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     }
 
 
-def test_sentences_come_before_nothing_but_what_is_folded(pages: dict[str, Path]) -> None:
+def test_pages_have_the_width_of_their_window_and_fold_what_comes_before_the_sentences(pages: dict[str, Path]) -> None:
+    for page in pages.values():
+        assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page.read_text()
     one, two = pages["one"].read_text(), pages["two"].read_text()
     before, sentences = two.split("<h2>Sentences</h2>")
     assert before.count("<details>") == before.count("</details>") == 3 and "<details open" not in two
@@ -87,7 +89,7 @@ def browser() -> str:
     names = [os.environ["CROSSNER_BROWSER"]] if os.environ.get("CROSSNER_BROWSER") else BROWSERS
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
-        pytest.skip(f"no browser: none of {', '.join(names)} is on PATH, and $CROSSNER_BROWSER names none")
+        pytest.skip(f"no browser is found as {', '.join(names)}; $CROSSNER_BROWSER may name one")
     return found
 
 
