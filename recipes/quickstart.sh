@@ -14,6 +14,5 @@ crossner pretrain-source --start-from dapt
 crossner finetune --start-from pretrain-source --epochs 8 --seeds "$SEEDS"
 crossner finetune --name direct --encoder "$ENCODER" --epochs 8 --seeds "$SEEDS"
 crossner evaluate --model direct --model finetune
-crossner report "$CROSSNER_RUN" --baseline direct
 echo "The probe Huygens landed on Titan in 2005, and Carolyn Porco of NASA saw the first images." |
   crossner predict - --model finetune --format conll

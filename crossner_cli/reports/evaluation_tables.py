@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from crossner_cli import figures
+from crossner_cli.evaluation.verdict import describe_verdict
 from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, heading, renamed, short_names
 from crossner_cli.reports.fine_grained import fine_grained_blocks, format_average
 from crossner_cli.run.results import EvaluateResult, ModelResult, Record
@@ -31,11 +32,16 @@ def result_tables(result: EvaluateResult) -> list[Block]:
     models = {names[label]: model for label, model in result.models.items()}
     place = " ".join(part for part in (result.domain, result.split) if part)
     best = max(models, key=lambda label: models[label].f1.mean or 0)
-    is_best = f" (best of {len(models)}: {best})" if len(models) > 1 else ""
     size = f"{figures.count(result.sentences)} sentences, {figures.count(result.words)} words"
-    blocks = comparison_tables(renamed(result.comparisons, ("model", "against"), names), "comparisons in scores.json")
+    comparisons = renamed(result.comparisons, ("model", "against"), names)
+    within = [each for each in comparisons if each.get("is_within")]
+    verdict = f"F1 {format_average(asdict(models[best].f1))} on {place}"
+    if within:
+        verdict = describe_verdict(within[0], len(models))
+    others = [each for each in comparisons if not each.get("is_within")]
+    blocks = comparison_tables(others, "comparisons in scores.json")
     blocks += [
-        Line(f"F1 {format_average(asdict(models[best].f1))} on {place}{is_best}", is_headline=True),
+        Line(verdict, is_headline=True),
         _scores(models, f"{place}: {size}"),
         _type_scores(models),
         *_reliability(models, result.split),
@@ -133,7 +139,7 @@ def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Bl
     comparisons = [_with_full_names(each) for each in comparisons]
     # The best model against its strongest opponent; the clearest of many differences would be chance's choice.
     best = max(comparisons, key=lambda each: (each["f1"]["mean"], each["against_f1"]["mean"]))
-    blocks: list[Block] = [comparison_headline(best), _overview(comparisons)]
+    blocks: list[Block] = [Line(describe_verdict(best), is_headline=True), _overview(comparisons)]
     blocks.append(_by_type(best) if len(comparisons) == 1 else Line(f"By entity type: {details_in}"))
     sentences = " or ".join(map(figures.count, sorted({each["sentences"]["all"] for each in comparisons})))
     seeds = "several seeds: intervals and p allow for other seeds, too"
@@ -144,18 +150,6 @@ def comparison_tables(comparisons: Sequence[Record], details_in: str) -> list[Bl
         Line(f"Paired on {sentences} sentences, {figures.count(best['resamples'])} resamples, read as {best['mode']}"),
         Line(f"p: the larger of bootstrap's and randomisation's (p swapped); {seeds}"),
     ]
-
-
-def comparison_headline(comparison: Record) -> Line:
-    """Difference, interval and p in one sentence."""
-    p = figures.p_value(comparison["p"])
-    target = f" on {comparison['target']}" if "target" in comparison else ""
-    return Line(
-        f"F1 {figures.signed(comparison['difference'])} ({_interval_name(comparison)} {_interval(comparison)},"
-        f" {'p' if p.startswith('<') else 'p ='} {p}): {comparison['model']} {format_average(comparison['f1'])}"
-        f" against {comparison['against']} {format_average(comparison['against_f1'])}{target}",
-        is_headline=True,
-    )
 
 
 def _with_full_names(comparison: Record) -> Record:

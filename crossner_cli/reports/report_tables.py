@@ -183,8 +183,9 @@ def _model_tables(rows: Sequence[Record], *, is_first: bool) -> list[Block]:
     best_row, best_target = cells["mean"].idxmax()
     best = heads.iloc[best_row]
     place = f"{best_target} {rows[0]['split']}".rstrip()
+    of_several = f", the highest of {len(cells)}" if len(cells) > 1 else ""
     headline = Line(
-        f"F1 {texts.loc[best_row, best_target]} on {place}, the best of {len(cells)}: {best['model']}"
+        f"F1 {texts.loc[best_row, best_target]} on {place}{of_several}: {best['model']}"
         f" ({best['method']}, {best['encoder']})",
         is_headline=is_first,
     )

@@ -101,9 +101,14 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
 
         def finish() -> Manifest:
-            models = list_models(stage.draft, result.models, stage.inputs, {}) if opponents else []
-            mine = [CountedModel(model, options.mode) for model in models]
+            models = list_models(stage.draft, result.models, stage.inputs, {})
+            if not opponents and len(models) < 2:
+                return finish_evaluation(stage, result, sentences, analyses)
+            mine = [CountedModel(replace(model, place=str(stage.folder)), options.mode) for model in models]
             comparisons = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
+            best, *others = sorted(mine, key=lambda each: each.model.scores.f1.mean or 0.0, reverse=True)
+            # The first is that with the runner-up, which the verdict is about.
+            comparisons += [{**compare_models(best, other, seed=options.seed), "is_within": True} for other in others]
             return finish_evaluation(stage, replace(result, comparisons=comparisons), sentences, analyses)
 
         return engine.on_main(finish)

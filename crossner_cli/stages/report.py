@@ -92,7 +92,7 @@ def _write(folder: Path, record: Manifest, result: ReportResult) -> ReportResult
 
 
 def _compare(models: Sequence[MeasuredModel], baseline: str | None, notes: list[str]) -> Work[list[dict[str, Any]]]:
-    """Compare models with the baseline; without one, the second of two models with the first."""
+    """Compare models with the baseline; without one, the two of the highest F1 if all are of one target read alike."""
     if baseline is not None:
         pairs = _pairs_with(baseline, models)
         compared = {id(model) for pair in pairs for model in pair}
@@ -100,7 +100,8 @@ def _compare(models: Sequence[MeasuredModel], baseline: str | None, notes: list[
         if others:
             notes.append(f"Not compared, without {baseline} on the same target read alike: {', '.join(others)}.")
     else:
-        pairs = [(models[1], models[0])] if len(models) == 2 and models[0].kind == models[1].kind else []
+        ranked = sorted(models, key=lambda each: each.model.scores.f1.mean or 0.0, reverse=True)
+        pairs = [(ranked[0], ranked[1])] if len(ranked) > 1 and len({each.kind for each in models}) == 1 else []
     if not pairs:
         return []
     from crossner_cli.evaluation.comparison import CountedModel, compare_models  # loads scikit-learn

@@ -32,6 +32,7 @@ from crossner_cli.evaluation.comparison import (
 )
 from crossner_cli.evaluation.finished import find_evaluation
 from crossner_cli.evaluation.scores import read_entities, score
+from crossner_cli.evaluation.verdict import describe_verdict
 from crossner_cli.reports.blocks import Line, Table
 from crossner_cli.reports.evaluation_tables import comparison_tables
 
@@ -141,15 +142,33 @@ def test_other_words_gold_tags_or_numbers_of_sentences_are_refused_with_the_firs
         models_of(folder)
 
 
-def test_the_difference_its_interval_and_p_come_first(run: Path) -> None:
+@pytest.mark.parametrize(
+    ("found", "models", "sentence"),
+    [
+        ((4.1, 1.2, 7.0), 2, "new is 4.1 points better than old (95 %: 1.2 to 7.0)"),
+        ((-4.1, -7.0, -1.2), 2, "old is 4.1 points better than new (95 %: 1.2 to 7.0)"),
+        ((4.1, 1.2, 7.0), 3, "new is 4.1 points better than old, the next of 3 models (95 %: 1.2 to 7.0)"),
+        (
+            (3.0, -4.0, 10.0),
+            2,
+            "no measurable difference between new and old (95 %: -4.0 to +10.0): with 25 test sentences only"
+            " differences above about 7 points show",
+        ),
+    ],
+)
+def test_the_verdict_says_whether_two_models_differ_and_if_not_what_would_show(found, models, sentence) -> None:
+    numbers = dict(zip(("difference", "low", "high"), found, strict=True))
+    record = {"model": "new", "against": "old", "confidence": 0.95, "sentences": {"all": 25}, **numbers}
+    assert describe_verdict(record, models) == sentence
+
+
+def test_the_verdict_comes_first(run: Path) -> None:
     counted = models_of(run)
     compared = compare_models(counted["laner"], counted["linear"])
     blocks = comparison_tables([compared], "scores.json")
     first = blocks[0]
     assert isinstance(first, Line) and first.is_headline
-    difference, low, high = (f"{compared[name]:+.2f}" for name in ("difference", "low", "high"))
-    assert first.text.startswith(f"F1 {difference} (95 % interval {low} to {high}, p ")
-    assert "laner" in first.text and "against linear" in first.text
+    assert first.text == describe_verdict(compared)
     overview, by_type = (block for block in blocks if isinstance(block, Table))
     assert [row[:2] for row in overview.rows] == [("laner", "linear")]
     assert [row[0] for row in by_type.rows] == [row["type"] for row in compared["per_type"]]
@@ -162,9 +181,9 @@ def test_of_several_comparisons_the_best_model_against_its_strongest_opponent_co
     models = models_of(run)
     compared = compare_models(models["laner"], models["linear"])
     better, clearer = {"mean": 90.0, "deviation": 1.0}, {**compared, "p": 0.0}
-    strongest = {**compared, "f1": better, "against_f1": better, "p": 0.9}
+    strongest = {**compared, "f1": better, "against_f1": better, "p": 0.9, "against": "the strongest"}
     blocks = comparison_tables([clearer, {**strongest, "against_f1": compared["f1"], "p": 0.0}, strongest], "")
-    assert isinstance(blocks[0], Line) and "p = 0.9" in blocks[0].text
+    assert isinstance(blocks[0], Line) and "the strongest" in blocks[0].text
 
 
 def count(gold: list[Any], sides: list[list[Any]]) -> EntityCounts:

@@ -91,7 +91,6 @@ def test_one_model_is_shown_by_type_and_several_are_shown_side_by_side(capsys: p
     assert re.search(r"star +3,456 +4\.25 +5\.50 +6\.75\nplanet +12 +1\.25", text), "frequent types first"
     assert "types it does not know: moon" in text and "Warning: mind the gap" in text
     text = shown(evaluated(finetune=[61.0], joint=[63.0, 64.0]), capsys)
-    assert "best of 2: joint" in text.splitlines()[0]
     assert re.search(r"score +finetune +joint\n", text)
     assert re.search(r"F1 +61\.00 +63\.50 ± 0\.75\n", text)
     assert re.search(r"star +3,456 +4\.25 +4\.25\n", text)

@@ -23,6 +23,7 @@ from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.evaluation.scores import score
+from crossner_cli.evaluation.verdict import describe_verdict
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Evaluate, PrepareData
 from crossner_cli.reports.blocks import Line, Table
@@ -176,6 +177,9 @@ def test_an_evaluation_is_named_by_what_it_holds(run, engine, add_stage):
     go(run, engine, name=None, model=["one"])
     go(run, engine, name=None, model=["one", "other"], split="dev")
     assert run.stages() == ["evaluate-one", "evaluate-one-other-dev", "one", "other", "prepare-data"]
+    (within,) = run.read("evaluate-one-other-dev")["result"]["comparisons"]
+    assert {within["model"], within["against"]} == {"one", "other"}
+    assert manifest_tables(run.read("evaluate-one-other-dev"))[0].text == describe_verdict(within)
     assert name_evaluation(["a/b c/run/finetune"], "test") == "evaluate-run-finetune"
     assert name_evaluation(["x" * 40, "y" * 40], "dev") == "evaluate-2-models-dev"
 
@@ -357,7 +361,7 @@ def test_models_are_compared_with_those_of_another_evaluation(run, engine, add_s
     assert (comparison["model"], comparison["against"], comparison["runs"]) == ("one", "other", [2, 2])
     stored = json.loads((run.folder("evaluate") / "scores.json").read_text())
     assert stored["comparisons"] == json.loads(json.dumps([comparison]))
-    assert manifest_tables(manifest)[0].text.startswith(f"F1 {comparison['difference']:+.2f} (95 % interval")
+    assert manifest_tables(manifest)[0].text == describe_verdict(comparison)
     assert any("comparing with 1 evaluated model." in text for text in said)
     _, said = go(run, engine, model=["one"], against=[run.folder("first")])
     assert "already done" in said[0]

@@ -1,0 +1,33 @@
+"""The verdict on two evaluated models: whether one is measurably better."""
+
+from __future__ import annotations
+
+from crossner_cli.run.results import Record
+
+
+def describe_verdict(comparison: Record, models: int = 2) -> str:
+    """Say in one sentence whether two models differ: the interval of the difference leaves out zero.
+
+    Otherwise it tells the difference that would show, which is half the width of the interval: an interval of that
+    width leaves out zero around any larger difference.
+
+    Args:
+        comparison: As ``compare_models`` makes it.
+        models: How many there are; of more than two these are the best ones.
+    """
+    one, other, low, high = (comparison[name] for name in ("model", "against", "low", "high"))
+    confidence = f"{100 * comparison['confidence']:.0f} %"
+    place = f" on {comparison['target']}" if "target" in comparison else ""
+    if low <= 0 <= high:
+        best = f", the best of {models}" if models > 2 else ""
+        found = f"no measurable difference between {one} and {other}{best}{place}"
+        shows = max((high - low) / 2, 0.1)
+        return (
+            f"{found} ({confidence}: {low:+.1f} to {high:+.1f}): with {comparison['sentences']['all']:,} test sentences"
+            f" only differences above about {shows:.{1 if shows < 1 else 0}f} points show"
+        )
+    if comparison["difference"] < 0:
+        one, other, low, high = other, one, -high, -low
+    rest = f", the next of {models} models" if models > 2 else ""
+    difference = abs(comparison["difference"])
+    return f"{one} is {difference:.1f} points better than {other}{rest}{place} ({confidence}: {low:.1f} to {high:.1f})"
