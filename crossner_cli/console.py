@@ -199,10 +199,13 @@ def follow(work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, 
                 return manifest
 
 
-def show_manifest(manifest: Manifest, *, run: Path | None = None, json: bool = False, to_stderr: bool = False) -> None:
+def show_manifest(
+    manifest: Manifest, *, run: Path | None = None, step: str | None = None, json: bool = False, to_stderr: bool = False
+) -> None:
     """Show the result of a stage: tables for people, or the manifest as one JSON object.
 
-    With the run directory, the stage's folder is named. Data may go to stdout, and then the result goes to stderr.
+    With the run directory, the stage's folder is named, and the next step is below. Data may go to stdout, and then the
+    result goes to stderr.
     """
     stream = sys.stderr if to_stderr else sys.stdout
     if json:
@@ -211,6 +214,8 @@ def show_manifest(manifest: Manifest, *, run: Path | None = None, json: bool = F
     blocks = manifest_tables(manifest)
     if run is not None and "outputs" in manifest:
         blocks.append(Line(f"Written to {run / manifest['name']}"))
+    if step is not None:
+        blocks.append(Line(f"Next: {step}"))
     print_blocks(blocks, stream)
 
 

@@ -48,6 +48,15 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
     return blocks, {"run": str(run.path), "stages": stages, "next": step}
 
 
+def suggest_next(run: RunDirectory) -> str | None:
+    """Suggest the usual command after a stage that has been made; None while others are out of date or interrupted."""
+    with contextlib.suppress(CrossNERError):  # a broken manifest, which is told to whoever reads its stage
+        manifests = {name: run.read(name) for name in run.stages()}
+        if manifests and not find_outdated(run) and not find_interrupted(run):
+            return next_step(run, manifests, {}, {})
+    return None
+
+
 def changed_files(prepared: Manifest) -> list[str]:
     """Name the files of labelled sentences, of data sets in folders, that are others than those that were prepared."""
     found = []

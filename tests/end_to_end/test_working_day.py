@@ -122,6 +122,16 @@ def test_status_is_quick_and_loads_no_torch(day: Path) -> None:
     assert result.stdout.endswith("False\n") and "finetune" in result.stdout
 
 
+def test_each_stage_says_where_its_files_are_and_what_usually_comes_next(tmp_path: Path) -> None:
+    place = ("--run", tmp_path / "run")
+    prepared = invoke("prepare-data --source sample-source --target sample-target", *place)
+    assert prepared.stdout.rstrip().splitlines()[-2:] == [
+        f"Written to {tmp_path}/run/prepare-data",
+        f"Next: crossner pretrain-source --run {tmp_path}/run",
+    ]
+    assert "Next:" not in invoke("prepare-data --source sample-source --target sample-target --quiet", *place).stdout
+
+
 def test_an_empty_run_is_told_how_to_begin(tmp_path: Path) -> None:
     record = crossner("status --run", tmp_path / "none")
     assert record["stages"] == [] and record["next"].startswith("crossner prepare-data --source DATASET")
