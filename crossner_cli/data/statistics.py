@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +34,9 @@ RAW_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 CUT_OTHERWISE = 0.02
 LISTED_TYPES = 8  # in a warning
 LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
+SHORTEST_ABBREVIATION = 3  # letters of a type's name, as PER
+MOST_TYPES_BY_HAND = 200  # more are not looked through for typing errors, which takes the square of the time
+TYPING_ERROR = 0.8  # likeness of two names of types, by difflib
 FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
 WITHOUT_ENTITIES = {
     "train": "nothing can be learnt from it",
@@ -147,6 +152,8 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
             ways += [f"--select-on {other}" for other, each in labelled.items() if "dev" in each.splits]
             way = ", or ".join(ways) or "add a dev file"
             found.append(f"{who} has no dev sentences to choose the best epoch on: {way}.")
+        if role == "target" and "test" not in domain.splits:
+            found.append(f"{who} has no test sentences, which evaluate needs: add a file of sentences not trained on.")
         found += _split_warnings(who, domain, statistics[role])
         found += _type_warnings(who, domain, statistics[role])
     if "target" in labelled:
@@ -211,6 +218,14 @@ def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, 
     for names in alike.values():
         if len(names) > 1:
             yield f"{who}: {' and '.join(names)} differ by case only: {len(names)} types."
+    totals = Counter(dict.fromkeys(labelled.types, 0))
+    for counts in entities.values():
+        totals.update(counts)
+    once = [name for name, count in totals.items() if count == 1]
+    for name in once if len(totals) <= MOST_TYPES_BY_HAND else ():
+        others = [other for other, count in totals.items() if count > 1 and other.casefold() != name.casefold()]
+        if close := difflib.get_close_matches(name, others, n=1, cutoff=TYPING_ERROR):
+            yield f"{who}: the type {name} occurs once and resembles {close[0]}: is it a typing error?"
     untrained = set(labelled.types) - set(entities.get("train", {}))
     if entities.get("train") and untrained:
         yield f"{who}: types that train does not show: {', '.join(sorted(untrained))}."
@@ -247,9 +262,34 @@ def _pair_warnings(domains: Mapping[str, Domain], labelled: Labelled) -> Iterato
                     f"{repeated} of {len(sentences)} {split} sentences of the target are in the source's train, word"
                     f" for word (sentences of at least {FEWEST_WORDS} words are compared)."
                 )
-    folded = {name.casefold(): name for name in labelled["source"].types}
-    shared = set(labelled["source"].types).intersection(labelled["target"].types)
-    for name in labelled["target"].types:
-        other = folded.get(name.casefold(), name)
-        if other != name and name not in shared:
-            yield f"The type {other!r} of the source and {name!r} of the target differ by case only: two types."
+    yield from _shared_type_warnings(labelled["source"].types, labelled["target"].types)
+
+
+def _shared_type_warnings(source: Sequence[str], target: Sequence[str]) -> Iterator[str]:
+    """Warn of types of both domains that seem to be one under two names: PER and person, or of other case."""
+    others = {_fold(name): name for name in target if name not in source}
+    ordered = sorted(others)
+
+    def find(name: str) -> str | None:
+        folded = _fold(name)
+        if len(folded) < SHORTEST_ABBREVIATION:
+            return others.get(folded)
+        longer = ordered[place] if (place := bisect.bisect_left(ordered, folded)) < len(ordered) else ""
+        if longer.startswith(folded):
+            return others[longer]
+        beginnings = (folded[:length] for length in range(SHORTEST_ABBREVIATION, len(folded)))
+        return next((others[beginning] for beginning in beginnings if beginning in others), None)
+
+    alike = {name: other for name in source if name not in target and (other := find(name))}
+    if alike:
+        mapped = ",".join(f"{name}={other}" for name, other in [*alike.items()][:LISTED_TYPES])
+        mapped += ",…" * (len(alike) > LISTED_TYPES)
+        yield (
+            "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+            f" --map-types {mapped}"
+        )
+
+
+def _fold(name: str) -> str:
+    """The letters and digits of a type's name, in one case."""
+    return "".join(filter(str.isalnum, name.casefold()))

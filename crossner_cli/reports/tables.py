@@ -45,6 +45,7 @@ LEFT_OUT = {
     "shortened_words": "Words of which 50 characters were read",
 }
 SPLITS = ("train", "dev", "test")
+FEWEST_UPDATES = 100  # of dapt, below which a model hardly changes
 LARGEST, SMALLEST_SHOWN = 3, 0.005  # weights of a word that inspect shows
 
 
@@ -275,21 +276,27 @@ def dapt_tables(manifest: Manifest) -> list[Block]:
         result, read, of_what = strings, strings.strings, " a character"
         columns = ("text", "characters", "distinct", "epochs", "updates", "characters/s")
         sizes = [sum(read["length"].values()), read["characters"]]
-        what, rate = read["text"], strings.characters_per_second
+        what, rate, choices = read["text"], strings.characters_per_second, read["characters"]
     else:
         transformer = read_result(manifest, DaptResult)
         result, read, of_what = transformer, transformer.corpus, ""
         columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
         sizes = [read["blocks"], read["block_size"]]
-        what, rate = read["level"], transformer.subwords_per_second
+        what, rate, choices = read["level"], transformer.subwords_per_second, read["vocabulary"]
     before, after = result.perplexity_before, result.perplexity_after
     perplexity = "no held-out text to measure perplexity on"
     if before is not None and after is not None:
-        perplexity = f"held-out perplexity{of_what} {before:,.2f} -> {after:,.2f}"
+        perplexity = f"held-out perplexity{of_what} {before:,.2f} -> {after:,.2f} (chance: {figures.count(choices)})"
     row = (what, *map(figures.count, (*sizes, result.epochs, result.updates, rate)))
     losses = ", ".join(f"{loss:.3f}" for loss in result.losses)
+    read_text = f"{figures.count(sizes[0])} characters" if of_what else f"{figures.count(sizes[0] * sizes[1])} subwords"
+    few = (
+        f"{WARNING}{result.updates} updates on {read_text} of text change a model little: expect no gain. Give more raw"
+        " text, or leave dapt out."
+    )
     return [
         Line(f"{manifest['name']}: {perplexity}", is_headline=True),
+        *([Line(few)] if result.updates < FEWEST_UPDATES else []),
         Table(f"{manifest['name']}, {_time_of(manifest)}", columns, [row]),
         Line(f"Final loss of each epoch{',' * bool(of_what)}{of_what}: {losses}"),
         *(Line(f"{text}: {figures.count(read[key])}") for key, text in LEFT_OUT.items() if read.get(key)),

@@ -100,6 +100,11 @@ class Adaptation(ABC):
     def save(self, stage: Stage, result: dict[str, Any]) -> None:
         """Write the trained model."""
 
+    @property
+    @abstractmethod
+    def choices(self) -> int:
+        """The number of units to choose from, which is the perplexity of a model that knows nothing."""
+
     @abstractmethod
     def measure(self) -> list[float]:
         """Measure the mean losses of the held-out text; none without such text."""
@@ -128,7 +133,9 @@ class Adaptation(ABC):
             losses = self.measure()
         if losses:
             found = perplexity_of(losses)
-            yield Notice(f"{stage.name}: held-out perplexity a {self.unit} {when}: {found:,.2f}")
+            yield Notice(
+                f"{stage.name}: held-out perplexity a {self.unit} {when}: {found:,.2f} (chance: {self.choices:,})"
+            )
         return losses
 
 
@@ -173,7 +180,7 @@ class EncoderAdaptation(Adaptation):
             epochs=len(fitted.history),
             losses=[record["losses"]["masked"] for record in fitted.history],
             subwords_per_second=round(fitted.words_per_second),
-            corpus={**corpus, "blocks": len(blocks), "block_size": blocks.block_size},
+            corpus={**corpus, "blocks": len(blocks), "block_size": blocks.block_size, "vocabulary": self.choices},
             start=carried.to_counts(),
         )
         blocks.close()
@@ -186,6 +193,11 @@ class EncoderAdaptation(Adaptation):
         self.model.save(stage.draft / ENCODER)
         provenance = Provenance(stage.request, stage.name, self.lineage, read_manifest(self.prepared.folder))
         write_encoder_card(stage.draft / ENCODER, provenance, result)
+
+    @property
+    def choices(self) -> int:
+        """The size of the vocabulary."""
+        return len(self.model.tokenizer)
 
     def measure(self) -> list[float]:
         """Measure the mean loss of a masked subword."""
@@ -283,6 +295,7 @@ class StringsAdaptation(Adaptation):
         self.held_out = CharacterStream(folder, character_stream.HELD_OUT, options.batch_size, options.block_size, None)
         torch.manual_seed(options.seed)
         self.models = StringLanguageModels(counts["characters"], options.hidden_size, stream.rows)
+        self.distinct = len(counts["characters"])
         groups = group_by_decay(self.models.parameters(), options.peak_learning_rate, options.weight_decay)
         fitted, before, after = yield from self.fit(stage, self.models, groups, stream, accumulate=1)
         counts["characters"] = len(counts["characters"])
@@ -303,6 +316,11 @@ class StringsAdaptation(Adaptation):
     def save(self, stage: Stage, result: dict[str, Any]) -> None:
         """Write both models."""
         save_string_encoder(self.models.make_encoder(), stage.draft)
+
+    @property
+    def choices(self) -> int:
+        """The number of distinct characters."""
+        return self.distinct
 
     def measure(self) -> list[float]:
         """Measure the mean loss of a character in each direction."""

@@ -45,7 +45,7 @@ def trained(*scores: float, **more: Any) -> dict[str, Any]:
 
 def adapted(before: float | None = 5432.1, after: float | None = 12.3) -> dict[str, Any]:
     """Return a manifest of ``dapt`` with perplexities."""
-    corpus = {"level": "integrated", "blocks": 4000, "block_size": 128, "cut_lines": 17}
+    corpus = {"level": "integrated", "blocks": 4000, "block_size": 128, "cut_lines": 17, "vocabulary": 30522}
     return manifest("dapt", DaptResult(before, after, 1500, 3, [3.25, 2.5, 2.125], 40321, corpus, START), "dapt-token")
 
 

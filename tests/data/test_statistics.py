@@ -185,7 +185,17 @@ FAULTS = {
     "untrained": ({"target/test": "y1\tB-drink\n"}, "The target 'target': types that train does not show: drink."),
     "case-of-both": (
         {"target/test": "y1\tB-Location\n"},
-        "The type 'location' of the source and 'Location' of the target differ by case only: two types.",
+        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        " --map-types location=Location",
+    ),
+    "abbreviation": (
+        {"target/test": "y1\tB-LOC\n"},
+        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        " --map-types location=LOC",
+    ),
+    "typing-error": (
+        {"target/test": "y1\tB-dishs\n"},
+        "The target 'target': the type dishs occurs once and resembles dish: is it a typing error?",
     ),
     "numbers": (
         {"target/train": "".join(f"{number}\tdish\tB-dish\n" for number in range(9))},
@@ -220,7 +230,7 @@ def test_thousands_of_types_that_differ_by_case_only_take_no_time(warn):
     types = ["".join(letters) for letters in product(*((each, each.upper()) for each in "abcdefghijklmn"))]
     train = [f"w{number}\tB-{each}\n\n" for number, each in enumerate(types)]
     with within(20):
-        assert len(warn({"source/train": "".join(train[::2]), "target/train": "".join(train[1::2])})) > 8000
+        assert warn({"source/train": "".join(train[::2]), "target/train": "".join(train[1::2])})
         assert sum(TagSet({"source": tuple(types[::2]), "target": tuple(types)}).of("source")) == len(types) + 1
 
 

@@ -65,8 +65,12 @@ def test_prepared_data_are_counted_by_domain_split_and_type(
 def test_the_number_that_matters_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(trained(61.2), capsys).startswith("finetune: dev F1 61.20\n")
     assert shown(trained(60.0, 62.5), capsys).startswith("finetune: dev F1 61.25 ± 1.77 over 2 seeds\n")
-    assert shown(adapted(), capsys).startswith("dapt-token: held-out perplexity 5,432.10 -> 12.30\n")
-    assert shown(adapted_strings(), capsys).startswith("strings: held-out perplexity a character 50.00 -> 5.00\n")
+    assert shown(adapted(), capsys).startswith("dapt-token: held-out perplexity 5,432.10 -> 12.30 (chance: 30,522)\n")
+    strings = shown(adapted_strings(), capsys)
+    assert strings.startswith("strings: held-out perplexity a character 50.00 -> 5.00 (chance: 99)\n")
+    few = adapted()
+    few["result"]["updates"] = 12
+    assert "Warning: 12 updates on 512,000 subwords of text change a model little" in shown(few, capsys)
     assert "no held-out text" in shown(adapted(None, None), capsys)
 
 

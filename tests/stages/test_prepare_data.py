@@ -193,7 +193,8 @@ def test_warnings_are_kept_in_the_result(run, folders):
         "The target 'food': 1 of 2 test sentences are in train, word for word.",
         "The target 'food': dev equals test, so scores on test are of sentences that chose the epoch.",
         "The target 'food': types that train does not show: Location.",
-        "The type 'location' of the source and 'Location' of the target differ by case only: two types.",
+        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        " --map-types location=Location",
     ]
 
 
