@@ -22,12 +22,16 @@ COUNTS = {
     "discarded sequences": "discarded_sequences",
     "words/s": "words_per_second",
 }
+LEFT_TO_FILES, MOST_TYPES = ("macro F1", "words/s"), 8  # of a screen
 TYPE_MEASURES = {"F1": "f1", "precision": "precision", "recall": "recall"}
 Models = Mapping[str, ModelResult]
 
 
-def result_tables(result: EvaluateResult) -> list[Block]:
-    """Scores of models side by side, over all entities and by type, after comparisons with others."""
+def result_tables(result: EvaluateResult, *, is_short: bool = True) -> list[Block]:
+    """Scores of models side by side, over all entities and by type, after comparisons with others.
+
+    For a screen, numbers that are seldom looked at and long tables are left to the stage's files.
+    """
     names = short_names(result.models)
     models = {names[label]: model for label, model in result.models.items()}
     place = " ".join(part for part in (result.domain, result.split) if part)
@@ -42,10 +46,13 @@ def result_tables(result: EvaluateResult) -> list[Block]:
     blocks = comparison_tables(others, "comparisons in scores.json")
     blocks += [
         Line(verdict, is_headline=True),
-        _scores(models, f"{place}: {size}"),
-        _type_scores(models),
-        *_reliability(models, result.split),
+        _scores(models, f"{place}: {size}", is_short=is_short),
     ]
+    by_type = _type_scores(models)
+    is_long = is_short and len(by_type.rows) > MOST_TYPES
+    blocks.append(Line(f"By entity type ({len(by_type.rows)}): per_type.csv") if is_long else by_type)
+    reliability = _reliability(models, result.split)
+    blocks += [block for block in reliability if isinstance(block, Line)] if is_short else reliability
     if models[best].fine_grained is not None:
         blocks += fine_grained_blocks(replace(result, models=models))
     lines = [f"Read as {result.mode}, {result.tool}: {result.repair}"]
@@ -60,19 +67,21 @@ def result_tables(result: EvaluateResult) -> list[Block]:
     return [*blocks, *map(Line, lines), *(Line(f"{WARNING}{warning}") for warning in result.warnings)]
 
 
-def _scores(models: Models, title: str) -> Table:
+def _scores(models: Models, title: str, *, is_short: bool) -> Table:
     every = list(models.values())
     rows: list[Row] = [
-        (words, *(format_average(asdict(getattr(model, name))) for model in every)) for words, name in AVERAGES.items()
+        (words, *(format_average(asdict(getattr(model, name))) for model in every))
+        for words, name in AVERAGES.items()
+        if not (is_short and words in LEFT_TO_FILES)
     ]
-    rows += [
-        (f"F1 if {every[0].other_mode.mode}", *(format_average(asdict(model.other_mode.f1)) for model in every)),
-        ("seeds", *(figures.count(len(model.seeds)) for model in every)),
-        ("entities", *(figures.count(model.support) for model in every)),
-    ]
+    if not is_short or any(model.other_mode.f1 != model.f1 for model in every):
+        strict = (format_average(asdict(model.other_mode.f1)) for model in every)
+        rows.append((f"F1 if {every[0].other_mode.mode}", *strict))
+    rows.append(("seeds", *(figures.count(len(model.seeds)) for model in every)))
+    rows.append(("entities", *(figures.count(model.support) for model in every)))
     for words, name in COUNTS.items():
         values = [getattr(model, name) for model in every]
-        if any(values):
+        if any(values) and not (is_short and words in LEFT_TO_FILES):
             rows.append((words, *map(figures.count, values)))
     return Table(title, ("score", *map(heading, models)), rows)
 

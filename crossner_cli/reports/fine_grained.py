@@ -241,7 +241,7 @@ def write_reports(
         for place, average in _leaves(analysis.record["mean"])
     ]
     write_csv(folder / "fine_grained.csv", CSV_COLUMNS, rows)
-    blocks = [*result_tables(result), *fine_grained_blocks(complete, is_short=False)]
+    blocks = [*result_tables(result, is_short=False), *fine_grained_blocks(complete, is_short=False)]
     text = "# Errors\n\n" + to_markdown(blocks, level=2)
     write_atomically(folder / "fine_grained.md", text.encode("utf-8", "backslashreplace").decode())
     with (folder / "errors.html").open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:

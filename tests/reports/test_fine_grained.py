@@ -138,7 +138,10 @@ class Page(HTMLParser):
 
 def page_of(*sides, **labels) -> str:
     result, found = evaluate(*sides, **labels), analyse(*sides, **labels)
-    blocks = [*result_tables(result), *fine_grained_blocks(add_fine_grained(result, found), is_short=False)]
+    blocks = [
+        *result_tables(result, is_short=False),
+        *fine_grained_blocks(add_fine_grained(result, found), is_short=False),
+    ]
     return "".join(render_page(result, gold_sentences(), found, blocks))
 
 
