@@ -19,7 +19,7 @@ def find_outdated(run: RunDirectory) -> dict[str, list[str]]:
     manifests = {name: run.read(name) for name in run.stages()}
     prepared = manifests.pop(PREPARED, None)
     found: dict[str, list[str]] = {}
-    for name in _in_order_of_making(run, manifests):
+    for name in in_order_of_making(run, manifests):
         changed = [] if prepared is None else changed_data(manifests[name], prepared.get("outputs", {}))
         for place, digest in manifests[name]["inputs"].items():
             folder = run.stage_or_path(place)
@@ -41,7 +41,7 @@ def changed_data(manifest: Manifest, digests: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _in_order_of_making(run: RunDirectory, manifests: dict[str, Manifest]) -> list[str]:
+def in_order_of_making(run: RunDirectory, manifests: dict[str, Manifest]) -> list[str]:
     """The names of stages, each after those that it was made from."""
     ordered: dict[str, None] = {}
 
@@ -52,7 +52,7 @@ def _in_order_of_making(run: RunDirectory, manifests: dict[str, Manifest]) -> li
                 add(folder.name, waiting | {folder.name})
         ordered[name] = None
 
-    for name in manifests:
+    for name in sorted(manifests, key=lambda name: (name != PREPARED, name)):
         add(name, frozenset({name}))
     return [*ordered]
 

@@ -13,7 +13,7 @@ from crossner_cli.data.domains import known_domains, split_files
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory
-from crossner_cli.run.freshness import describe_changed, find_outdated
+from crossner_cli.run.freshness import describe_changed, find_outdated, in_order_of_making
 from crossner_cli.run.stage import DRAFT, is_at_work
 from crossner_cli.run.storage import digest_file, read_record
 from crossner_cli.stages.rerun import command_line
@@ -36,7 +36,7 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
     interrupted = find_interrupted(run)
     stages = [
         {"name": name, "command": each["stage"], "result": describe_result(each), "state": states[name]}
-        for name, each in sorted(manifests.items(), key=lambda item: (item[0] != PREPARED, item[0]))
+        for name, each in ((name, manifests[name]) for name in in_order_of_making(run, manifests))
     ]
     drafts = {name: AT_WORK if is_at_work(run, name) else "interrupted" for name in interrupted}
     stages += [{"name": name, "command": interrupted[name][1], "result": "", "state": drafts[name]} for name in drafts]
