@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -83,11 +82,12 @@ class Checkpoints:
     """The last checkpoint of one training loop, in a folder of its own.
 
     Written under another name, flushed and renamed, so that a crash at any moment leaves the old or the new one.
+    The best weights so far lie beside it, in a file that is written only when they change.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._saved_best: int | None = None
+        self._best_file: str | None = None
 
     def _found(self) -> list[Path]:
         found = [path for path in self.folder.glob("step-*") if (path / "state.json").is_file()]
@@ -135,20 +135,21 @@ class Checkpoints:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         before = self._found()
-        save_file(trained_weights(model), draft / "model.safetensors")
-        save_file(stored_buffers(model), draft / "buffers.safetensors")
+        save_file({**trained_weights(model), **stored_buffers(model)}, draft / "model.safetensors")
         save_file(_optimiser_tensors(optimiser), draft / "optimiser.safetensors")
         for rank, random_state in enumerate(random_states):
             save_file(random_state, draft / f"random-{rank}.safetensors")
-        if best is not None:
-            if before and self._saved_best == state.best_epoch and (before[-1] / "best.safetensors").is_file():
-                _link_or_copy(before[-1] / "best.safetensors", draft / "best.safetensors")
-            else:
-                save_file(best, draft / "best.safetensors")
-            self._saved_best = state.best_epoch
+        best_file = None if best is None else f"best-{state.best_epoch}.safetensors"
+        is_new = best is not None and best_file != self._best_file
+        if best is not None and best_file is not None and is_new:
+            save_file(best, draft / best_file)
         scaler = engine.accelerator.scaler
-        write_json(draft / "state.json", {**asdict(state), "scaler": scaler.state_dict() if scaler else None})
+        record = {**asdict(state), "scaler": scaler.state_dict() if scaler else None, "best_file": best_file}
+        write_json(draft / "state.json", record)
         flush_tree(draft)
+        if best_file is not None and is_new:
+            (draft / best_file).replace(self.folder / best_file)
+            flush_folder(self.folder)  # before the checkpoint that names it
         target = self.folder / f"step-{state.step}"
         shutil.rmtree(target, ignore_errors=True)
         draft.replace(target)
@@ -156,6 +157,10 @@ class Checkpoints:
         for path in before:
             if path != target:
                 shutil.rmtree(path, ignore_errors=True)
+        self._best_file = best_file
+        for path in self.folder.glob("best-*.safetensors"):
+            if path.name != best_file:
+                path.unlink(missing_ok=True)
 
     def restore(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
@@ -187,17 +192,16 @@ class Checkpoints:
         self, folder: Path, mine: Path, model: nn.Module, optimiser: torch.optim.Optimizer, engine: Engine
     ) -> tuple[TrainingState, Weights | None]:
         record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        scaler = record.pop("scaler")
+        scaler, self._best_file = record.pop("scaler"), record.pop("best_file")
         if scaler and engine.accelerator.scaler:
             engine.accelerator.scaler.load_state_dict(scaler)
         state = TrainingState(**record)
-        load_weights(model, load_file(folder / "model.safetensors"))
-        model.load_state_dict(load_file(folder / "buffers.safetensors"), strict=False)
+        weights = load_file(folder / "model.safetensors")
+        load_weights(model, weights)
+        model.load_state_dict(weights, strict=False)
         _load_optimiser(optimiser, load_file(folder / "optimiser.safetensors"))
         _set_random_state(load_file(mine), engine)
-        best = load_file(folder / "best.safetensors") if (folder / "best.safetensors").is_file() else None
-        self._saved_best = state.best_epoch if best is not None else None
-        return state, best
+        return state, load_file(self.folder / self._best_file) if self._best_file else None
 
     def remove(self) -> None:
         """Delete everything: the loop is finished."""
@@ -230,14 +234,6 @@ class TrainedDraft:
         """Delete the checkpoints, and other temporary folders."""
         for name in ("checkpoint", *folders):
             shutil.rmtree(self.folder / name, ignore_errors=True)
-
-
-def _link_or_copy(old: Path, new: Path) -> None:
-    """Give a file a second name, or copy it where the disk has no hard links, as exFAT and many network shares."""
-    try:
-        os.link(old, new)
-    except OSError:
-        shutil.copyfile(old, new)
 
 
 def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Weights:

@@ -325,18 +325,16 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-2"]
 
 
-def test_checkpoints_are_kept_on_a_disk_that_knows_no_hard_links(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: Any) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+def test_the_best_weights_are_written_only_when_they_change(engine: Engine, tmp_path: Path) -> None:
+    scores, files = iter([5.0, 4.0, 3.0, 2.0]), []
 
-    scores = iter([5.0, 4.0, 3.0, 2.0])
-    monkeypatch.setattr(checkpoints_module.os, "link", refuse)
-    kept = Checkpoints(tmp_path / "c")
-    train(engine, checkpoints=kept, checkpoint_every=1, score=lambda: {"dev_f1": next(scores)})
-    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-12"]
-    assert (tmp_path / "c" / "step-12" / "best.safetensors").is_file()
+    def score() -> dict[str, float]:
+        files.extend(path.stat().st_ino for path in (tmp_path / "c").glob("best-*.safetensors"))
+        return {"dev_f1": next(scores)}
+
+    train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=1, score=score)
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["best-1.safetensors", "step-12"]
+    assert len(files) == 3 and len(set(files)) == 1
 
 
 def test_speed_is_told_of_the_whole_training_also_where_it_was_interrupted(
