@@ -36,6 +36,7 @@ ACCUMULATE_HELP = "Parts that a batch is read in, to save memory; the gradient s
 ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
 START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
 PAPER_HELP = "Use the published value of every option and setting that is not given."
+CHECKPOINT_HELP = "Seconds between checkpoints, or more where one takes long; 0: one after each update."
 ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 
 
@@ -148,7 +149,7 @@ class Dapt(Compute):
         "target", "Domains whose raw text is read, or else their training sentences."
     )
     hidden_size: int = strings_detail(256, "Units of each character model.", minimum=1)
-    checkpoint_every: int = detail(500, "Updates between checkpoints.", minimum=1, counts=False)
+    checkpoint_every: int = detail(30, CHECKPOINT_HELP, minimum=0, counts=False)
     weight_decay: float = optimisation(0.01, "Weight decay.", minimum=0.0, paper=0.0)
     warmup: float = optimisation(0.06, "Share of updates in which the rate rises.", minimum=0.0, maximum=1.0, paper=0.0)
     clip_norm: float = optimisation(1.0, "Largest gradient norm; 0: no clipping.", minimum=0.0, paper=1.0)
@@ -208,7 +209,7 @@ class Optimisation(Compute):
     accumulate: int = optimisation(1, ACCUMULATE_HELP, minimum=1)
     train_embeddings: bool = optimisation(False, "Train the encoder's word embeddings too.", paper=True)
     attention_dropout: bool = optimisation(False, ATTENTION_HELP, paper=True)
-    checkpoint_every: int = optimisation(200, "Updates between checkpoints.", minimum=1, counts=False)
+    checkpoint_every: int = optimisation(30, CHECKPOINT_HELP, minimum=0, counts=False)
     embeddings: str | None = word_option(
         None, "Word vectors: a file (GloVe, word2vec, fastText), or corpus to train them on the run's raw text."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.run.storage import flush_folder, flush_tree, write_json
 
 Weights = dict[str, Tensor]
+BYTES_A_SECOND = 500e6
+SHARE_OF_TIME = 0.02  # that checkpoints may take
 TRAINED = "training.json"  # the result of a training that is over
 
 
@@ -88,6 +91,18 @@ class Checkpoints:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._best_file: str | None = None
+        self._written = time.monotonic()
+        self._cost = 0.0  # seconds that the last one took
+
+    def expect(self, parameters: int) -> None:
+        """Start the clock, and expect the first one to take as long as a common disk does."""
+        self._written = time.monotonic()
+        self._cost = 12 * parameters / BYTES_A_SECOND  # weights and two moments of Adam, of four bytes each
+
+    def is_due(self, every: float) -> bool:
+        """Return whether ``every`` seconds have passed since the last one, and so many that it costs at most 2 %."""
+        passed = time.monotonic() - self._written
+        return every == 0 or passed >= max(every, self._cost / SHARE_OF_TIME)
 
     def _found(self) -> list[Path]:
         found = [path for path in self.folder.glob("step-*") if (path / "state.json").is_file()]
@@ -106,6 +121,7 @@ class Checkpoints:
         Raises:
             CrossNERError: The disk is full or cannot be written; the checkpoint before stays.
         """
+        began = time.monotonic()
         random_states = engine.gather([_random_state(engine)])
 
         def write() -> None:
@@ -121,6 +137,8 @@ class Checkpoints:
                 ) from None
 
         engine.on_main(write)
+        self._written = time.monotonic()
+        self._cost = self._written - began
 
     def _write(
         self,

@@ -25,9 +25,12 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import OtherUnits
 from crossner_cli.run.progress import Notice, Progress
 from crossner_cli.training.checkpoints import Checkpoints, TrainingState, load_weights, trained_weights
+from crossner_cli.training.interruption import Interruption
 from crossner_cli.training.plan import ParameterGroup, Plan
 from crossner_cli.training.streams import SentenceStream, Stream
 
+EVERY_EPOCH = 1  # second
+ASKS_EVERY = 10  # updates: several processes agree on checkpoints
 GPU_WAITS_EVERY = 10  # updates: reading a loss makes a GPU wait
 
 
@@ -81,7 +84,8 @@ def fit(
         plan: How long.
         engine: Where.
         score: Tells after each epoch how good the model is; its first number chooses the best epoch.
-        checkpoints: Where to keep the state; an interrupted loop continues from there.
+        checkpoints: Where to keep the state, now and then and when Ctrl-C or SIGTERM stops the loop behind an update.
+            An interrupted loop continues from there.
         task: Name for the progress.
         unit: What ``batch.words`` counts.
 
@@ -90,7 +94,8 @@ def fit(
     """
     loop = _Loop(model, groups, streams, plan, engine, score, checkpoints, task, unit)
     try:
-        yield from loop.run()
+        with loop.interruption:
+            yield from loop.run()
         return loop.result()
     finally:
         engine.release()
@@ -133,6 +138,9 @@ class _Loop:
         self.state = TrainingState()
         self.best: dict[str, Tensor] | None = None
         self.running: dict[str, Tensor] = {}
+        self.interruption = Interruption()
+        if checkpoints is not None:
+            checkpoints.expect(sum(parameter.numel() for parameter in self.trained))
 
     def run(self) -> Generator[Notice | Progress, None, None]:
         """Train all epochs, from the last checkpoint if there is one."""
@@ -152,6 +160,7 @@ class _Loop:
             yield self._end_epoch()
             self.state.epoch, self.state.place = self.state.epoch + 1, 0
             self.running = {}
+            self._keep_state(at_end_of_epoch=True)
         if self.plan.keep == "best" and self.best is not None:
             load_weights(self.plain_model, self.best)
         self.plain_model.eval()
@@ -182,9 +191,32 @@ class _Loop:
             self.state.step += 1
             self.state.place += 1
             yield self._progress()
-            if self.checkpoints and self.state.step % self.plan.checkpoint_every == 0:
-                self.state.sums = self.engine.gather([{name: float(value) for name, value in self.running.items()}])
-                self.checkpoints.save(self.state, self.plain_model, self.plain_optimiser, self.best, self.engine)
+            self._keep_state()
+
+    def _keep_state(self, *, at_end_of_epoch: bool = False) -> None:
+        """Write a checkpoint if one is due or the command is to stop, and stop it then."""
+        is_due, stops = self._find_due(at_end_of_epoch)
+        if is_due or stops:
+            self._save()
+        if stops:
+            raise KeyboardInterrupt
+
+    def _save(self) -> None:
+        if self.checkpoints:
+            self.state.sums = self.engine.gather([{name: float(value) for name, value in self.running.items()}])
+            self.checkpoints.save(self.state, self.plain_model, self.plain_optimiser, self.best, self.engine)
+
+    def _find_due(self, at_end_of_epoch: bool) -> tuple[bool, bool]:
+        """Whether a checkpoint is due by the clock of the main process, and whether any process is to stop."""
+        # At the end of an epoch one is due as soon as it costs little.
+        every = min(self.plan.checkpoint_every, EVERY_EPOCH) if at_end_of_epoch else self.plan.checkpoint_every
+        is_due = self.checkpoints is not None and self.checkpoints.is_due(every)
+        if self.engine.world == 1:
+            return is_due, self.interruption.is_asked
+        if every and not at_end_of_epoch and self.state.step % ASKS_EVERY:
+            return False, False
+        found = self.engine.sum([float(is_due and self.engine.is_main), float(self.interruption.is_asked)])
+        return found[0] > 0, found[1] > 0
 
     def _update(self, items: list[list[int]]) -> int:
         """One optimiser step; returns the words it read, over all processes."""
@@ -281,7 +313,7 @@ class _Loop:
         """Score, remember the best weights, write the history."""
         losses = self._mean_losses()
         self._check_weights()
-        scores = self.score() if self.score else {}
+        scores = self._score()
         score = next(iter(scores.values()), None)
         state = self.state
         if score is not None:
@@ -295,6 +327,18 @@ class _Loop:
         state.history.append(record)
         values = {"epoch": float(state.epoch + 1), "loss": sum(losses.values()), **scores, f"{self.unit}/s": rate}
         return Progress(self.task, state.step, float(self.total), "updates", values, is_milestone=True)
+
+    def _score(self) -> dict[str, float]:
+        """Score the model. An interruption stops at once, behind the last update of the epoch."""
+        if self.score is None:
+            return {}
+        try:
+            with self.interruption.at_once():
+                return self.score()
+        except KeyboardInterrupt:
+            if self.engine.world == 1:  # of several processes others may be through with it
+                self._save()
+            raise
 
 
 def _scale_units(count: int, length: float) -> float:

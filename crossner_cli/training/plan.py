@@ -28,7 +28,7 @@ class Plan:
         accumulate: Parts a batch is cut into.
         patience: Epochs without a gain after which training stops; None for never.
         keep: The epoch whose weights are kept.
-        checkpoint_every: Updates between checkpoints.
+        checkpoint_every: Seconds between checkpoints; 0 writes one after each update.
     """
 
     epochs: int
@@ -39,7 +39,7 @@ class Plan:
     accumulate: int = 1
     patience: int | None = None
     keep: Literal["best", "last"] = "best"
-    checkpoint_every: int = 500
+    checkpoint_every: int = 30
 
     def factor(self, step: int, total: int) -> float:
         """Return the learning rate at an update, from 0, as a share of the peak."""
