@@ -221,7 +221,8 @@ def show_manifest(
 
 def show_warnings(manifest: Manifest) -> None:
     """Show on stderr only what changes the meaning of a result."""
-    print_blocks([Line(f"{WARNING}{text}") for text in manifest["result"].get("warnings", [])], sys.stderr)
+    lines = [block for block in manifest_tables(manifest) if isinstance(block, Line)]
+    print_blocks([line for line in lines if line.text.startswith(WARNING)], sys.stderr)
 
 
 def show(blocks: Sequence[Block], record: dict[str, Any], *, json: bool) -> None:

@@ -71,6 +71,8 @@ def test_the_number_that_matters_comes_first(capsys: pytest.CaptureFixture[str])
     few = adapted()
     few["result"]["updates"] = 12
     assert "Warning: 12 updates on 512,000 subwords of text change a model little" in shown(few, capsys)
+    console.show_warnings(few)  # of --quiet
+    assert capsys.readouterr().err.startswith("Warning: 12 updates on 512,000 subwords of text")
     assert "no held-out text" in shown(adapted(None, None), capsys)
 
 
