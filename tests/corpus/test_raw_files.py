@@ -263,8 +263,8 @@ def test_stages_of_run_directories_in_a_folder_are_no_raw_text_of_it(tmp_path):
         ("notes.csv", b"id,text\n1,Anna eats.\n", "is CSV, not raw text", ""),
         ("notes.CSV.gz", b"id,text\n1,Anna eats.\n", "is CSV, not raw text", ""),
         ("raw.txt", "Ada saw Bob.\n".encode("utf-16-le"), "holds zero bytes", "iconv -f UTF-16LE -t UTF-8 "),
-        ("train.txt.gz", gzip.compress(b"Ada\tB-person\nlives\tO\nhere\tO\n"), "look like conll", ""),
-        ("train.txt.gz", gzip.compress(b'{"text": "Ada"}\n'), "look like jsonl", "*.jsonl"),
+        ("train.txt.gz", gzip.compress(b"Ada\tB-person\nlives\tO\nhere\tO\n", mtime=0), "look like conll", ""),
+        ("train.txt.gz", gzip.compress(b'{"text": "Ada"}\n', mtime=0), "look like jsonl", "*.jsonl"),
     ],
 )
 def test_tables_and_labelled_data_are_no_raw_text(tmp_path, name, content, problem, hint):
