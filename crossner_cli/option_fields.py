@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,17 +129,22 @@ class Command:
         return [part for name in names for part in options.given(name)]
 
     def check_needs(self) -> None:
-        """Refuse an option that has no effect because of another one.
+        """Refuse an option that has no effect because of another one, and a number that is infinite or none.
 
         Raises:
-            CrossNERError: An option is given, and none of those that it needs.
+            CrossNERError: An option is given, and none of those that it needs; or as above.
         """
         for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise CrossNERError(f"{flag_of(field)} {value} is no finite number.", hint="Give a number, as 0.1.")
             needs = field.metadata["needs"]
             if needs and (written := shlex.join(self.given(field.name))) and not any(map(self._has, needs)):
                 named = [f"--{need.replace('_', '-').replace('!=', ' ').replace('=', ' ')}" for need in needs]
                 missing = f"{'with' if '!=' in needs[0] else 'without'} {' or '.join(named)}"
-                raise CrossNERError(f"{written} has no effect {missing}.", hint=f"Leave {flag_of(field)} out.")
+                add = "" if "!=" in needs[0] else f"Add {' or '.join(named)}, or leave"
+                hint = f"{add or 'Leave'} {flag_of(field)} out."
+                raise CrossNERError(f"{written} has no effect {missing}.", hint=hint)
 
     def _has(self, need: str) -> bool:
         if "!=" in need:
@@ -179,7 +185,12 @@ class OnDevice(Command):
         None, "GPUs of this machine, as 0,2,3; one process runs on each.", panel=DEVICE, counts=False
     )
     threads: int | None = option(
-        None, "CPU threads; default: OMP_NUM_THREADS, else all cores.", minimum=1, maximum=1024, counts=False
+        None,
+        "CPU threads; default: OMP_NUM_THREADS, else all cores.",
+        minimum=1,
+        maximum=1024,
+        panel=DEVICE,
+        counts=False,
     )
 
 

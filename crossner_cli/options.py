@@ -394,9 +394,6 @@ class Status(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Rerun(OnDevice):
-    """Prepare the data of a run again and make every stage that is out of date again, with its own options.
-
-    A tagger that is made again from other data stays beside the new one, as NAME-previous.
-    """
+    """Prepare the data again, and each stage that is out of date; taggers of before stay as NAME-previous."""
 
     makes_stage: ClassVar[bool] = False

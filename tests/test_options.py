@@ -93,7 +93,13 @@ def test_an_option_is_shown_as_it_is_written_unless_it_has_its_default() -> None
 def test_an_option_without_the_one_it_needs_is_refused(options: Any, told: str) -> None:
     with pytest.raises(CrossNERError, match=re.escape(told)) as caught:
         options.check_needs()
-    assert caught.value.hint == f"Leave {told.split()[0]} out."
+    assert caught.value.hint.lower().endswith(f"leave {told.split()[0]} out.")
+
+
+def test_a_number_is_finite() -> None:
+    for value in (float("inf"), float("nan")):
+        with pytest.raises(CrossNERError, match=f"--learning-rate {value} is no finite number"):
+            Finetune(learning_rate=value).check_needs()
 
 
 def test_an_option_with_the_one_it_needs_is_taken_and_every_needed_one_exists() -> None:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import json
+import math
 import sys
 import zlib
 from collections import Counter
@@ -244,8 +245,15 @@ def _to_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# Of a repeated key Python's own reader keeps the last value without a word.
-parse_json = json.JSONDecoder(object_pairs_hook=_to_mapping).decode
+def _to_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise json.JSONDecodeError(f"{text[:20]} is no number of JSON", "", 0)
+    return number
+
+
+# Of a repeated key Python's own reader keeps the last value, and it reads NaN, which no reader of the output would.
+parse_json = json.JSONDecoder(object_pairs_hook=_to_mapping, parse_float=_to_number, parse_constant=_to_number).decode
 
 
 def is_writable(text: str) -> bool:

@@ -22,6 +22,7 @@ from crossner_cli.errors import CrossNERError, suggest
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, Moves
 from crossner_cli.layers.settings import Settings
 
+LARGEST_NUMBER = 2**31 - 1  # of settings; above it sizes of tensors overflow
 SHARED = {"contract", "described", "multi_task"}  # modules beside the methods
 # Options of CrossNER's BERT tagger for which papers of taggers of words have no value (``Paper.options``), ...
 UNPUBLISHED_FOR_WORDS = dict.fromkeys(("encoder", "learning_rate", "train_embeddings", "attention_dropout", "keep"))
@@ -219,7 +220,12 @@ def _convert(value: str, kind: Any, text: str) -> Any:
         if kind is bool:
             return truths[value.lower()]
         if kind in (int, float, str):
-            return kind(value)
+            found = kind(value)
+            if kind is int and abs(found) > LARGEST_NUMBER:
+                raise CrossNERError(
+                    f"--set {text!r}: {found} is above {LARGEST_NUMBER:,}.", hint="Give a smaller number."
+                )
+            return found
         if value in typing.get_args(kind):
             return value
     except (KeyError, ValueError):

@@ -40,6 +40,7 @@ from torch.nn import functional
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import UNLABELLED, Batch
 from crossner_cli.encoders.word_encoder import WordEncoder
+from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.bilstm import BiLSTM
 from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
@@ -103,6 +104,16 @@ class CrossDomainLM(MultiTaskTagger):
             super().__post_init__()
             check_layers(self.lstm_layers, self.generator)
             self.check_words()
+            if self.domain_vectors == "alike" and self.generator not in ("full", "domain"):
+                raise CrossNERError(
+                    f"domain_vectors=alike, generator={self.generator}: domains have no vectors.",
+                    hint="Set generator=full or generator=domain, or leave domain_vectors out.",
+                )
+            if self.lm_mixed and len(roles_of(self.task_names, "lm")) < 2:
+                raise CrossNERError(
+                    f"lm_mixed=true, tasks={self.tasks}: no two language models could read each other's text.",
+                    hint="Name target-lm and source-lm, or leave lm_mixed out.",
+                )
 
         @property
         def streams(self) -> tuple[str, ...]:

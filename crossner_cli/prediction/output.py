@@ -219,6 +219,8 @@ def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequ
         raise CrossNERError(f"--output {output} is or holds a file to tag.", hint=another)
     if is_folder:
         check_output_folder(output, BRAT_CONFIGURATION, force=is_forced)
+        if output.is_dir() and not all(map(_is_ours, output.iterdir())):  # as a project that somebody annotated
+            raise CrossNERError(f"--output {output} holds other files than tagged documents.", hint=another)
     elif output.is_dir():
         raise CrossNERError(f"--output {output} is a folder, and a file is to be written.", hint=another)
     elif output.is_file() and not is_forced:
@@ -228,6 +230,13 @@ def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequ
             f"There is no folder {output.parent} to write {output.name} into.",
             hint=f"mkdir -p {shlex.quote(str(output.parent))}",
         )
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file of a brat folder is called as those that are written here."""
+    return path.name == BRAT_CONFIGURATION or (
+        path.suffix in (".txt", ".ann") and len(path.stem) >= 9 and _number(path) > 0
+    )
 
 
 def _number(part: Path) -> int:

@@ -203,6 +203,12 @@ def _describe_files(files: TwoFiles) -> EvaluateResult:
     gold, predictions = files.paths
     scores = files.scored.scores
     warnings = [] if gold_types else [f"{gold} has no entity: every tag is O, so {WITHOUT_ENTITIES['test']}."]
+    folded = {name.casefold(): name for name in sorted(gold_types)}
+    warnings += [
+        f"The type {name!r} of {predictions} and {folded[name.casefold()]!r} of {gold} differ by case only: two types."
+        for name in sorted(predicted_types - gold_types)
+        if name.casefold() in folded
+    ]
     return EvaluateResult(
         domain=str(gold),
         split=None,

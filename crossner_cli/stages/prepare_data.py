@@ -223,6 +223,11 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         source_levels = yield from write_corpus(folder / "source-corpus", raw, selection, labelled)
     statistics = _count(labelled, folder / "corpus")
     warnings = data_warnings(inputs.domains, labelled, statistics)
+    train = labelled["target"].splits.get("train", []) if "target" in labelled else []
+    if options.train_limit and len(train) < options.train_limit:
+        warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
+    if options.dev_from_train and all("dev" in domain.files for domain in inputs.domains.values()):
+        warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
     if options.map_types and "target" in labelled:
         new = [pair.partition("=")[2].strip() for pair in options.map_types.split(",")]
         warnings += mapped_type_warnings([name for name in new if name != OUTSIDE], labelled["target"].types)

@@ -130,6 +130,8 @@ def test_words_alone_but_no_running_text_can_be_read_where_no_tags_are_required(
             b'{"text": "a", "label": [[0, 1, "x"]], "label": []}',
             "no JSON object (the key 'label' is there twice)",
         ),
+        (jsonl, b'{"words": ["a"], "tags": ["O"], "id": NaN}', "no JSON object (NaN is no number of JSON)"),
+        (jsonl, b'{"words": ["a"], "tags": ["O"], "id": 1e400}', "no JSON object (1e400 is no number of JSON)"),
         (jsonl, [1], "no JSON object."),
         (jsonl, b'{"words": ["a"', "no JSON object (Expecting"),
         (jsonl, b"[" * 100_000, "no JSON object (RecursionError)"),

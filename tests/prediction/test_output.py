@@ -198,11 +198,21 @@ def test_what_does_not_change_the_bytes_does_not_start_again(begin: Any, tmp_pat
 
 def test_what_failed_before_anything_was_tagged_leaves_nothing(begin: Any, tmp_path: Path, text: Path) -> None:
     source = text.rename(tmp_path / "in.jsonl")
-    source.write_text('{"text": "Anna met Peter"}\nbroken\n')
+    source.write_text('broken\n{"text": "Anna met Peter"}\n')
     for output, output_format in ((tmp_path / "out", "brat"), (tmp_path / "out.jsonl", "jsonl")):
-        with pytest.raises(CrossNERError, match=r"in\.jsonl:2"):
+        with pytest.raises(CrossNERError, match=r"in\.jsonl:1"):
             finish(begin(output, input=[source], format=output_format))
     assert names_in(tmp_path) == ["in.jsonl"]
+
+
+def test_a_brat_project_of_somebody_is_never_replaced(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("annotation.conf", "doc1.txt", "doc1.ann"):
+        (project / name).touch()
+    with pytest.raises(CrossNERError, match="holds other files than tagged documents"):
+        module.check_output(project, is_folder=True, is_forced=True, inputs=[])
+    assert names_in(project) == ["annotation.conf", "doc1.ann", "doc1.txt"]
 
 
 def test_with_force_an_interrupted_replacement_is_continued(begin: Any, tmp_path: Path) -> None:
