@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")
 SENTENCES = 5000  # shown of each model; those with errors go first if there are more
-SHORT = 12  # rows of a long table that a terminal shows
 UNPRINTABLE = "\ufffd"
 # The kinds of error in words, and what they are.
 KINDS = {
@@ -62,21 +61,14 @@ def format_mean_count(average: Average) -> str:
 
 
 def fine_grained_blocks(result: EvaluateResult, *, is_short: bool = True) -> list[Block]:
-    """Errors by model.
-
-    Args:
-        result: The result of ``evaluate --fine-grained``.
-        is_short: Show the details of the best model only, and the head of long tables.
-    """
+    """Errors by model: for a screen their kinds alone, for files all tables."""
     models = {label: model.fine_grained or {} for label, model in result.models.items()}
-    best = max(models, key=lambda label: result.models[label].f1.mean or 0)
+    if is_short:
+        files = Line("All tables: fine_grained.md; every sentence with its errors: errors.html")
+        return [_kinds_of_error(models), files]
     blocks: list[Block] = [_averages(models), _kinds_of_error(models)]
     for label, record in models.items():
-        if not is_short or label == best:
-            of = f" of {label}" if len(models) > 1 else ""
-            blocks += _details(record, of, SHORT if is_short else None)
-    if is_short:
-        blocks.append(Line("All tables: fine_grained.md; every sentence with its errors: errors.html"))
+        blocks += _details(record, f" of {label}" if len(models) > 1 else "")
     return blocks
 
 
@@ -117,13 +109,13 @@ def _kinds_of_error(models: Mapping[str, Any]) -> Table:
     return Table("Errors by kind", ("kind", *heads), rows)
 
 
-def _details(record: Mapping[str, Any], of: str, limit: int | None) -> list[Block]:
-    """All tables of one model; ``limit`` is the number of rows of tables that may be long."""
+def _details(record: Mapping[str, Any], of: str) -> list[Block]:
+    """All tables of one model."""
     mean = record["mean"]
-    blocks: list[Block] = [] if limit else [_type_table(mean, of)]
-    blocks += [
+    blocks: list[Block] = [
+        _type_table(mean, of),
         _type_error_table(mean, of),
-        _confusion_table(mean["confusion"], of, limit),
+        _confusion_table(mean["confusion"], of),
         _bucket_table(mean["buckets"], of),
     ]
     hierarchy, illegal = mean["hierarchy"], mean["illegal_tags"]
@@ -137,11 +129,11 @@ def _details(record: Mapping[str, Any], of: str, limit: int | None) -> list[Bloc
         )
         blocks.append(Line(line))
     if illegal["count"]["mean"]:
-        found = sorted(illegal["sequences"].items(), key=lambda item: -item[1]["mean"])[:limit]
+        found = sorted(illegal["sequences"].items(), key=lambda item: -item[1]["mean"])
         sequences = ", ".join(f"{name} {format_count(count)}" for name, count in found)
         count = format_count(illegal["count"])
         blocks.append(Line(f"Illegal tag sequences{of}, repaired: {count} ({sequences})"))
-    return [*blocks, _frequent_error_table(record, of, limit)]
+    return [*blocks, _frequent_error_table(record, of)]
 
 
 def _by_support(mean: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -177,7 +169,7 @@ def _type_error_table(mean: Mapping[str, Any], of: str) -> Table:
     return Table(f"What became of the gold entities{of}", columns, rows)
 
 
-def _confusion_table(confusion: Mapping[str, Any], of: str, limit: int | None) -> Table:
+def _confusion_table(confusion: Mapping[str, Any], of: str) -> Table:
     """Gold types and the types predicted for them, the most frequent confusion first; ``O`` is no entity."""
     found = [
         (-average["mean"], gold, predicted)
@@ -186,7 +178,7 @@ def _confusion_table(confusion: Mapping[str, Any], of: str, limit: int | None) -
         if gold != predicted and average["mean"]
     ]
     rows: list[Row] = []
-    for _, gold, predicted in sorted(found)[:limit]:
+    for _, gold, predicted in sorted(found):
         row, average = confusion[gold], confusion[gold][predicted]
         share = "" if gold == "O" else figures.percent(average["mean"], sum(each["mean"] for each in row.values()))
         rows.append((gold, predicted, format_count(average), share))
@@ -209,10 +201,10 @@ def _bucket_table(buckets: Mapping[str, Any], of: str) -> Table:
     return Table(f"Parts of the sentences{of}", columns, rows, texts=(0, 1))
 
 
-def _frequent_error_table(record: Mapping[str, Any], of: str, limit: int | None) -> Table:
+def _frequent_error_table(record: Mapping[str, Any], of: str) -> Table:
     """The most frequent errors by words and types."""
     rows: list[Row] = []
-    for error in record["frequent_errors"][:limit]:
+    for error in record["frequent_errors"]:
         mentions = [
             figures.NOTHING if entity is None else f"{entity['text']} [{entity['type']}]"
             for entity in (error["gold"], error["predicted"])
