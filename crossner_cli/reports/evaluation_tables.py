@@ -195,7 +195,7 @@ def _overview(comparisons: Sequence[Record]) -> Table:
         for each in comparisons
     ]
     names = ("model", "against", "target") if has_targets else ("model", "against")
-    scores = ("F1", "F1 against", "difference", _interval_name(comparisons[0]), "p", "p swapped", "won/lost/tied")
+    scores = ("F1", "F1 against", "difference", _interval_name(comparisons[0]), "p", "p\nswapped", "won/lost/tied")
     return Table("Compared on the same sentences", (*names, *scores), rows, texts=tuple(range(len(names))))
 
 
@@ -218,7 +218,7 @@ def _by_type(comparison: Record) -> Table:
 
 
 def _interval_name(comparison: Record) -> str:
-    return f"{100 * comparison['confidence']:.0f} % interval"
+    return f"{100 * comparison['confidence']:.0f}\u00a0%\ninterval"
 
 
 def _interval(record: Record) -> str:
