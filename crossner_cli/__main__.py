@@ -1,6 +1,17 @@
-"""``python -m crossner_cli``: the same as ``crossner``."""
+"""The entry point of ``crossner`` and of ``python -m crossner_cli``."""
 
-from crossner_cli.cli import main
+import sys
+
+
+def main() -> None:
+    """Run a command; Ctrl-C while the command is loaded ends it without a word."""
+    try:
+        from crossner_cli.cli import main as run_command
+
+        run_command()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import io
 import json
+import os
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ import typer.core
 from crossner_cli import __version__
 from crossner_cli.engine.processes import limit_spinning
 from crossner_cli.errors import WRONG_USAGE, known_problems
+from crossner_cli.figures import message
 from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of
 from crossner_cli.options import (
     Dapt,
@@ -56,7 +58,7 @@ class CommandGroup(typer.core.TyperGroup):
             if getattr(error, "exit_code", None) != WRONG_USAGE:
                 raise
             command = getattr(getattr(error, "ctx", None), "command_path", "crossner")
-            problem, hint = error.format_message(), f"{command} --help"  # type: ignore[attr-defined]
+            problem, hint = message(error.format_message()), f"{command} --help"  # type: ignore[attr-defined]
             typer.echo(f"{typer.style('Problem: ', bold=True)}{problem}", err=True)
             typer.echo(f"{typer.style('Way out: ', bold=True)}{hint}", err=True)
             if "--json" in sys.argv:
@@ -91,12 +93,28 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point of ``crossner`` and of ``python -m crossner_cli``."""
+    """Run the command that ``sys.argv`` holds."""
     limit_spinning()
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
-    app(prog_name="crossner")
+    with known_problems(Command()):  # those of help and of the command line; a command has its own
+        app(prog_name="crossner")
+
+
+def _open_closed_streams() -> None:
+    """Open the streams that whoever started the command has closed, before a file takes the number of one.
+
+    What is written to stderr is lost then; to write to stdout is an error.
+    """
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - for the life of the process
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def takes(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:

@@ -117,7 +117,7 @@ class Lines(Display):
     def write(self, text: str) -> None:
         """Write a line."""
         if self.stream is not None:
-            print(figures.printable(text), file=self.stream, flush=True)
+            print(figures.message(text), file=self.stream, flush=True)
 
 
 class Bars(Display):
@@ -158,7 +158,7 @@ class Bars(Display):
 
     def write(self, text: str) -> None:
         """Write a line above the bars."""
-        self.progress.console.print(figures.printable(text), markup=False, emoji=False, highlight=False)
+        self.progress.console.print(figures.message(text), markup=False, emoji=False, highlight=False)
 
 
 def rich_progress(console: Console | None = None) -> RichProgress:

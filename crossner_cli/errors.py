@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from crossner_cli.figures import printable
+from crossner_cli.figures import message
 
 if TYPE_CHECKING:
     from crossner_cli.option_fields import Command
@@ -28,6 +28,7 @@ REFUSALS = {
     errno.EACCES: "Choose a place that is yours, or change its permissions.",
     errno.EPERM: "Choose a place that is yours, or change its permissions.",
     errno.EROFS: "Choose a place that can be written, as with --run DIR.",
+    errno.EBADF: "Leave stdout open; to show nothing, use: > /dev/null",
     errno.EMFILE: "Raise the limit of open files, as with: ulimit -n 4096",
 }
 LESS_MEMORY = (
@@ -111,11 +112,12 @@ def report(problem: str, hint: str, options: Command, *, is_shared: bool = False
     if is_shared and os.environ.get("LOCAL_RANK", "0") != "0":
         time.sleep(SECONDS_FOR_OTHERS)  # a launcher ends the others as soon as one process has ended
         return
+    problem, hint = message(problem), message(hint)
     if options.verbose and is_error:
-        traceback.print_exc()
+        typer.echo(message(traceback.format_exc()), err=True)
     for heading, text in (("Problem: ", problem), ("Way out: ", hint)):
         if text:
-            typer.echo((typer.style(heading, bold=True) if is_error else "") + printable(text), err=True)
+            typer.echo((typer.style(heading, bold=True) if is_error else "") + text, err=True)
     if options.json and os.environ.get("RANK", "0") == "0":
         with contextlib.suppress(OSError):  # stdout itself may be the problem
             typer.echo(json.dumps({"error": problem, "hint": hint}), err=options.has_data_on_stdout)

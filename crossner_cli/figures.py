@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
 NOTHING = "–"
 SCORES = ("f1", "precision", "recall")
+LONGEST_VALUE, LONGEST_LINE = 500, 1000  # characters of a message
+_LONG_VALUE = re.compile(r"(?<!\S)\S{501,}|'[^'\n]{500,}'|\"[^\"\n]{500,}\"")
 BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
@@ -96,6 +99,16 @@ def tensors(start: Mapping[str, Any], most: int = 3) -> str:
         told = ", ".join(names[:most]) + (" …" if len(names) > most else "")
         parts.append(f"{count(start[kind])} {kind}" + (f" ({told})" if told else ""))
     return ", ".join(parts)
+
+
+def message(text: str) -> str:
+    """Make a message printable, and shorten in the middle what of it nobody reads: long values and long lines."""
+    text = _LONG_VALUE.sub(lambda match: _shorten(match.group(), LONGEST_VALUE), printable(text))
+    return "\n".join(_shorten(line, LONGEST_LINE) for line in text.split("\n"))
+
+
+def _shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2 - 2]} … {text[1 - most // 2 :]}"
 
 
 def printable(text: str) -> str:

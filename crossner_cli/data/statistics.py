@@ -262,21 +262,31 @@ def _pair_warnings(domains: Mapping[str, Domain], labelled: Labelled) -> Iterato
                     f"{repeated} of {len(sentences)} {split} sentences of the target are in the source's train, word"
                     f" for word (sentences of at least {FEWEST_WORDS} words are compared)."
                 )
-    yield from _shared_type_warnings(labelled["source"].types, labelled["target"].types)
+    counts = Counter(
+        span.type
+        for sentences in labelled["target"].splits.values()
+        for sentence in sentences
+        for span in to_spans(sentence.tags or ())
+    )
+    yield from _shared_type_warnings(labelled["source"].types, counts)
 
 
-def _shared_type_warnings(source: Sequence[str], target: Sequence[str]) -> Iterator[str]:
-    """Warn of types of both domains that seem to be one under two names: PER and person, or of other case."""
-    others = {_fold(name): name for name in target if name not in source}
+def _shared_type_warnings(source: Sequence[str], target: Counter[str]) -> Iterator[str]:
+    """Warn of types of both domains that seem to be one under two names: PER and person, or of other case.
+
+    Of several in the target, given with their entities, the most frequent one is meant.
+    """
+    others = {_fold(name): name for name, _ in reversed(target.most_common()) if name not in source}
     ordered = sorted(others)
 
     def find(name: str) -> str | None:
         folded = _fold(name)
         if len(folded) < SHORTEST_ABBREVIATION:
             return others.get(folded)
-        longer = ordered[place] if (place := bisect.bisect_left(ordered, folded)) < len(ordered) else ""
-        if longer.startswith(folded):
-            return others[longer]
+        place = bisect.bisect_left(ordered, folded)
+        longer = [each for each in ordered[place : place + LISTED_TYPES] if each.startswith(folded)]
+        if longer:
+            return max((others[each] for each in longer), key=lambda each: target[each])
         beginnings = (folded[:length] for length in range(SHORTEST_ABBREVIATION, len(folded)))
         return next((others[beginning] for beginning in beginnings if beginning in others), None)
 

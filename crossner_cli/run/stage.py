@@ -99,7 +99,7 @@ class Stage:
         self.is_continued = False
         self._now: dict[str, Any] = {"command": self.command, "options": request.options, "inputs": self.inputs}
         self._lock: FileLock | None = None
-        self._started = time.time()
+        self._started = time.monotonic()
 
     def open(self) -> None:
         """Lock the stage, tidy what a crash left, compare with what is there, and make the draft folder."""
@@ -160,7 +160,7 @@ class Stage:
             "result": result,
             "outputs": {path.relative_to(self.draft).as_posix(): digest_file(path) for path in outputs},
             "versions": installed_versions(),
-            "seconds": round(time.time() - self._started, 1),
+            "seconds": round(time.monotonic() - self._started, 1),
             "continued": self.is_continued,
         }
         if lineage is not None:

@@ -116,7 +116,7 @@ def next_step(
     trained = {name: each for name, each in manifests.items() if "seeds" in each["result"]}
     starts = {"pretrain-source": ["--start-from", "pretrain-source"], "dapt": ["--start-from", "dapt"]}
     start = next((starts[name] for name in starts if name in manifests), [])
-    if "source" in prepared["domains"] and "pretrain-source" not in commands and "joint-train" not in commands:
+    if "source" in prepared["domains"] and not trained:
         return shlex.join(["crossner", "pretrain-source", *start, *place])
     if "target" in prepared["domains"] and not commands & {"finetune", "joint-train"}:
         return shlex.join(["crossner", "finetune", *start, *place])

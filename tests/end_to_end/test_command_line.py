@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from builders.commands import run_process as crossner
 from typer.testing import CliRunner
 
 from crossner_cli import __version__, figures, options
+from crossner_cli.__main__ import main
 from crossner_cli.cli import app
 from crossner_cli.methods.contract import method_names
 from crossner_cli.option_fields import flag_of
@@ -275,3 +277,27 @@ def test_fine_grained_evaluation_of_two_files_is_one_command(tmp_path: Path) -> 
     again = invoke(*command)
     assert again.exit_code == 0 and "boundary, right" in again.stdout and "already done" in again.output
     assert "Anna Smith [person]" in again.stdout
+
+
+@pytest.mark.parametrize(("closed", "status"), [(">&-", 1), ("2>&-", 0), ("<&-", 0)])
+def test_a_stream_that_is_closed_makes_no_traceback(closed: str, status: int) -> None:
+    line = f"{shlex.quote(sys.executable)} -m crossner_cli methods {closed}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == status and "Traceback" not in done.stderr
+    assert status == 0 or "Way out: Leave stdout open" in done.stderr
+
+
+def test_an_interruption_while_a_command_is_loaded_ends_it_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crossner_cli.cli.main", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
+def test_a_message_holds_no_more_than_500_characters_of_a_value(tmp_path: Path) -> None:
+    for value in ("x" * 100_000, "x y" * 40_000):
+        done = invoke("evaluate", "--run", tmp_path, "--model", value)
+        assert done.exit_code == 1 and len(done.stderr) < 1500
