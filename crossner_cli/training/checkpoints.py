@@ -106,7 +106,7 @@ class Checkpoints:
 
     def _found(self) -> list[Path]:
         found = [path for path in self.folder.glob("step-*") if (path / "state.json").is_file()]
-        return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
+        return sorted(found, key=lambda path: [int(part) for part in path.name.split("-")[1:]])
 
     def save(
         self,
@@ -169,6 +169,8 @@ class Checkpoints:
             (draft / best_file).replace(self.folder / best_file)
             flush_folder(self.folder)  # before the checkpoint that names it
         target = self.folder / f"step-{state.step}"
+        if target in before:  # the end of the epoch, scored since: the one before stays until this one is there
+            target = self.folder / f"step-{state.step}-{state.epoch}"
         shutil.rmtree(target, ignore_errors=True)
         draft.replace(target)
         flush_folder(self.folder)

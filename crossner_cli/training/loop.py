@@ -329,15 +329,16 @@ class _Loop:
         return Progress(self.task, state.step, float(self.total), "updates", values, is_milestone=True)
 
     def _score(self) -> dict[str, float]:
-        """Score the model. An interruption stops at once, behind the last update of the epoch."""
+        """Score the model. An interruption stops one process at once, behind the last update of the epoch."""
         if self.score is None:
             return {}
+        if self.engine.world > 1:  # they stop together, behind the scoring: none waits for another
+            return self.score()
         try:
             with self.interruption.at_once():
                 return self.score()
         except KeyboardInterrupt:
-            if self.engine.world == 1:  # of several processes others may be through with it
-                self._save()
+            self._save()
             raise
 
 

@@ -273,23 +273,6 @@ def test_a_group_that_starts_later_stays_as_it_is_until_then(engine: Engine) -> 
     assert float(model.layer.weight.detach()) != before
 
 
-def test_a_loss_that_is_no_number_is_a_known_problem(engine: Engine) -> None:
-    model = Regression()
-    with torch.no_grad():
-        model.layer.weight.fill_(float("inf"))
-    with pytest.raises(CrossNERError, match="update 1") as problem:
-        exhaust(
-            fit(
-                model,
-                [ParameterGroup(list(model.parameters()), 0.1, 0.0)],
-                [NumberStream(10, 4)],
-                Plan(epochs=1),
-                engine,
-            )
-        )
-    assert "--learning-rate" in problem.value.hint
-
-
 @pytest.mark.parametrize("name", ["state.json", "optimiser.safetensors", "model.safetensors", "another size"])
 def test_a_damaged_checkpoint_is_a_known_problem(engine: Engine, tmp_path: Path, name: str) -> None:
     train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=0, stop_after=4)
@@ -326,8 +309,24 @@ def test_the_best_weights_are_written_only_when_they_change(engine: Engine, tmp_
         return {"dev_f1": next(scores)}
 
     train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=0, score=score)
-    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["best-1.safetensors", "step-12"]
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["best-1.safetensors", "step-12-4"]
     assert len(files) == 3 and len(set(files)) == 1
+
+
+def test_there_is_a_whole_checkpoint_at_every_moment_once_there_was_one(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed, remove = [], checkpoints_module.shutil.rmtree
+
+    def watched(path: Path, **named: Any) -> None:
+        remove(path, **named)
+        removed.append(path.name)
+        if "step-2" in removed:  # which is tidied before it is written
+            assert list((tmp_path / "c").glob("step-*/state.json"))
+
+    monkeypatch.setattr(checkpoints_module.shutil, "rmtree", watched)
+    train(engine, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_every=0, score=lambda: {"dev_f1": 1.0})
+    assert {"step-3", "step-3-1", "step-4"} <= set(removed)
 
 
 def test_speed_is_told_of_the_whole_training_also_where_it_was_interrupted(
@@ -337,7 +336,7 @@ def test_speed_is_told_of_the_whole_training_also_where_it_was_interrupted(
     monkeypatch.setattr(training_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     plan: dict[str, Any] = {"checkpoints": Checkpoints(tmp_path / "c"), "checkpoint_every": 0}
     train(engine, stop_after=9, **plan)
-    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-6"]
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["step-6-2"]
     _, resumed = train(engine, **plan)
     assert resumed is not None and resumed.words_per_second == pytest.approx(40 / 12), "an update takes a second"
 

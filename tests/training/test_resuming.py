@@ -60,7 +60,7 @@ def kill_when(command: list[str], happened: Callable[[], Any]) -> None:
 
 
 def reached(folder: Path, step: int) -> bool:
-    return any(int(path.name.removeprefix("step-")) >= step for path in folder.glob("step-*"))
+    return any(int(path.name.split("-")[1]) >= step for path in folder.glob("step-*"))
 
 
 def tagger_weights(run: Path, name: str, folder: str = "tagger") -> dict[str, Tensor]:
