@@ -232,17 +232,12 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
     bars = not (to_stderr and sys.stdout.isatty())
     manifest = console.follow(work, quiet=options.quiet or not is_main, verbose=options.verbose, bars=bars)
     if is_main and (options.json or not options.quiet):
-        step = find_next(options) if not options.json and "outputs" in manifest else None
+        from crossner_cli.stages.status import suggest_next
+
+        step = suggest_next(open_run(options)) if not options.json and "outputs" in manifest else None
         console.show_manifest(manifest, run=options.run, step=step, json=options.json, to_stderr=to_stderr)
     elif is_main:
         console.show_warnings(manifest)
-
-
-def find_next(options: Command) -> str | None:
-    """The usual command after a stage that has been made."""
-    from crossner_cli.stages.status import suggest_next
-
-    return suggest_next(open_run(options))
 
 
 def run_stage(module: str, options: Compute, *, data_for: str = "") -> None:

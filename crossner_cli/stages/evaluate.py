@@ -29,6 +29,7 @@ from crossner_cli.options import Evaluate
 from crossner_cli.run.directory import Manifest, RunDirectory, digest_model
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
+from crossner_cli.run.stage import Stage
 from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
 from crossner_cli.taggers.folder import load_tagger, read_tag_set, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
@@ -50,8 +51,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         The stage's manifest; for two files a record of the same form that is not stored.
 
     Raises:
-        CrossNERError: There is no such split or tagger, the files differ in their words, or a model to compare with was
-            scored on other sentences.
+        CrossNERError: There is no such split or tagger, or what is to be compared differs in its words.
     """
     if options.gold is not None or options.predictions is not None:
         return (yield from score_two_files(options, run))
@@ -67,8 +67,8 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         **{tagger.label: tagger.digest for tagger in taggers},
         **{f"against {each.folder}": digest_model(each.folder) for each in compared},
     }
-    name = options.name or name_evaluation([tagger.label for tagger in taggers], options.split)
-    with engine.open_stage(run, replace(options, name=name).stage_request(COMMAND, inputs)) as stage:
+    options = replace(options, name=options.name or name_evaluation([each.label for each in taggers], options.split))
+    with engine.open_stage(run, options.stage_request(COMMAND, inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
@@ -78,7 +78,6 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             mine = [(sentence.words, sentence.tags or ()) for sentence in sentences]
             place = f"{run.path} ({target.name} {options.split})"
             check_same_sentences(mine, opponent.sentences, place, opponent.model.place)
-        warnings = [*notes_on_taggers(run, taggers), *_data_warnings(run, options.split)]
         result = EvaluateResult(
             domain=target.name,
             split=options.split,
@@ -86,7 +85,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             sentences=len(sentences),
             words=sum(len(sentence.words) for sentence in sentences),
             decoding=options.decoding,
-            warnings=warnings,
+            warnings=[*notes_on_taggers(run, taggers), *_data_warnings(run, options.split)],
             models={},
         )
         taggings = yield from _score_models(taggers, target, sentences, options, engine, stage.draft, result)
@@ -101,17 +100,25 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             yield Notice(f"{stage.name}: comparing with {len(opponents)} evaluated model{'s' * (len(opponents) > 1)}.")
 
         def finish() -> Manifest:
-            models = list_models(stage.draft, result.models, stage.inputs, {})
-            if not opponents and len(models) < 2:
-                return finish_evaluation(stage, result, sentences, analyses)
-            mine = [CountedModel(replace(model, place=str(stage.folder)), options.mode) for model in models]
-            comparisons = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
-            best, *others = sorted(mine, key=lambda each: each.model.scores.f1.mean or 0.0, reverse=True)
-            # The first is that with the runner-up, which the verdict is about.
-            comparisons += [{**compare_models(best, other, seed=options.seed), "is_within": True} for other in others]
-            return finish_evaluation(stage, replace(result, comparisons=comparisons), sentences, analyses)
+            complete = replace(result, comparisons=_compare(stage, result, opponents, options))
+            return finish_evaluation(stage, complete, sentences, analyses)
 
         return engine.on_main(finish)
+
+
+def _compare(
+    stage: Stage, result: EvaluateResult, opponents: Sequence[CountedModel], options: Evaluate
+) -> list[dict[str, Any]]:
+    """Compare each model with those of ``--against``, and the best one with the others."""
+    models = list_models(stage.draft, result.models, stage.inputs, {})
+    if not opponents and len(models) < 2:
+        return []
+    mine = [CountedModel(replace(model, place=str(stage.folder)), options.mode) for model in models]
+    comparisons = [compare_models(one, other, seed=options.seed) for one in mine for other in opponents]
+    best, *others = sorted(mine, key=lambda each: each.model.scores.f1.mean or 0.0, reverse=True)
+    # The first is that with the runner-up, which the verdict is about.
+    within = (compare_models(best, other, seed=options.seed) for other in others)
+    return [*comparisons, *({**each, "is_within": True} for each in within)]
 
 
 def _score_models(

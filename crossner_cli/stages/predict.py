@@ -27,7 +27,7 @@ from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
 from crossner_cli.taggers.folder import read_domain_of_new_text, read_tag_set, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
-from crossner_cli.taggers.tagging import READING, read_calibration
+from crossner_cli.taggers.tagging import READING, Calibration, read_calibration
 
 COMMAND = "predict"
 # Options that do not change what is written of lines that can be read.
@@ -55,15 +55,11 @@ def run(
     format_name = engine.on_main(lambda: _check(options, inputs, engine))
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     domain = read_domain_of_new_text(trained.folder)
-    yield Notice(_describe(trained, domain))
-    yield from map(Notice, notes_on_taggers(run, [trained]))
+    yield from map(Notice, [_describe(trained, domain), *notes_on_taggers(run, [trained])])
     trained.check_unchanged()
     decoding = resolve_decoding(trained.folder, options.decoding)
     calibration = read_calibration(trained.folder) if decoding == "trained" else None
-    if calibration is None:
-        yield Notice("Scores are not calibrated, because the tagger has no calibration, or another --decoding.")
-    else:
-        yield Notice(f"Scores are calibrated on {calibration.entities:,} entities predicted on dev.")
+    yield Notice(_describe_calibration(calibration))
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
     tags = read_tag_set(trained.folder).domains[domain]
     output_format = OutputFormat(format_name, tags, calibration is not None, schema)
@@ -97,6 +93,12 @@ def run(
         "repairs": dict(repairs.counts),
     }
     return make_record(COMMAND, options.record(), {trained.label: trained.digest}, result, began)
+
+
+def _describe_calibration(calibration: Calibration | None) -> str:
+    if calibration is None:
+        return "Scores are not calibrated, because the tagger has no calibration, or another --decoding."
+    return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
 
 
 def _check(options: Predict, inputs: Inputs, engine: Engine) -> str:
