@@ -52,7 +52,7 @@ def suggest_next(run: RunDirectory) -> str | None:
     """Suggest the usual command after a stage that has been made; None while others are out of date or interrupted."""
     with contextlib.suppress(CrossNERError):  # a broken manifest, which is told to whoever reads its stage
         manifests = {name: run.read(name) for name in run.stages()}
-        if manifests and not find_outdated(run) and not find_interrupted(run):
+        if PREPARED in manifests and not find_outdated(run) and not find_interrupted(run):
             return next_step(run, manifests, {}, {})
     return None
 
