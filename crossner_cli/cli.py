@@ -333,7 +333,7 @@ def predict(options: Predict) -> None:
     """Tag new text."""
     from crossner_cli.prediction.inputs import Inputs
 
-    Inputs(options.input, options.read_as).check()
+    Inputs(options.input, options.read_as, texts=options.text).check()
     run_stage("predict", options)
 
 

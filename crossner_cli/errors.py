@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossner_cli.figures import message
@@ -59,6 +60,14 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """Return ``Did you mean 'x'? `` if a known name resembles a misspelt one; an empty text if not."""
     alike = difflib.get_close_matches(name, list(known), n=1)
     return f"Did you mean {alike[0]!r}? " if alike else ""
+
+
+def suggest_path(path: Path) -> str:
+    """Return ``Did you mean 'x'? `` if a file or folder beside a missing one has a similar name."""
+    try:
+        return suggest(path.name, [each.name for each in path.parent.iterdir()])
+    except OSError:
+        return ""
 
 
 @contextlib.contextmanager

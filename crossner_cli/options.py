@@ -295,10 +295,11 @@ class Predict(Compute):
 
     makes_stage: ClassVar[bool] = False
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
+    text: list[str] = option([], "Text to tag instead of files. Repeatable.")
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
     output: Path | None = option(None, "File to write, with brat a folder; default: stdout.")
-    format: Literal["auto", "jsonl", "conll", "brat", "spacy", "html", "parquet"] = option(
-        "auto", "Output format; auto goes by the ending of --output, and is jsonl on stdout."
+    format: Literal["auto", "text", "jsonl", "conll", "brat", "spacy", "html", "parquet"] = option(
+        "auto", "Output format; auto goes by the ending of --output, and is text on a terminal, else jsonl."
     )
     input_format: Literal["auto", "text", "conll", "jsonl", "parquet"] = option(
         "auto", "Input format; auto goes by the ending of each file."

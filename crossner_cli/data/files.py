@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.errors import BadLine, CrossNERError, suggest_path
 from crossner_cli.run.environment import import_optional
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -117,7 +117,8 @@ def open_bytes(path: Path) -> io.BufferedReader:
         return path.open("rb")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise CrossNERError(f"{path} cannot be read: {reason}.", hint="Give a file that exists and is yours.") from None
+        hint = f"{suggest_path(path)}Give a file that exists and is yours."
+        raise CrossNERError(f"{path} cannot be read: {reason}.", hint=hint) from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tagged documents, counts of them, and their formats: JSONL, CoNLL, Parquet, brat, HTML and spaCy."""
+"""Tagged documents, counts of them, and their formats: text, JSONL, CoNLL, Parquet, brat, HTML and spaCy."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import html
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crossner_cli import figures
 from crossner_cli.data import documents
 from crossner_cli.data.documents import ENDINGS as ENDINGS_READ
 from crossner_cli.data.documents import Document
 from crossner_cli.data.files import is_writable
 from crossner_cli.data.labelled import NO_WORD
-from crossner_cli.data.text import Word
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.environment import import_optional
+from crossner_cli.prediction.doc_bin import join_doc_bins, spacy_module, to_doc_bin
 from crossner_cli.run.storage import to_json
 
 # Name and bytes of a file of a folder; of an output that is one file, the bytes that follow.
 Piece = tuple[str, bytes]
 BYTE_ORDER_MARK = "\ufeff"
 BRAT_CONFIGURATION = "annotation.conf"
-SPACY_ATTRIBUTES = ("ENT_IOB", "ENT_TYPE")
+COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 # An ending that is read as a format is written as it, too.
 ENDINGS = {**ENDINGS_READ, ".html": "html", ".htm": "html", ".spacy": "spacy"}
 
@@ -98,12 +98,14 @@ class OutputFormat:
         types: Entity types of the tagger.
         is_calibrated: Whether scores are probabilities of being right.
         passed_through: The schema of the rows that are read, if the output is Parquet and all input is.
+        is_coloured: Whether text goes to a terminal that shows colours.
     """
 
     name: str
     types: tuple[str, ...] = ()
     is_calibrated: bool = False
     passed_through: Any = None
+    is_coloured: bool = False
 
     @property
     def is_folder(self) -> bool:
@@ -154,6 +156,8 @@ class OutputFormat:
                 return [(f"{first:09}.parquet", documents.rows_to_bytes(rows, schema))]
             case "conll":
                 text = "".join(to_conll(each, totals) for each in tagged)
+            case "text":
+                text = "".join(to_text(each, self.types, is_coloured=self.is_coloured) for each in tagged)
             case "html":
                 text = "".join(to_html(each, self.types) for each in tagged)
             case _:
@@ -161,25 +165,24 @@ class OutputFormat:
         return [("", text.encode())]
 
     def join(self, parts: Sequence[Path], target: Path) -> None:
-        """Join the files of a folder into one file; a ``DocBin`` is held in memory, as by any reader of it."""
+        """Join the files of a folder into one file."""
         if self.name == "parquet":
             documents.join_files(parts, documents.output_schema(self.passed_through), target)
             return
-        tokens = spacy_module("spacy.tokens")
-        whole = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
-        for part in parts:
-            whole.merge(tokens.DocBin().from_disk(part))
-        whole.to_disk(target)
+        join_doc_bins(parts, target)
 
 
-def choose_format(name: str, output: Path | None) -> str:
+def choose_format(name: str, output: Path | None, *, on_terminal: bool = False) -> str:
     """Choose the format of an output: the one asked for, else by the ending of its name, else JSONL.
+
+    On a terminal, where ``output`` is None, it is text.
 
     Raises:
         CrossNERError: The format cannot be written to stdout, or needs a package that is not installed.
     """
     if name == "auto":
-        name = ENDINGS.get(output.suffix.lower(), "jsonl") if output is not None else "jsonl"
+        ending = "" if output is None else output.suffix.lower()
+        name = "text" if output is None and on_terminal else ENDINGS.get(ending, "jsonl")
     if output is None and OutputFormat(name).has_parts:
         example = "tagged" if name == "brat" else f"tagged.{name}"
         raise CrossNERError(f"--format {name} cannot be written to stdout.", hint=f"Give --output {example}.")
@@ -226,6 +229,28 @@ def to_jsonl(tagged: TaggedDocument, is_calibrated: bool = False) -> str:
 
 def _to_text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def to_text(tagged: TaggedDocument, types: Sequence[str], *, is_coloured: bool = False) -> str:
+    """Write the text of a document on one line, as ``[Anna Smith person 0.98] lives in [Rome city 0.91].``.
+
+    Characters that a terminal would obey are replaced. Colours are by type.
+    """
+    import typer
+
+    text, parts, behind = tagged.document.text, [], 0
+    for entity in sorted(tagged.entities, key=lambda entity: (entity["start"], entity["end"])):
+        shown, label = _on_one_line(entity["text"]), _on_one_line(f" {entity['type']} {entity['score']:.2f}")
+        if is_coloured:
+            colour = COLOURS[types.index(entity["type"]) % len(COLOURS)]
+            shown, label = typer.style(shown, fg=colour, bold=True), typer.style(label, fg=colour)
+        parts += [_on_one_line(text[behind : entity["start"]]), f"[{shown}{label}]"]
+        behind = entity["end"]
+    return f"{''.join(parts)}{_on_one_line(text[behind:])}\n"
+
+
+def _on_one_line(text: str) -> str:
+    return figures.printable(text.replace("\t", " ").replace("\r", " ").replace("\n", " "))
 
 
 def to_conll(tagged: TaggedDocument, totals: Totals) -> str:
@@ -309,51 +334,3 @@ def _html_head(types: Sequence[str]) -> bytes:
     template = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True)
     head: str = template.render(types=list(map(_escape, types)))
     return head.encode()
-
-
-def spacy_module(name: str) -> Any:
-    """Import a part of spaCy.
-
-    Raises:
-        CrossNERError: It is not installed.
-    """
-    return import_optional(name, "DocBin files are written with spaCy", extra="spacy")
-
-
-def to_doc_bin(tagged: Iterable[TaggedDocument], totals: Totals) -> bytes:
-    """Write documents as one ``DocBin`` of spaCy. The text of each ``Doc`` is exactly that of its document.
-
-    A token is a word; white space beyond the one space after a word is a token too, as in spaCy. Empty words are left
-    out and counted in ``totals``.
-    """
-    tokens, vocabulary = spacy_module("spacy.tokens"), spacy_module("spacy.vocab").Vocab()
-    found = tokens.DocBin(attrs=SPACY_ATTRIBUTES)
-    for each in tagged:
-        words = [word for sentence in each.document.sentences for word in sentence]
-        totals.rewritten_words += sum(not word.text for word in words)
-        texts, spaces = _cut_into_tokens(each.document.text, words)
-        doc = tokens.Doc(vocabulary, words=texts, spaces=spaces)
-        spans = [
-            doc.char_span(entity["start"], entity["end"], label=entity["type"], alignment_mode="contract")
-            for entity in each.entities
-        ]
-        doc.set_ents([span for span in spans if span is not None])
-        found.add(doc)
-    return bytes(found.to_bytes())
-
-
-def _cut_into_tokens(text: str, words: Sequence[Word]) -> tuple[list[str], list[bool]]:
-    """Words and the white space between them, and whether a space that is not part of it follows each."""
-    tokens: list[str] = []
-    spaces: list[bool] = []
-    behind = 0
-    for start, end in [*((word.start, word.end) for word in words if word.text), (len(text), len(text))]:
-        gap = text[behind:start]
-        if tokens and gap.startswith(" "):
-            spaces[-1] = True
-            gap = gap[1:]
-        pieces = [piece for piece in (gap, text[start:end]) if piece]
-        tokens += pieces
-        spaces += [False] * len(pieces)
-        behind = end
-    return tokens, spaces

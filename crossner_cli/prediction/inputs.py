@@ -20,7 +20,7 @@ from crossner_cli.data.documents import (
 )
 from crossner_cli.data.files import Repairs, open_bytes
 from crossner_cli.data.text import Word, segment
-from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.errors import BadLine, CrossNERError, suggest_path
 
 STDIN = "-"
 # Large enough to batch sentences of similar length together, small enough to hold in memory.
@@ -42,15 +42,24 @@ class Inputs:
         paths: The files; ``-`` is stdin, and so is an empty list.
         format: The format of all inputs; None chooses it by the ending of each file name.
         stdin: The stream that is read as stdin; None is the stdin of this process.
+        texts: Texts that are read instead of files and stdin.
     """
 
     paths: Sequence[Path]
     format: Format | None = None
     stdin: BinaryIO | None = None
+    texts: Sequence[str] = ()
 
     def check(self) -> None:
-        """Refuse files that cannot be read."""
+        """Refuse files that cannot be read, and files beside texts."""
+        if self.texts and self.paths:
+            raise CrossNERError(
+                f"--text is given beside {self.paths[0]}.", hint="Tag texts and files with two commands."
+            )
         for path in self.paths:
+            if str(path) != STDIN and not os.path.lexists(path):
+                hint = "To tag a text, give it with --text, as: crossner predict --text 'Anna met Peter.'"
+                raise CrossNERError(f"There is no file {path}.", hint=suggest_path(path) + hint)
             if str(path) != STDIN and (path.is_dir() or path.is_file() or not os.access(path, os.R_OK)):
                 open_bytes(path).close()  # explains what is wrong with it
 
@@ -96,6 +105,10 @@ class Inputs:
 
     def _read(self, repairs: Repairs, cut: Cut) -> Iterator[Document]:
         try:
+            if self.texts:
+                lines = [text.encode("utf-8", "surrogateescape") for given in self.texts for text in given.split("\n")]
+                yield from read_documents(lines, "--text", repairs, input_format="text", cut=cut)
+                return
             for path in self.paths or [Path(STDIN)]:
                 if str(path) == STDIN:
                     yield from read_documents(self._stdin(), "stdin", repairs, input_format=self.format, cut=cut)

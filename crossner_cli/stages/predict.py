@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -51,8 +52,9 @@ def run(
         CrossNERError: The input is malformed, the output exists, or there is no such tagger.
     """
     began = time.perf_counter()
-    inputs = Inputs(options.input, options.read_as, stdin)
-    format_name = engine.on_main(lambda: _check(options, inputs, engine))
+    inputs = Inputs(options.input, options.read_as, stdin, options.text)
+    on_terminal = options.place is None and (stdout or sys.stdout.buffer).isatty()
+    format_name = engine.on_main(lambda: _check(options, inputs, engine, on_terminal=on_terminal))
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     domain = read_domain_of_new_text(trained.folder)
     yield from map(Notice, [_describe(trained, domain), *notes_on_taggers(run, [trained])])
@@ -62,7 +64,8 @@ def run(
     yield Notice(_describe_calibration(calibration))
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
     tags = read_tag_set(trained.folder).domains[domain]
-    output_format = OutputFormat(format_name, tags, calibration is not None, schema)
+    is_coloured = on_terminal and "NO_COLOR" not in os.environ
+    output_format = OutputFormat(format_name, tags, calibration is not None, schema, is_coloured)
     tagging = Tagging(trained.folder, output_format, decoding, calibration, options.min_score, options.batch_subwords)
     chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
     with contextlib.ExitStack() as stack:
@@ -101,7 +104,7 @@ def _describe_calibration(calibration: Calibration | None) -> str:
     return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
 
 
-def _check(options: Predict, inputs: Inputs, engine: Engine) -> str:
+def _check(options: Predict, inputs: Inputs, engine: Engine, *, on_terminal: bool) -> str:
     """Refuse what would fail only after the tagger is loaded; return the name of the output format."""
     if options.workers > 1 and (engine.world > 1 or not engine.on_cpu):
         raise CrossNERError(
@@ -110,7 +113,7 @@ def _check(options: Predict, inputs: Inputs, engine: Engine) -> str:
         )
     inputs.check()
     place = options.place
-    name = choose_format(options.format, None if place is None else options.output)
+    name = choose_format(options.format, None if place is None else options.output, on_terminal=on_terminal)
     kind = OutputFormat(name)
     if place is not None and is_stream(place) and kind.has_parts:
         raise CrossNERError(f"--format {name} cannot be written to {place}.", hint="Name a file or a folder.")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from crossner_cli.data.documents import Document, document_of_words
 from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
+from crossner_cli.prediction.doc_bin import to_doc_bin
 from crossner_cli.prediction.formats import (
     OutputFormat,
     TaggedDocument,
@@ -22,9 +23,9 @@ from crossner_cli.prediction.formats import (
     brat_names,
     choose_format,
     to_brat,
-    to_doc_bin,
     to_html,
     to_jsonl,
+    to_text,
 )
 from crossner_cli.run import environment
 
@@ -162,6 +163,22 @@ def test_spacy_reads_the_text_and_entities_at_the_same_characters(tagged: list[T
         found = [(entity.start_char, entity.end_char, entity.label_) for entity in doc.ents]
         whole = [(one["start"], one["end"], one["type"]) for one in each.entities if one["text"].strip()]
         assert set(whole) <= set(found) or totals.rewritten_words
+        assert [str(span) for span in doc.spans["sc"]] == [str(entity) for entity in doc.ents]
+        assert doc.spans["sc"].attrs["scores"] == [0.25] * len(doc.ents)
+        starts = {sentence[0].start for words in each.document.sentences if (sentence := [w for w in words if w.text])}
+        assert {token.idx for token in doc if token.is_sent_start and token.i} <= starts
+        assert len(starts) <= max(1, len(list(doc.sents)))
+
+
+@given(tagged_documents())
+def test_text_shows_entities_in_brackets_and_nothing_that_a_terminal_obeys(tagged: TaggedDocument) -> None:
+    (line,) = to_text(tagged, TYPES).split("\n")[:-1]
+    bare = re.sub(r"\[(.*?) (?:person|place-name|odd \"<type>&) 0.25\]", r"\1", line)
+    assert len(bare) == len(tagged.document.text) and not re.search("[\x00-\x1f\x7f-\x9f]", line)
+    assert line.count(" 0.25]") == len(tagged.entities)
+    coloured = to_text(tagged, TYPES, is_coloured=True)
+    assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == f"{line}\n"
+    assert ("\x1b" in coloured) == bool(tagged.entities)
 
 
 @settings(max_examples=25)
@@ -189,6 +206,8 @@ def test_parquet_holds_the_same_as_jsonl(tagged: list[TaggedDocument]) -> None:
 )
 def test_the_format_is_asked_for_or_follows_from_the_name(asked: str, output: str | None, found: str) -> None:
     assert choose_format(asked, None if output is None else Path(output)) == found
+    on_terminal = "text" if (asked, output) == ("auto", None) else found
+    assert choose_format(asked, None if output is None else Path(output), on_terminal=True) == on_terminal
 
 
 def test_what_is_no_stream_needs_a_name() -> None:

@@ -66,10 +66,24 @@ def test_a_pipe_is_opened_once_and_read_to_its_end(tmp_path: Path) -> None:
     writer.join(timeout=10)
 
 
-@pytest.mark.parametrize("name", ["nothing.txt", "."])
-def test_inputs_that_cannot_be_read_are_refused(name: str, tmp_path: Path) -> None:
+def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CrossNERError, match="cannot be read"):
-        Inputs([tmp_path / name]).check()
+        Inputs([tmp_path]).check()
+
+
+def test_a_missing_file_is_told_with_the_name_that_resembles_it_and_how_to_give_text(tmp_path: Path) -> None:
+    (tmp_path / "new-text.txt").write_text("Anna met Peter.\n")
+    with pytest.raises(CrossNERError, match="There is no file") as caught:
+        Inputs([tmp_path / "new_text.txt"]).check()
+    assert caught.value.hint.startswith("Did you mean 'new-text.txt'? ") and "--text 'Anna" in caught.value.hint
+
+
+def test_texts_are_read_line_by_line_and_not_beside_files(tmp_path: Path) -> None:
+    texts = Inputs([], texts=["Anna met Peter.\nIn Rome.", "Bye."])
+    texts.check()
+    assert read_texts(texts) == ["Anna met Peter.", "In Rome.", "Bye."]
+    with pytest.raises(CrossNERError, match="--text is given beside"):
+        Inputs([tmp_path], texts=["Anna"]).check()
 
 
 def test_columns_pass_through_where_all_files_have_the_same_ones(tmp_path: Path) -> None:
