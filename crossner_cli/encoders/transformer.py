@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -217,6 +218,16 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
     return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), weights
+
+
+def load_reader(folder: Path) -> SubwordReader:
+    """Load what cuts words for an encoder, without the encoder.
+
+    Raises:
+        CrossNERError: The configuration or the tokenizer cannot be read.
+    """
+    tokenizer = read_tokenizer(folder)
+    return SubwordReader(tokenizer, position_limit(read_config(str(folder)), tokenizer))
 
 
 def _check_reads_text(encoder: str, model: Any) -> None:

@@ -25,23 +25,14 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import ExportedModel, ExportResult
 from crossner_cli.run.storage import check_output_folder, output_folder, write_json
 from crossner_cli.taggers.card import write_onnx_card
-from crossner_cli.taggers.folder import (
-    MODEL,
-    PACKAGES,
-    QUANTISED,
-    load_tagger,
-    quantise,
-    read_onnx,
-    require_linear,
-    require_onnx,
-    write_onnx,
-)
+from crossner_cli.taggers.folder import DESCRIPTION, is_graph_folder, load_tagger, require_linear
+from crossner_cli.taggers.onnx_graph import MODEL, PACKAGES, QUANTISED, quantise, read_onnx, require_onnx, write_onnx
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import read_calibration, tag, tag_with_progress
 
 COMMAND, RECORD = "export", "export.json"
 # Files of configuration and tokenizer in a model folder.
-COPIED = ("config.json", "tokenizer*", "*_tokens*.json", "vocab.*", "merges.txt", "*.model")
+COPIED = (DESCRIPTION, "config.json", "tokenizer*", "*_tokens*.json", "vocab.*", "merges.txt", "*.model")
 WARM_UP = 8  # sentences
 ROUNDS = 3  # times that the sentences are tagged; the median speed counts
 
@@ -75,6 +66,8 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     require_onnx()
     check_output_folder(output, RECORD, force=options.force)
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
+    if is_graph_folder(trained.folder):
+        raise CrossNERError(f"{trained.folder} is an exported tagger already.", hint="Give another --model.")
     target = _find_target(run, options)
     yield Notice(f"{COMMAND}: loading {trained.label}")
     exact = dataclasses.replace(engine, precision="fp32")
@@ -136,7 +129,7 @@ def _load_sides(source: Path, folder: Path, tagger: LinearTagger, exact: Engine,
         sides.append(Side(f"PyTorch {engine.precision}", load_tagger(source, engine), engine, size))
     for name, file in (("ONNX fp32", MODEL), ("ONNX int8", QUANTISED)):
         if (folder / file).is_file():
-            graph = read_onnx(folder / file, tagger, torch.get_num_threads())
+            graph = read_onnx(folder / file, tagger.tag_set, tagger.hyper, tagger.encoder.reader)
             sides.append(Side(name, graph, exact, _size(folder, f"{file}*")))
     return sides
 

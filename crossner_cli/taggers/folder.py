@@ -2,29 +2,24 @@
 
 ``config.json``, ``model.safetensors`` and the tokenizer are the encoder as transformers reads it (for ``linear``
 with its classifier, so that ``AutoModelForTokenClassification`` and pipelines work); ``tagger.json`` holds method,
-hyperparameters and tag set; ``tagger.safetensors`` holds the tensors above the encoder.
+hyperparameters and tag set; ``tagger.safetensors`` holds the tensors above the encoder. In the folder of an exported
+tagger, ``model.onnx`` stands for all tensors.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import logging
-import warnings
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.pretrained import LoadedWeights, quiet_transformers, read_tensors
-from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.transformer import Encoder, TransformerEncoder, load_transformer
+from crossner_cli.encoders.transformer import TransformerEncoder, load_reader, load_transformer
 from crossner_cli.encoders.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
 from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.engine.devices import Engine
@@ -33,21 +28,22 @@ from crossner_cli.methods.contract import Tagger, find_method, head_tensors
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.methods.multi_task import domain_of_new_text, taught_types
 from crossner_cli.run.storage import write_json
+from crossner_cli.taggers.onnx_graph import MODEL, read_onnx
 
 Decoding = Literal["trained", "legal", "any"]
 DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
 # Parts of a transformer's file that are not read: linear's classifier, and a pooler, which gives no word.
 STORED_BESIDE = ("classifier", "pooler")
-# A linear tagger's scores as a graph for other runtimes, and the same with weights in int8.
-MODEL, QUANTISED = "model.onnx", "model_quantized.onnx"
-PACKAGES = ("onnx", "onnxruntime", "onnxscript")
-LARGEST_FILE = 1_900_000_000  # bytes: what one file in ONNX's format can hold, with some room
-INPUTS, OUTPUT = ("input_ids", "attention_mask"), "logits"
 
 
 def is_tagger_folder(folder: Path) -> bool:
     """Return whether a folder holds a tagger."""
     return (folder / DESCRIPTION).is_file()
+
+
+def is_graph_folder(folder: Path) -> bool:
+    """Return whether a folder holds a tagger as an ONNX graph, as ``export`` writes it, and no weights."""
+    return (folder / MODEL).is_file() and not any(folder.glob("*.safetensors"))
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -194,6 +190,8 @@ def _build_tagger(folder: Path, engine: Engine) -> Tagger:
             f"{getattr(error, 'problem', f'{error}.')}",
             hint="Train the tagger again.",
         ) from None
+    if isinstance(hyper, LinearTagger.Hyperparameters) and is_graph_folder(folder):
+        return read_onnx(folder / MODEL, tag_set, hyper, load_reader(folder))
     transformer: TransformerEncoder | None = None
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
         transformer, weights = load_transformer(str(folder), method.reads, attention=engine.attention)
@@ -226,23 +224,6 @@ def _check_whole(weights: LoadedWeights, folder: Path) -> None:
             )
 
 
-class SubwordScores(nn.Module):
-    """The scores that the graph computes: one a tag for each subword of padded windows.
-
-    Windows, first subwords of words, the domain's tags and legal sequences remain the work of whoever reads the scores.
-    """
-
-    def __init__(self, tagger: LinearTagger) -> None:
-        super().__init__()
-        assert isinstance(tagger.encoder, TransformerEncoder)
-        self.model, self.classifier = tagger.encoder.model, tagger.classifier
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """One score a tag, (R, T, K), of subwords, (R, T)."""
-        scores: Tensor = self.classifier(self.model(input_ids=input_ids, attention_mask=attention_mask)[0])
-        return scores
-
-
 def require_linear(tagger: Tagger, folder: Path) -> LinearTagger:
     """Refuse taggers whose tags do not follow from scores of subwords alone: those of other methods than ``linear``."""
     if isinstance(tagger, LinearTagger):
@@ -251,88 +232,3 @@ def require_linear(tagger: Tagger, folder: Path) -> LinearTagger:
         f"{folder} is a tagger of the method {get_method_name(tagger)}; only linear taggers are exported.",
         hint="Train one: crossner finetune --method linear.",
     )
-
-
-def require_onnx() -> None:
-    """Refuse to begin without the packages that write and run ONNX."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise CrossNERError(f"Not installed: {', '.join(missing)}.", hint='pip install "crossner[onnx]"')
-
-
-def write_onnx(tagger: LinearTagger, path: Path) -> None:
-    """Write the graph of a tagger in evaluation mode, on a CPU, in fp32.
-
-    Weights that exceed the largest file are written beside it, as ``NAME.data``.
-    """
-    scores = SubwordScores(tagger).eval()
-    example = torch.full((2, 4), tagger.encoder.reader.pad_id), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
-    sizes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("subwords")}
-    size = sum(value.numel() * value.element_size() for value in scores.parameters())
-    with _silence_exporters():
-        # Plain products and softmax, which every runtime has.
-        scores.model.set_attn_implementation("eager")
-        torch.onnx.export(
-            scores,
-            example,
-            str(path),
-            input_names=INPUTS,
-            output_names=[OUTPUT],
-            dynamic_shapes=(sizes, sizes),
-            dynamo=True,
-            verbose=False,
-            external_data=size > LARGEST_FILE,
-        )
-
-
-def quantise(path: Path, into: Path) -> None:
-    """Write a graph with its weights in int8; activations are quantised as they come (dynamic quantisation)."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    large = path.with_name(f"{path.name}.data").is_file()
-    with _silence_exporters():
-        quantize_dynamic(
-            str(path), str(into), weight_type=QuantType.QInt8, per_channel=True, use_external_data_format=large
-        )
-
-
-@contextlib.contextmanager
-def _silence_exporters() -> Iterator[None]:
-    """Keep what exporters say of themselves off the screen."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-
-
-class OnnxScores(Encoder):
-    """Stands where a tagger has its encoder and gives the scores of each word, one a tag, instead of its vector."""
-
-    def __init__(self, path: Path, tags: int, reader: Any, threads: int) -> None:
-        import onnxruntime
-
-        super().__init__()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
-        self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        self.output_dim, self.reader = tags, reader
-
-    def forward(self, batch: Batch) -> Tensor:
-        """The scores of each word's first subword, (B, W, K)."""
-        mask = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
-        read = {"input_ids": batch.input_ids.numpy(), "attention_mask": mask.numpy()}
-        scores = torch.from_numpy(self.session.run([OUTPUT], read)[0])  # (R, T, K)
-        return scores.flatten(0, 1)[batch.word_places.flatten()].view(*batch.word_places.shape, -1)
-
-
-def read_onnx(path: Path, tagger: LinearTagger, threads: int) -> LinearTagger:
-    """A tagger that decodes as the one that was exported, from the scores of the graph."""
-    read = LinearTagger(
-        OnnxScores(path, len(tagger.tag_set), tagger.encoder.reader, threads), tagger.tag_set, tagger.hyper
-    )
-    read.classifier = nn.Identity()  # type: ignore[assignment]
-    return read.eval()

@@ -22,7 +22,8 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Decoding
-from crossner_cli.taggers.folder import load_tagger, read_onnx, save_tagger
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.taggers.onnx_graph import read_onnx
 from crossner_cli.taggers.tagging import Calibration, tag
 
 CALIBRATION = Calibration(1.5, -0.5, 8, 6)
@@ -55,7 +56,9 @@ def pair(place: Path, engine: Engine, decoding: Decoding) -> tuple[LinearTagger,
     """The tagger and its graph."""
     tagger = load_tagger(place / "linear", engine, decoding=decoding)
     assert isinstance(tagger, LinearTagger)
-    return tagger, read_onnx(place / "run" / "export" / "model.onnx", tagger, 1)
+    return tagger, read_onnx(
+        place / "run" / "export" / "model.onnx", tagger.tag_set, tagger.hyper, tagger.encoder.reader
+    )
 
 
 @pytest.mark.parametrize("decoding", ["legal", "any"])
@@ -82,6 +85,7 @@ def test_the_folder_holds_what_other_runtimes_read(place: Path, engine: Engine) 
         "model.onnx",
         "model_quantized.onnx",
         "config.json",
+        "tagger.json",
         *TOKENIZER_FILES,
         "README.md",
         "export.json",
@@ -118,6 +122,39 @@ def test_f1_speed_and_size_are_measured_side_by_side_and_the_calibration_goes_al
     card = ModelCard.load(folder / "README.md").text
     assert f"| ONNX fp32 | {onnx32['f1']:.2f} | 0 |" in card and "onnxruntime.InferenceSession" in card
     assert "sigmoid(slope * log(p / (1 - p)) + intercept)" in card
+
+
+def test_predict_and_evaluate_tag_with_the_graph(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_text("anna visited paris .\nacme met london\n")
+    found, scores = {}, {}
+    for name, folder in (("tagger", place / "linear"), ("graph", place / "run" / "export")):
+        given = ("--run", place / "run", "--model", folder, *QUICK)
+        crossner("predict", tmp_path / "new.txt", *given, "--output", tmp_path / f"{name}.jsonl")
+        found[name] = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        (scored,) = crossner("evaluate", *given, "--split", "dev")["result"]["models"].values()
+        scores[name] = scored["f1"]
+    assert scores["graph"] == scores["tagger"]
+    for one, other in zip(found["graph"], found["tagger"], strict=True):
+        assert one["tags"] == other["tags"] and one["calibrated"]
+        assert [entity["score"] for entity in one["entities"]] == pytest.approx(
+            [entity["score"] for entity in other["entities"]], abs=1e-3
+        )
+    again = CliRunner().invoke(app, ["export", "--model", str(place / "run" / "export"), "--run", str(tmp_path)])
+    assert again.exit_code == 1 and "is an exported tagger already" in again.stderr
+
+
+def test_a_graph_that_is_broken_or_of_other_tags_is_a_known_problem(place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    shutil.copytree(place / "run" / "export", folder)
+    described = json.loads((folder / "tagger.json").read_text())
+    described["tag_set"]["domains"] = {"news": ["person"]}
+    (folder / "tagger.json").write_text(json.dumps(described))
+    given = ["predict", "--text", "anna", "--model", str(folder), "--run", str(tmp_path), *QUICK]
+    other = CliRunner().invoke(app, given)
+    assert other.exit_code == 1 and "instead of 3 logits" in other.stderr
+    (folder / "model.onnx").write_bytes(b"no graph")
+    broken = CliRunner().invoke(app, given)
+    assert broken.exit_code == 1 and "model.onnx cannot be read" in broken.stderr
 
 
 def test_without_sentences_and_int8_only_the_graph_is_written(
