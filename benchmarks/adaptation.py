@@ -15,7 +15,8 @@ from transformers import AutoModelForMaskedLM, DataCollatorForLanguageModeling
 
 from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
 from crossner_cli.adaptation.token_stream import TRAIN, StreamSettings, TokenBlocks, border_ids, write_token_stream
-from crossner_cli.encoders.pretrained import quiet_transformers, read_tokenizer, resolve_encoder
+from crossner_cli.encoders.names import resolve_encoder
+from crossner_cli.encoders.pretrained import quiet_transformers, read_tokenizer
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust

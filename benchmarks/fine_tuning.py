@@ -16,13 +16,8 @@ from transformers import AutoModelForTokenClassification, DataCollatorForTokenCl
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.pretrained import (
-    position_limit,
-    quiet_transformers,
-    read_config,
-    read_tokenizer,
-    resolve_encoder,
-)
+from crossner_cli.encoders.names import resolve_encoder
+from crossner_cli.encoders.pretrained import position_limit, quiet_transformers, read_config, read_tokenizer
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.evaluation.scores import score

@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import signal
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -96,6 +97,7 @@ def main() -> None:
     """Run the command that ``sys.argv`` holds."""
     limit_spinning()
     _open_closed_streams()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's wish to stop is the user's
     for stream in (sys.stdout, sys.stderr):  # an ASCII terminal gets ? for what it cannot show, never a traceback
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
@@ -197,21 +199,11 @@ def open_run(options: Command) -> RunDirectory:
     return RunDirectory(options.run)
 
 
-def start(options: Compute, *, data_for: str = "") -> Engine:
-    """Choose the device, or start one process per GPU and exit with their status.
+def start(options: Compute, command: str) -> Engine:
+    """Choose the device, or start one process per GPU and exit with their status; first refuse what needs no model."""
+    from crossner_cli.stages.checks import check_early
 
-    What needs no PyTorch to be refused is refused before it is loaded: an unknown method, and for a command that needs
-    prepared data, ``data_for``, a run without them and a stage that is finished with other options.
-    """
-    if data_for:
-        from crossner_cli.reports.methods import describe_methods
-        from crossner_cli.run.stage import Stage
-
-        run = open_run(options)
-        run.manifest("prepare-data", wanted_by=data_for)
-        if isinstance(options, Optimisation):
-            describe_methods([options.method])
-        Stage(run, options.stage_request(data_for, {})).check_options()
+    check_early(open_run(options), options, command)
     if not options.quiet and "torch" not in sys.modules:
         typer.echo("loading PyTorch and transformers", err=True)
     from crossner_cli.engine.devices import start_engine
@@ -240,9 +232,9 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
         console.show_warnings(manifest)
 
 
-def run_stage(module: str, options: Compute, *, data_for: str = "") -> None:
+def run_stage(module: str, options: Compute, command: str) -> None:
     """Do the work of a stage that computes: its module is imported once the device is chosen."""
-    engine = start(options, data_for=data_for)
+    engine = start(options, command)
     stage = importlib.import_module(f"crossner_cli.stages.{module}")
     present(stage.run(open_run(options), options, engine), options, engine)
 
@@ -298,31 +290,31 @@ def prepare_data(options: PrepareData) -> None:
 @command(Dapt)
 def dapt(options: Dapt) -> None:
     """Adapt an encoder to raw text."""
-    run_stage("dapt", options, data_for="dapt")
+    run_stage("dapt", options, "dapt")
 
 
 @command(PretrainSource)
 def pretrain_source(options: PretrainSource) -> None:
     """Train a tagger on the source domain."""
-    run_stage("train", options, data_for=options.command)
+    run_stage("train", options, options.command)
 
 
 @command(Finetune)
 def finetune(options: Finetune) -> None:
     """Train a tagger on the target domain."""
-    run_stage("train", options, data_for=options.command)
+    run_stage("train", options, options.command)
 
 
 @command(JointTrain)
 def joint_train(options: JointTrain) -> None:
     """Train a tagger on both domains at once."""
-    run_stage("train", options, data_for=options.command)
+    run_stage("train", options, options.command)
 
 
 @command(Evaluate)
 def evaluate(options: Evaluate) -> None:
     """Score taggers, or one file of tags against another."""
-    engine = None if options.gold or options.predictions else start(options)
+    engine = None if options.gold or options.predictions else start(options, "evaluate")
     from crossner_cli.stages import evaluate as stage
 
     present(stage.run(open_run(options), options, engine), options, engine)
@@ -331,22 +323,19 @@ def evaluate(options: Evaluate) -> None:
 @command(Predict)
 def predict(options: Predict) -> None:
     """Tag new text."""
-    from crossner_cli.prediction.inputs import Inputs
-
-    Inputs(options.input, options.read_as, texts=options.text).check()
-    run_stage("predict", options)
+    run_stage("predict", options, "predict")
 
 
 @command(Inspect)
 def inspect(options: Inspect) -> None:
     """Look inside a tagger."""
-    run_stage("inspect", options)
+    run_stage("inspect", options, "inspect")
 
 
 @command(Export)
 def export(options: Export) -> None:
     """Write a linear tagger as ONNX."""
-    run_stage("export", options)
+    run_stage("export", options, "export")
 
 
 @command(Report)

@@ -250,7 +250,7 @@ def print_blocks(blocks: Sequence[Block], stream: TextIO) -> None:
         if number and (isinstance(block, Table) or isinstance(blocks[number - 1], Table)):
             console.print()
         if isinstance(block, Line):
-            text = Text(figures.printable(block.text), style="bold" if block.is_headline else "")
+            text = Text(figures.message(block.text), style="bold" if block.is_headline else "")
             console.print(text, soft_wrap=not is_terminal)
             continue
         console.print(Text(figures.printable(block.title), style="bold"))

@@ -10,6 +10,7 @@ from typing import Any
 
 NOTHING = "–"
 SCORES = ("f1", "precision", "recall")
+STEERING = ("Cc", "Zl", "Zp")  # kinds of characters that move the cursor or break a line
 LONGEST_VALUE, LONGEST_LINE = 500, 1000  # characters of a message
 _LONG_VALUE = re.compile(r"(?<!\S)\S{501,}|'[^'\n]{500,}'|\"[^\"\n]{500,}\"")
 BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -102,9 +103,13 @@ def tensors(start: Mapping[str, Any], most: int = 3) -> str:
 
 
 def message(text: str) -> str:
-    """Make a message printable, and shorten in the middle what of it nobody reads: long values and long lines."""
+    """Make a message printable, and shorten in the middle what of it nobody reads: long values and long lines.
+
+    Its further lines are indented, so that a line break in a file name makes no line that looks like another message.
+    """
     text = _LONG_VALUE.sub(lambda match: _shorten(match.group(), LONGEST_VALUE), printable(text))
-    return "\n".join(_shorten(line, LONGEST_LINE) for line in text.split("\n"))
+    lines = [_shorten(line, LONGEST_LINE) for line in text.split("\n")]
+    return "\n".join([lines[0], *(f"  {line.removeprefix('  ')}" for line in lines[1:])])
 
 
 def _shorten(text: str, most: int) -> str:
@@ -115,4 +120,4 @@ def printable(text: str) -> str:
     """Replace control characters of text from outside, which a terminal would obey; line breaks stay."""
     if text.isprintable():
         return text
-    return "".join(letter if letter == "\n" or unicodedata.category(letter) != "Cc" else "\ufffd" for letter in text)
+    return "".join("\ufffd" if unicodedata.category(each) in STEERING and each != "\n" else each for each in text)

@@ -21,6 +21,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from crossner_cli.adaptation.masking import NOT_CHOSEN, Level, mask_block
 from crossner_cli.adaptation.token_stream import TokenBlocks
 from crossner_cli.encoders.fast_layers import keep_positions
+from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import (
     UNREADABLE,
     check_vocabulary,
@@ -30,7 +31,6 @@ from crossner_cli.encoders.pretrained import (
     read_config,
     read_model,
     read_tokenizer,
-    resolve_encoder,
 )
 from crossner_cli.errors import CrossNERError
 

@@ -23,6 +23,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from crossner_cli import figures
 from crossner_cli.corpus.triples import LABEL, SUBCLASS, TYPE, check_xml, read_triples
 from crossner_cli.data.statistics import STOP_WORDS
 from crossner_cli.errors import CrossNERError
@@ -159,7 +160,7 @@ class RdfNames:
 
 def find_local_name(address: str) -> str:
     """Return the last part of a class's address, which names the type."""
-    return address.rstrip("/#").rpartition("#")[2].rpartition("/")[2]
+    return figures.printable(address.rstrip("/#").rpartition("#")[2].rpartition("/")[2]).replace("\n", "\ufffd")
 
 
 def write_names(paths: Sequence[Path], path: Path, *, language: str) -> Work[RdfNames]:

@@ -26,7 +26,7 @@ from crossner_cli.data.tags import (
     to_spans,
     to_tags,
 )
-from crossner_cli.errors import CrossNERError, suggest
+from crossner_cli.errors import CrossNERError, suggest, suggest_path
 from crossner_cli.run.storage import digest_file
 
 PACKAGE = Path(__file__).parent
@@ -143,7 +143,7 @@ def _unknown(name: str) -> CrossNERError:
     known = known_domains()
     return CrossNERError(
         f"{name!r} is neither a known data set nor a folder.",
-        hint=f"{suggest(name.lower(), known)}Known: {', '.join(known)}. {FOLDER_HINT}",
+        hint=f"{suggest(name.lower(), known) or suggest_path(Path(name))}Known: {', '.join(known)}. {FOLDER_HINT}",
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossner_cli.data.files import open_lines
+from crossner_cli.data.tags import is_type
 from crossner_cli.data.text import cut_words
 from crossner_cli.data.word_scan import Hashes, Places, WordScan, mix_hashes, scan_words
 from crossner_cli.errors import CrossNERError
@@ -111,7 +112,7 @@ def read_entries(paths: Sequence[Path], counts: Counter[str]) -> Iterator[Entry]
             fields = line.split("\t")
             if not line.strip():
                 counts["blank_lines"] += 1
-            elif len(fields) == 2 and all(field.strip() for field in fields):
+            elif len(fields) == 2 and fields[0].strip() and is_type(fields[1].strip()):
                 yield fields[0], fields[1].strip()
             else:
                 raise CrossNERError(

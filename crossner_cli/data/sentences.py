@@ -142,7 +142,8 @@ class PreparedData:
             scheme = manifest["options"]["scheme"]
         except (KeyError, TypeError, AttributeError) as error:
             raise CrossNERError(
-                f"{folder / MANIFEST} does not describe the domains of the run: {error!r}.", hint=MADE_AGAIN
+                f"{folder / MANIFEST} does not describe the domains of the run ({type(error).__name__}: {error}).",
+                hint=MADE_AGAIN,
             ) from None
         return cls(folder, domains, scheme, digests)
 

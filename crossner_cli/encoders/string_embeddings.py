@@ -12,17 +12,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from crossner_cli.encoders.names import STRINGS
 from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.storage import check_model_folder, read_json
 
-TENSORS, CHARACTERS = "strings.safetensors", "strings.json"
+CHARACTERS = "strings.json"
 SIDES = ("forward", "backward")
 BEFORE, BETWEEN = "\n", " "  # stands before a sentence; between its words and behind it
 
@@ -108,7 +109,7 @@ def save_string_encoder(encoder: StringEncoder, folder: Path) -> None:
         for side, model in zip(SIDES, encoder.models, strict=True)
         for name, value in model.state_dict().items()
     }
-    save_file(tensors, folder / TENSORS)
+    save_file(tensors, folder / STRINGS)
     (folder / CHARACTERS).write_text(json.dumps(encoder.characters, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -122,15 +123,16 @@ def load_string_encoder(folder: Path) -> StringEncoder:
     Raises:
         CrossNERError: A file is missing or broken, or they do not belong together.
     """
-    tensors, characters = read_tensors(folder / TENSORS), _read_characters(folder / CHARACTERS)
+    check_model_folder(folder)
+    tensors, characters = read_tensors(folder / STRINGS), _read_characters(folder / CHARACTERS)
     models = []
     for side in SIDES:
         own = {name.removeprefix(f"{side}."): value for name, value in tensors.items() if name.startswith(f"{side}.")}
-        models.append(_make_model(own, folder / TENSORS, side))
+        models.append(_make_model(own, folder / STRINGS, side))
         rows = models[-1].encoder.num_embeddings
         if rows != len(characters):
             raise CrossNERError(
-                f"{folder / CHARACTERS} lists {len(characters)} characters, and the {side} model of {TENSORS} has"
+                f"{folder / CHARACTERS} lists {len(characters)} characters, and the {side} model of {STRINGS} has"
                 f" vectors of {rows}.",
                 hint="Write both files from the same language model.",
             )
@@ -138,10 +140,7 @@ def load_string_encoder(folder: Path) -> StringEncoder:
 
 
 def _read_characters(path: Path) -> list[str]:
-    try:
-        characters: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CrossNERError(f"{path} cannot be read: {error}.", hint="It is a JSON list of characters.") from None
+    characters = read_json(path, hint="It is a JSON list of characters.")
     if not isinstance(characters, list) or not all(isinstance(character, str) for character in characters):
         raise CrossNERError(f"{path} is no JSON list of characters.", hint="Write them in the order of their numbers.")
     return characters

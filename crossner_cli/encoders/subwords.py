@@ -16,6 +16,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
 
 Ids = NDArray[np.int64]
+MOST_PER_BYTE = 16  # subwords of a byte; normalisation makes at most 6 letters of one
 MOST_WORDS = 500_000  # distinct words remembered
 UNLABELLED = -1  # tag id of a word of raw text outside the dictionary
 
@@ -151,7 +152,8 @@ class SubwordReader:
         unknown_words: Always 0: every word is read by its subwords.
 
     Raises:
-        CrossNERError: The tokenizer marks no start, end or padding, or a window has no room for a word.
+        CrossNERError: The tokenizer marks no start, end or padding, a window has no room for a word, or in reading, the
+            tokenizer makes far more of a word than it holds.
     """
 
     def __init__(self, tokenizer: Any, max_length: int) -> None:
@@ -191,6 +193,11 @@ class SubwordReader:
                 self.unreadable_words += 1
                 ids = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad_id]
             if len(ids) > self.room:
+                if len(ids) > MOST_PER_BYTE * len(word.encode("utf-8", "surrogatepass")):
+                    raise CrossNERError(
+                        f"The tokenizer cuts the word {word!r} into {len(ids):,} subwords.",
+                        hint="Put the tokenizer that belongs to the model into its folder.",
+                    )
                 self.shortened_words += 1
                 ids = ids[: self.room]
             self._subwords[word] = ids

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_cli.encoders.fast_layers import keep_positions, use_fast_cpu_layers
+from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import (
     LoadedWeights,
     check_vocabulary,
@@ -19,7 +20,6 @@ from crossner_cli.encoders.pretrained import (
     position_limit,
     read_config,
     read_tokenizer,
-    resolve_encoder,
 )
 from crossner_cli.encoders.subwords import Batch, SubwordReader, read_words
 from crossner_cli.encoders.type_descriptions import describe_type

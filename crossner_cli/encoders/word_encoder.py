@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.names import VOCABULARY
 from crossner_cli.encoders.pretrained import read_tensors
 from crossner_cli.encoders.string_embeddings import StringEncoder, load_string_encoder, save_string_encoder
 from crossner_cli.encoders.subwords import Batch
@@ -27,8 +27,9 @@ from crossner_cli.encoders.word_reader import UNKNOWN, Vocabulary, WordInputs, W
 from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout, isolate_draws
+from crossner_cli.run.storage import read_json
 
-VOCABULARY, TENSORS = "words.json", "words.safetensors"
+TENSORS = "words.safetensors"
 TABLES = ("words.weight", "characters.table.weight")  # one row a word, character or n-gram
 CONVOLUTION = "characters.convolution.weight"  # only in an encoder of characters, not of n-grams
 CHARACTER_WIDTH, KERNEL = 30, 3
@@ -295,11 +296,14 @@ def read_vocabulary(folder: Path) -> Vocabulary:
         CrossNERError: It is missing or broken.
     """
     path = folder / VOCABULARY
-    try:
-        record: Any = json.loads(path.read_text(encoding="utf-8"))
-        return Vocabulary(tuple(record["words"]), str(record["characters"]), tuple(record["ngrams"]))
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise CrossNERError(f"{path} cannot be read: {error!r}.", hint="Train the tagger again.") from None
+    hint = "Train the tagger again."
+    record = read_json(path, hint=hint)
+    lists = [record.get(key) for key in ("words", "ngrams")] if isinstance(record, dict) else [None]
+    if not all(isinstance(each, list) and all(isinstance(item, str) for item in each) for each in lists):
+        raise CrossNERError(f"{path} is broken: words and ngrams are not lists of texts.", hint=hint)
+    if not isinstance(record.get("characters"), str):
+        raise CrossNERError(f"{path} is broken: characters is no text.", hint=hint)
+    return Vocabulary(tuple(record["words"]), record["characters"], tuple(record["ngrams"]))
 
 
 def load_word_encoder(folder: Path, inputs: WordInputs, transformer: TransformerEncoder | None) -> WordEncoder:

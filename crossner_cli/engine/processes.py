@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import INTERRUPTED, CrossNERError
 from crossner_cli.run.environment import PYTHON, python_path
 
 # Rounds that a thread of GNU OpenMP spins at a barrier before it sleeps, about as long as waking it takes; 300,000 is
@@ -120,8 +120,9 @@ def run_processes(command: Sequence[str], count: int) -> int:
             elastic_launch(config, command[0])(*command[1:])
         except ChildFailedError as error:
             statuses = [failure.exitcode for failure in error.failures.values()]
-            # Processes that were stopped because another failed end by SIGTERM.
-            return next((status for status in statuses if status != -signal.SIGTERM), statuses[0])
+            # Processes that were stopped because another failed end by SIGTERM, or as interrupted.
+            stopped = (-signal.SIGTERM, INTERRUPTED)
+            return next((status for status in statuses if status not in stopped), statuses[0])
         except SignalException as stopped:
             return 128 + stopped.sigval
     return 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import CrossNERError, suggest
 
 
 def setting(default: Any, help: str, *, minimum: float | None = None, maximum: float = math.inf) -> Any:
@@ -42,6 +43,25 @@ class Settings:
                 check_rate(value, field.name)
             elif minimum is not None:
                 check_range(field.name, value, minimum, maximum)
+
+
+def split_setting(text: str) -> tuple[str, str]:
+    """Split ``key=value`` into the name of a setting and its value."""
+    key, _, value = text.partition("=")
+    return key.strip().replace("-", "_"), value.strip()
+
+
+def check_setting_name(text: str, known: Mapping[str, Any]) -> None:
+    """Refuse a ``key=value`` whose key is none of the settings, given with their defaults.
+
+    Raises:
+        CrossNERError: The key is unknown.
+    """
+    key, _ = split_setting(text)
+    if key not in known:
+        defaults = ", ".join(f"{name}={default}" for name, default in known.items()) or "none"
+        hint = f"{suggest(key, known)}Settings and defaults: {defaults}."
+        raise CrossNERError(f"--set {text!r}: this method has no setting {key!r}.", hint=hint)
 
 
 def check_rate(rate: float, name: str = "dropout") -> None:

@@ -20,7 +20,7 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.errors import CrossNERError, suggest
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, Moves
-from crossner_cli.layers.settings import Settings
+from crossner_cli.layers.settings import Settings, check_setting_name, split_setting
 
 LARGEST_NUMBER = 2**31 - 1  # of settings; above it sizes of tensors overflow
 SHARED = {"contract", "described", "multi_task"}  # modules beside the methods
@@ -190,19 +190,10 @@ def read_settings(method: type[Tagger], settings: Iterable[str]) -> Any:
     known = {each.name: each.default for each in dataclasses.fields(method.Hyperparameters)}
     values: dict[str, Any] = {}
     for text in settings:
+        check_setting_name(text, known)
         key, value = split_setting(text)
-        if key not in known:
-            defaults = ", ".join(f"{name}={default}" for name, default in known.items()) or "none"
-            hint = f"{suggest(key, known)}Settings and defaults: {defaults}."
-            raise CrossNERError(f"--set {text!r}: this method has no setting {key!r}.", hint=hint)
         values[key] = _convert(value, hints[key], text)
     return method.Hyperparameters(**values)
-
-
-def split_setting(text: str) -> tuple[str, str]:
-    """Split ``key=value`` into the name of a setting and its value."""
-    key, _, value = text.partition("=")
-    return key.strip().replace("-", "_"), value.strip()
 
 
 def published_settings(method: type[Tagger], settings: Iterable[str], *, of_source: bool) -> list[str]:

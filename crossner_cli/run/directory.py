@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli import figures
+from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.run.storage import check_digest, digest_folder, read_record
 
 MANIFEST = "manifest.json"
@@ -68,10 +69,10 @@ def digest_model(folder: Path) -> str:
     return digest_stage(read_manifest(folder)) if (folder / MANIFEST).is_file() else digest_folder(folder)
 
 
-def check_outputs(folder: Path, *, hint: str) -> None:
-    """Refuse a folder of a stage in which a file is not the one in the stage's manifest; times may differ."""
-    for place, digest in read_manifest(folder.parent).get("outputs", {}).items():
-        path = folder.parent / place
+def check_outputs(stage: Path, folder: Path, *, hint: str) -> None:
+    """Refuse a folder in or of a stage in which a file is not the one in the stage's manifest; times may differ."""
+    for place, digest in read_manifest(stage).get("outputs", {}).items():
+        path = stage / place
         if folder in path.parents and path.name not in RECORDS:
             check_digest(path, digest, hint=hint)
 
@@ -79,7 +80,14 @@ def check_outputs(folder: Path, *, hint: str) -> None:
 def describe_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Describe each value that differs between two records, as ``epochs: 3 -> 4``."""
     changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
-    return [f"{key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed]
+    return [f"{key}: {_to_text(before.get(key))} -> {_to_text(after.get(key))}" for key in changed]
+
+
+def _to_text(value: Any) -> str:
+    """A value as it is given on a command line; ``none`` where there is none."""
+    if value is None or value == []:
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else figures.setting(value)
 
 
 class RunDirectory:
@@ -110,9 +118,10 @@ class RunDirectory:
         path = self.folder(name) / MANIFEST
         if not path.is_file():
             others = ", ".join(self.stages()) or "none"
+            alike = "" if self.path.exists() else suggest_path(self.path)
             raise CrossNERError(
                 f"{wanted_by} needs the stage {name!r}, and {path} does not exist (finished stages here: {others}).",
-                hint=f"Make it first: {COMMAND_THAT_MAKES.get(name, f'crossner COMMAND --name {name}')}"
+                hint=f"{alike}Make it first: {COMMAND_THAT_MAKES.get(name, f'crossner COMMAND --name {name}')}"
                 f" --run {shlex.quote(str(self.path))}",
             )
         return read_manifest(path.parent)

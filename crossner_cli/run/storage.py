@@ -15,6 +15,8 @@ from typing import Any
 
 from crossner_cli.errors import CrossNERError
 
+COPY_HINT = "Copy the files themselves into the folder."
+
 
 def digest_file(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
@@ -86,16 +88,45 @@ def _replace_infinite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def read_json(path: Path, *, hint: str) -> Any:
+    """Read a JSON file of a folder that may come from anywhere.
+
+    Raises:
+        CrossNERError: It is missing, no JSON in UTF-8, or nested too deeply.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise CrossNERError(f"{path} cannot be read: it is nested too deeply.", hint=hint) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CrossNERError(f"{path} cannot be read: {reason}.", hint=hint) from None
+
+
 def read_record(path: Path) -> dict[str, Any]:
     """Read a JSON object that ``write_json`` wrote."""
     hint = "Move its folder away, or make it again with --force."
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CrossNERError(f"{path} cannot be read: {error}.", hint=hint) from None
+    record = read_json(path, hint=hint)
     if not isinstance(record, dict):
         raise CrossNERError(f"{path} is broken: it holds no JSON object.", hint=hint)
     return record
+
+
+def check_model_folder(folder: Path) -> None:
+    """Refuse links out of a model's folder, but for those of the hub's cache, and what is no file, as a pipe.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    place = folder.resolve()
+    blobs = place.parent.parent / "blobs" if place.parent.name == "snapshots" else place
+    for where, folders, files in os.walk(folder):
+        for path in (Path(where) / name for name in (*folders, *files)):
+            target = path.resolve()
+            if path.is_symlink() and place not in target.parents and blobs not in target.parents:
+                raise CrossNERError(f"{path} is a link out of its folder, to {target}.", hint=COPY_HINT)
+            if not path.is_dir() and not path.is_file():
+                raise CrossNERError(f"{path} is no file.", hint="Remove it from the folder.")
 
 
 def write_json(path: Path, record: Mapping[str, Any] | Sequence[Any]) -> None:

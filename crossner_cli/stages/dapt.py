@@ -165,6 +165,7 @@ class EncoderAdaptation(Adaptation):
         """Cut the corpus into blocks and train the model on them."""
         yield Notice(f"{stage.name}: loading the encoder")
         self.model = load_masked_lm(self.start, self.options, self.engine)
+        self.start.check_unchanged(stage.name)
         carried = count_carried(self.start, self.model)
         new_head = "; the encoder has no masked-LM head, so a new one is tied to its embeddings"
         yield Notice(f"{stage.name}: {carried.describe()}" + (new_head if self.model.has_new_head else ""))

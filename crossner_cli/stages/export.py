@@ -25,8 +25,9 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import ExportedModel, ExportResult
 from crossner_cli.run.storage import check_output_folder, output_folder, write_json
 from crossner_cli.taggers.card import write_onnx_card
-from crossner_cli.taggers.folder import DESCRIPTION, is_graph_folder, load_tagger, require_linear
-from crossner_cli.taggers.onnx_graph import MODEL, PACKAGES, QUANTISED, quantise, read_onnx, require_onnx, write_onnx
+from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder
+from crossner_cli.taggers.folder import load_tagger, require_linear
+from crossner_cli.taggers.onnx_graph import PACKAGES, QUANTISED, quantise, read_onnx, require_onnx, write_onnx
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import read_calibration, tag, tag_with_progress
 
@@ -72,6 +73,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
     yield Notice(f"{COMMAND}: loading {trained.label}")
     exact = dataclasses.replace(engine, precision="fp32")
     tagger = require_linear(load_tagger(trained.folder, exact), trained.folder)
+    trained.check_unchanged()
     sentences = [] if target is None else target.assign_domain(tagger.tag_set, target.sentences(options.split))
     with output_folder(output, RECORD, force=options.force) as folder:
         yield Notice(f"{COMMAND}: writing {trained.label} as ONNX in fp32")

@@ -40,6 +40,7 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     _check(options, engine)
     trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
     tagger = load_tagger(trained.folder, engine)
+    trained.check_unchanged()
     yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
     sentences = [sentence for text in options.sentence for sentence in split_sentences(text, tagger)]
     seen = [inspect_sentence(tagger, sentence, engine) for sentence in sentences]

@@ -18,15 +18,17 @@ from crossner_cli.engine.devices import Engine, default_threads, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import is_stream
 from crossner_cli.options import Predict
-from crossner_cli.prediction.formats import OutputFormat, choose_format
+from crossner_cli.prediction.formats import OutputFormat
 from crossner_cli.prediction.inputs import Chunk, Inputs
-from crossner_cli.prediction.output import Draft, Output, Stream, check_output
+from crossner_cli.prediction.output import Draft, Output, Stream
 from crossner_cli.prediction.tagging import ChunkTagger, TaggedChunk, Tagging, tag_in_processes
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
-from crossner_cli.taggers.folder import read_domain_of_new_text, read_tag_set, read_types, resolve_decoding
+from crossner_cli.stages.checks import check_files
+from crossner_cli.taggers.description import read_tag_set
+from crossner_cli.taggers.folder import read_domain_of_new_text, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
 from crossner_cli.taggers.tagging import READING, Calibration, read_calibration
 
@@ -111,15 +113,7 @@ def _check(options: Predict, inputs: Inputs, engine: Engine, *, on_terminal: boo
             f"--workers {options.workers} needs the CPU, and this command runs on {engine.describe()}.",
             hint="Use several GPUs with --gpus 0,1, or several processes on the CPU with --device cpu.",
         )
-    inputs.check()
-    place = options.place
-    name = choose_format(options.format, None if place is None else options.output, on_terminal=on_terminal)
-    kind = OutputFormat(name)
-    if place is not None and is_stream(place) and kind.has_parts:
-        raise CrossNERError(f"--format {name} cannot be written to {place}.", hint="Name a file or a folder.")
-    if place is not None and not is_stream(place):
-        check_output(place, is_folder=kind.is_folder, is_forced=options.force, inputs=options.input)
-    return name
+    return check_files(options, inputs, on_terminal=on_terminal)
 
 
 def _describe(trained: TrainedTagger, domain: str) -> str:
@@ -161,12 +155,12 @@ def _dependencies(
         return None
     asked = {name: value for name, value in options.record().items() if name not in BESIDE_THE_BYTES}
     read = {
-        f"input {number}": f"{digest_file(path)[:16]} as {inputs.format_of(path)}"
+        f"input {number}": f"{digest_file(path)[:8]} as {inputs.format_of(path)}"
         for number, path in enumerate(options.input, start=1)
     }
     made_with = {
         "format": format_name,
-        "model": trained.digest[:16],
+        "model": trained.digest[:8],
         "seed of the model": trained.seed,
         "precision": engine.precision,
         "device": engine.device.type,

@@ -23,7 +23,7 @@ from crossner_cli import __version__, figures
 from crossner_cli.data.domains import known_domains
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
-from crossner_cli.encoders.pretrained import MINILM
+from crossner_cli.encoders.names import MINILM
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.run.directory import Manifest

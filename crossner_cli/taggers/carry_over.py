@@ -12,13 +12,12 @@ from safetensors import safe_open
 
 from crossner_cli import figures
 from crossner_cli.data.tags import TagSet, split_tag
+from crossner_cli.encoders.names import STRINGS, VOCABULARY
 from crossner_cli.encoders.pretrained import read_config, read_tensors
-from crossner_cli.encoders.string_embeddings import TENSORS as STRINGS
 from crossner_cli.encoders.string_embeddings import load_string_encoder
 from crossner_cli.encoders.transformer import Encoder, TransformerEncoder, check_encoder_decoder, load_transformer
 from crossner_cli.encoders.word_encoder import TENSORS as OWN_TENSORS
 from crossner_cli.encoders.word_encoder import (
-    VOCABULARY,
     WordEncoder,
     carry_over_words,
     read_vector_sizes,
@@ -33,7 +32,8 @@ from crossner_cli.methods.contract import Tagger, find_method, head_tensors
 from crossner_cli.methods.described import DescribedTagger
 from crossner_cli.methods.multi_task import MultiTaskTagger, taught_types
 from crossner_cli.run.results import StartCounts
-from crossner_cli.taggers.folder import TENSORS, is_tagger_folder, read_description, read_tag_set
+from crossner_cli.taggers.description import is_tagger_folder, read_description, read_tag_set
+from crossner_cli.taggers.folder import TENSORS
 from crossner_cli.taggers.sources import Start, check_transformer
 
 # Settings that differ between the stages of a chain as a rule.

@@ -9,7 +9,6 @@ tagger, ``model.onnx`` stands for all tensors.
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +16,6 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.pretrained import LoadedWeights, quiet_transformers, read_tensors
 from crossner_cli.encoders.transformer import TransformerEncoder, load_reader, load_transformer
 from crossner_cli.encoders.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
@@ -28,57 +26,13 @@ from crossner_cli.methods.contract import Tagger, find_method, head_tensors
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.methods.multi_task import domain_of_new_text, taught_types
 from crossner_cli.run.storage import write_json
-from crossner_cli.taggers.onnx_graph import MODEL, read_onnx
+from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder, read_description, read_tag_set
+from crossner_cli.taggers.onnx_graph import read_onnx
 
 Decoding = Literal["trained", "legal", "any"]
-DESCRIPTION, TENSORS = "tagger.json", "tagger.safetensors"
+TENSORS = "tagger.safetensors"
 # Parts of a transformer's file that are not read: linear's classifier, and a pooler, which gives no word.
 STORED_BESIDE = ("classifier", "pooler")
-
-
-def is_tagger_folder(folder: Path) -> bool:
-    """Return whether a folder holds a tagger."""
-    return (folder / DESCRIPTION).is_file()
-
-
-def is_graph_folder(folder: Path) -> bool:
-    """Return whether a folder holds a tagger as an ONNX graph, as ``export`` writes it, and no weights."""
-    return (folder / MODEL).is_file() and not any(folder.glob("*.safetensors"))
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """Read ``tagger.json``; refuse one that is missing, broken, or describes no tagger."""
-    path = folder / DESCRIPTION
-    if not path.is_file():
-        raise CrossNERError(f"{folder} holds no tagger ({DESCRIPTION} is missing).", hint="Give a tagger's folder.")
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CrossNERError(f"{path} cannot be read: {error}.", hint="Train the tagger again.") from None
-    kinds = {"method": str, "hyperparameters": dict, "tag_set": dict}
-    if not isinstance(description, dict) or not all(
-        isinstance(description.get(key), kind) for key, kind in kinds.items()
-    ):
-        raise CrossNERError(
-            f"{path} describes no tagger: it must hold {', '.join(kinds)}.", hint="Train the tagger again."
-        )
-    return description
-
-
-def read_tag_set(folder: Path) -> TagSet:
-    """Read the tag set of a tagger's folder."""
-    record = read_description(folder)["tag_set"]
-    try:
-        found = TagSet.from_json(record)
-        # A type that is no name would fail wherever types are written, far from here.
-        "".join([*found.domains, *found.types])
-        if not found.domains:
-            raise ValueError("it has no domain")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CrossNERError(
-            f"{folder / DESCRIPTION} holds no tag set: {error!r}.", hint="Train the tagger again."
-        ) from None
-    return found
 
 
 def read_domain_of_new_text(folder: Path) -> str:
@@ -203,11 +157,13 @@ def _build_tagger(folder: Path, engine: Engine) -> Tagger:
     shapes, stored = (
         {name: tuple(value.shape) for name, value in each.items()} for each in (head_tensors(tagger), tensors)
     )
-    if shapes != stored:
-        raise CrossNERError(
-            f"{folder / TENSORS} does not fit {DESCRIPTION} beside it: {stored} instead of {shapes}.",
-            hint="Train the tagger again.",
-        )
+    for name in sorted({*shapes, *stored}):
+        found, wanted = (each.get(name, "no tensor") for each in (stored, shapes))
+        if found != wanted:
+            raise CrossNERError(
+                f"{folder / TENSORS} does not fit {DESCRIPTION} beside it: {name} is {found} instead of {wanted}.",
+                hint="Train the tagger again.",
+            )
     tagger.load_state_dict(tensors, strict=False)
     return tagger
 

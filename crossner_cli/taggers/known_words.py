@@ -12,13 +12,14 @@ from crossner_cli.data.files import check_file, open_lines
 from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.data.text import segment
-from crossner_cli.encoders.string_embeddings import CHARACTERS, TENSORS
+from crossner_cli.encoders.names import STRINGS
+from crossner_cli.encoders.string_embeddings import CHARACTERS
 from crossner_cli.encoders.vector_files import read_vector_width, read_vectors
 from crossner_cli.encoders.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
 from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, import_gensim, train_vectors
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.described import DescribedInputs, check_description_size
-from crossner_cli.run.directory import MANIFEST, RunDirectory, digest_model, read_manifest
+from crossner_cli.run.directory import MANIFEST, RunDirectory, check_outputs, digest_model, read_manifest
 from crossner_cli.run.freshness import changed_data
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.storage import digest_path
@@ -66,13 +67,15 @@ def find_strings(run: RunDirectory, name: str | None) -> Path | None:
     if name is None:
         return None
     folder = run.stage_or_path(name)
-    missing = [file for file in (TENSORS, CHARACTERS) if not (folder / file).is_file()]
+    missing = [file for file in (STRINGS, CHARACTERS) if not (folder / file).is_file()]
     if missing:
         raise CrossNERError(
             f"--string-embeddings {name}: {folder} holds no {missing[0]}.",
             hint="Name a stage of this run made by crossner dapt --encoder strings (finished stages here: "
-            f"{', '.join(run.stages()) or 'none'}), or give a folder with {TENSORS} and {CHARACTERS}.",
+            f"{', '.join(run.stages()) or 'none'}), or give a folder with {STRINGS} and {CHARACTERS}.",
         )
+    if (folder / MANIFEST).is_file():
+        check_outputs(folder, folder, hint=f"Make {name} again with --force.")
     return folder
 
 

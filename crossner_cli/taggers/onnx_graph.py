@@ -19,8 +19,8 @@ from crossner_cli.encoders.transformer import Encoder, TransformerEncoder
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.linear import LinearTagger
 
-# A linear tagger's scores as a graph for other runtimes, and the same with weights in int8.
-MODEL, QUANTISED = "model.onnx", "model_quantized.onnx"
+# The graph with weights in int8, beside MODEL.
+QUANTISED = "model_quantized.onnx"
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 LARGEST_FILE = 1_900_000_000  # bytes: what one file in ONNX's format can hold, with some room
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "logits"

@@ -1,4 +1,7 @@
-"""Sources of weights: a stage of a run, a stage's folder, a tagger's folder, an encoder; never "the latest"."""
+"""Sources of weights: a stage of a run, a stage's folder, a tagger's folder, an encoder; never "the latest".
+
+This module imports no torch, so that a name that stands for nothing is refused at once.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.encoders.pretrained import MINILM, digest_encoder
-from crossner_cli.encoders.string_embeddings import TENSORS as STRINGS
-from crossner_cli.encoders.word_encoder import VOCABULARY, read_vocabulary
-from crossner_cli.errors import CrossNERError
+from crossner_cli.encoders.names import MINILM, STRINGS, VOCABULARY, digest_encoder, resolve_encoder
+from crossner_cli.errors import CrossNERError, suggest, suggest_path
 from crossner_cli.run.directory import (
     MANIFEST,
     PREVIOUS,
@@ -23,7 +24,7 @@ from crossner_cli.run.directory import (
 )
 from crossner_cli.run.freshness import describe_changed, find_outdated
 from crossner_cli.run.storage import digest_folder
-from crossner_cli.taggers.folder import is_tagger_folder
+from crossner_cli.taggers.description import DESCRIPTION, is_tagger_folder
 
 BASE = "base"  # the untouched encoder
 
@@ -48,7 +49,7 @@ class TrainedTagger:
         if self.manifest is None:
             return
         hint = f"Give the command again; if you changed it yourself, give --model {shlex.quote(str(self.folder))}."
-        check_outputs(self.folder, hint=hint)
+        check_outputs(self.folder.parent, self.folder, hint=hint)
         if digest_model(self.folder.parent) != self.digest:
             raise CrossNERError(
                 f"{self.folder.parent} was made again while it was read.", hint="Give the command again."
@@ -97,13 +98,15 @@ class Start:
 
     def read_words(self) -> set[str]:
         """Read which words its encoder of words has a vector of."""
+        from crossner_cli.encoders.word_encoder import read_vocabulary
+
         return set(read_vocabulary(self.folder).words) if self.folder is not None and self.has_words else set()
 
     def check_unchanged(self, wanted_by: str) -> None:
         """Refuse a start that was edited, or made again since its digest was taken: seeds would begin differently."""
         for folder in {*self.seeds.values(), self.folder}:
             if folder is not None and (folder.parent / MANIFEST).is_file():
-                check_outputs(folder, hint=f"Make the start {self.name!r} again with --force.")
+                check_outputs(folder.parent, folder, hint=f"Make the start {self.name!r} again with --force.")
         if self.place is not None and (not self.place.is_dir() or digest_model(self.place) != self.digest):
             raise CrossNERError(
                 f"{wanted_by}: the start {self.name!r} was made again while this stage trained.",
@@ -122,21 +125,31 @@ def find_start(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: 
     Raises:
         CrossNERError: Nothing by that name, or nothing there to start from.
     """
-    if name == BASE:
+    folder = check_start_name(run, name, encoder, wanted_by=wanted_by)
+    if folder is None:
         if encoder is None:
             return Start(BASE, None, "nothing")
         digest = digest_encoder(encoder)
         return Start(BASE, None, digest, lineage=[{"encoder": encoder, "digest": digest}])
-    folder = _find_folder(run, name, f"{wanted_by}: --start-from {name!r} is neither {BASE}, a finished stage")
     if (folder / MANIFEST).is_file():
         return _start_from_stage(name, folder)
-    if not is_tagger_folder(folder) and not (folder / "config.json").is_file():
+    digest = digest_model(folder)
+    return Start(name, folder, digest, folder, lineage=[{"folder": str(folder), "digest": digest}])
+
+
+def check_start_name(run: RunDirectory, name: str, encoder: str | None, *, wanted_by: str) -> Path | None:
+    """Return the folder that ``--start-from`` names, None for ``base``; refuse as ``find_start`` does."""
+    if name == BASE:
+        if encoder is not None:
+            resolve_encoder(encoder)
+        return None
+    folder = _find_folder(run, name, f"{wanted_by}: --start-from {name!r} is neither {BASE}, a finished stage")
+    if not any((folder / file).is_file() for file in (MANIFEST, DESCRIPTION, "config.json")):
         raise CrossNERError(
             f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a model (config.json).",
             hint="Give the folder of a stage such as RUN/dapt, or of a Hugging Face encoder.",
         )
-    digest = digest_model(folder)
-    return Start(name, folder, digest, folder, lineage=[{"folder": str(folder), "digest": digest}])
+    return folder
 
 
 def notes_on_start(start: Start, run: RunDirectory, encoder: str | None) -> list[str]:
@@ -195,8 +208,8 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
     """
     found: list[TrainedTagger] = []
     known: set[Path] = set()
-    for name in names or [_only_stage(run, wanted_by)]:
-        named = _find_named(run, name, wanted_by)
+    for name, folder in find_folders(run, names, wanted_by=wanted_by).items():
+        named = _read_taggers(run, name, folder, wanted_by)
         places = {tagger.folder.resolve() for tagger in named}
         # A name for some seeds of a stage is another model than all of them.
         if not places <= known:
@@ -223,15 +236,23 @@ def _find_tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
     return {name: manifest for name, manifest in manifests.items() if _read_seeds(manifest)}
 
 
-def _find_named(run: RunDirectory, name: str, wanted_by: str) -> list[TrainedTagger]:
-    folder = _find_folder(run, name, f"{wanted_by}: --model {name!r} is neither a finished stage")
+def find_folders(run: RunDirectory, names: list[str], *, wanted_by: str) -> dict[str, Path]:
+    """Find the folder of a stage or tagger that each name stands for; refuse as ``find_taggers`` does."""
+    folders: dict[str, Path] = {}
+    for name in names or [_only_stage(run, wanted_by)]:
+        folder = _find_folder(run, name, f"{wanted_by}: --model {name!r} is neither a finished stage")
+        if not is_tagger_folder(folder) and not (folder / MANIFEST).is_file():
+            raise CrossNERError(
+                f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a tagger ({DESCRIPTION}).",
+                hint="Give the folder of a stage such as RUN/finetune, or of a tagger such as RUN/finetune/tagger.",
+            )
+        folders[name] = folder
+    return folders
+
+
+def _read_taggers(run: RunDirectory, name: str, folder: Path, wanted_by: str) -> list[TrainedTagger]:
     if is_tagger_folder(folder):
         return [TrainedTagger(name, folder, digest_folder(folder))]
-    if not (folder / MANIFEST).is_file():
-        raise CrossNERError(
-            f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a tagger (tagger.json).",
-            hint="Give the folder of a stage such as RUN/finetune, or of a tagger such as RUN/finetune/tagger.",
-        )
     manifest = read_manifest(folder)
     seeds = _read_seeds(manifest)
     if not seeds:
@@ -287,13 +308,26 @@ def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
         return folder
     raise CrossNERError(
         f"{problem} of {run.path} ({', '.join(run.stages()) or 'it has none'}) nor a folder.",
-        hint="Name a stage of this run, or give the path of a stage or model folder.",
+        hint=f"{suggest(name, run.stages()) or suggest_path(folder)}Name a stage of this run, or give the path of a"
+        " stage or model folder.",
     )
 
 
 def _read_seeds(manifest: Manifest) -> dict[str, Any]:
-    """The seeds of a stage that trains taggers, none of any other stage."""
+    """The seeds of a stage that trains taggers, none of any other stage.
+
+    Raises:
+        CrossNERError: A seed is no number, its folder is not one of the stage's, or its score is no number.
+    """
     seeds = manifest["result"].get("seeds")
-    if not isinstance(seeds, dict):
+    if not isinstance(seeds, dict) or not all(isinstance(each, dict) and "folder" in each for each in seeds.values()):
         return {}
-    return seeds if all(isinstance(record, dict) and "folder" in record for record in seeds.values()) else {}
+    for seed, record in seeds.items():
+        folder, f1 = record["folder"], record.get("dev_f1")
+        is_whole = isinstance(folder, str) and Path(folder).name == folder and isinstance(f1, int | float | None)
+        if not is_whole or not (seed.isascii() and seed.isdecimal()):
+            raise CrossNERError(
+                f"The manifest of the stage {manifest['name']!r} is broken: its record of seed {seed}.",
+                hint="Copy the run again, or make the stage again with --force.",
+            )
+    return seeds

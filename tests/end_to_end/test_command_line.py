@@ -82,9 +82,12 @@ def test_before_pytorch_is_loaded_a_line_says_so_and_what_needs_none_is_answered
     result = crossner("finetune", *run, "--method", "lanner")
     assert result.returncode == 1 and "loading PyTorch" not in result.stderr
     assert "Did you mean 'laner'?" in result.stderr
-    result = crossner("evaluate", *run)
-    assert result.returncode == 1 and result.stderr.startswith("loading PyTorch and transformers\nProblem: ")
-    assert crossner("evaluate", "--quiet", *run).stderr.startswith("Problem: ")
+    frozen = ("finetune", *run, "--method", "bilstm-crf", "--set", "words=frozen")
+    result = crossner(*frozen)
+    assert result.returncode == 1 and result.stderr.startswith(
+        "loading PyTorch and transformers\nProblem: words=frozen"
+    )
+    assert crossner(*frozen, "--quiet").stderr.startswith("Problem: ")
 
 
 @pytest.mark.parametrize("name", ["predict", "inspect", "export", "report"])
@@ -204,7 +207,10 @@ def test_a_stdout_that_is_full_is_a_known_problem_and_one_without_a_reader_no_no
     assert (result.returncode, result.stderr) == (1, "")
 
 
-def test_ctrl_c_in_a_terminal_ends_with_130_and_the_command_to_repeat(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_a_scheduler_end_a_command_with_130_and_tell_how_it_goes_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     code = (
         "import signal, time, crossner_cli.stages.prepare_data as stage\n"
         # A shell that starts the tests in the background has Ctrl-C ignored, here as in all that it starts.
@@ -224,7 +230,7 @@ def test_ctrl_c_in_a_terminal_ends_with_130_and_the_command_to_repeat(tmp_path: 
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert process.stderr.readline() == "wait  0/1 steps\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stdout == "let go\n"
@@ -249,12 +255,16 @@ def test_training_without_prepared_data_names_the_command_that_makes_it(name: st
 
 
 @pytest.mark.parametrize("options", ["--device abacus", "--device cuda:77", "--gpus one,two"])
-def test_devices_that_do_not_exist_are_known_problems(options: str, tmp_path: Path) -> None:
+def test_devices_that_do_not_exist_are_known_problems(
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crossner_cli.stages.checks.check_early", lambda *_: None)
     flag, value = options.split()
     assert f"{flag} {value}" in refused("evaluate", options, "--run", tmp_path).replace("'", "")
 
 
 def test_processes_made_for_several_gpus_give_their_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crossner_cli.stages.checks.check_early", lambda *_: None)
     monkeypatch.setattr("crossner_cli.engine.processes.launch_processes", lambda gpus, argv: 77)
     assert CliRunner().invoke(app, ["evaluate", "--gpus", "0,1"]).exit_code == 77
 

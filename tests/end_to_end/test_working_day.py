@@ -97,7 +97,13 @@ def test_a_stage_whose_files_were_edited_is_built_on_by_nobody(day: Path) -> Non
     tokenizer.write_text(tokenizer.read_text() + " ")
     again = "finetune --name other --start-from pretrain-source --max-steps 4"
     assert "tokenizer.json is not the file listed in its manifest" in refused(again, *QUICK)
-    assert "tokenizer.json is not the file" in refused("predict", "more.txt", "--model pretrain-source", *QUICK)
+    for command in (("predict", "more.txt"), ("inspect --sentence Anna",)):
+        assert "tokenizer.json is not the file" in refused(*command, "--model pretrain-source", *QUICK)
+    config = day / "run" / "dapt" / "encoder" / "config.json"
+    config.write_text(config.read_text() + " ")
+    assert "config.json is not the file" in refused(
+        "dapt --name other --start-from dapt --max-steps 2 --block-size 32", *QUICK
+    )
 
 
 def test_status_names_what_is_at_work_or_was_interrupted_and_how_it_goes_on(day: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_command_can_be_interrupted_again_and_again(begin: Any, whole: Any, tm
     [
         ({}, "input 1: "),
         ({}, "the draft has changed"),
-        ({"decoding": "any"}, "decoding: 'trained' -> 'any'"),
+        ({"decoding": "any"}, "decoding: trained -> any"),
         ({"format": "brat"}, "format: "),
         ({"input": [Path("/dev/null")]}, "stdin cannot be read again"),
     ],

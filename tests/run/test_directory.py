@@ -73,7 +73,7 @@ RECORDS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2))
 @given(RECORDS, RECORDS)
 def test_differences_are_told_for_each_key_once_and_only_where_they_are(before, after):
     changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
-    wanted = [f"{key}: {before.get(key)!r} -> {after.get(key)!r}" for key in changed]
+    wanted = [f"{key}: {before.get(key, 'none')} -> {after.get(key, 'none')}" for key in changed]
     assert sorted(describe_differences(before, after)) == sorted(wanted)
 
 
@@ -136,7 +136,7 @@ def test_other_options_are_named(tmp_path):
         open_finetune(tmp_path, epochs=4, settings=[], inputs={"dapt": "xyz"})
     assert caught.value.problem == (
         f"The stage 'finetune' of {tmp_path} is finished with other options:\n"
-        "  settings: ['dropout=0.1'] -> []\n"
+        "  settings: dropout=0.1 -> none\n"
         "  epochs: 3 -> 4"
     )
     assert "--force" in caught.value.hint and "--name" in caught.value.hint

@@ -34,7 +34,7 @@ from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.tagging import CALIBRATION, Calibration
 
 HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_ &amp; --- \\| ~~j~~ {{k}} : 'l' #m"
-KINDS = ("person", HOSTILE, "\n---\nlicense: mit\n- x: {y")
+KINDS = ("person", HOSTILE, "--- license: mit - x: {y")
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 START = StartCounts("base", 3, 2, 1, ["a", "b"], ["c"], [], [])
 RESULT = SeedResult("tagger", 1e-4, 1e-3, 61.234, 2, 5, 50, 1000.0, START, 0, 0, [])

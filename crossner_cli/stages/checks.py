@@ -1,0 +1,68 @@
+"""What is refused before PyTorch is loaded, which takes seconds: wrong paths, unknown names, changed options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crossner_cli.data.files import open_bytes
+from crossner_cli.data.sentences import PreparedData
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.finished import find_evaluation
+from crossner_cli.layers.settings import check_setting_name
+from crossner_cli.option_fields import Compute, is_stream
+from crossner_cli.options import STRINGS, Dapt, Evaluate, Optimisation, Predict
+from crossner_cli.prediction.formats import OutputFormat, choose_format
+from crossner_cli.prediction.inputs import Inputs
+from crossner_cli.prediction.output import check_output
+from crossner_cli.reports.methods import describe_methods
+from crossner_cli.run.directory import PREPARED, RunDirectory
+from crossner_cli.run.stage import Stage
+from crossner_cli.taggers.sources import check_start_name, find_folders
+
+
+def check_early(run: RunDirectory, options: Compute, command: str) -> None:
+    """Check what a command that computes is given, as far as this needs no model.
+
+    Raises:
+        CrossNERError: A path, a stage, a method, a setting or an encoder does not exist, the run is not prepared, the
+            stage is finished with other options, or the output cannot be written.
+    """
+    if isinstance(options, Dapt | Optimisation):
+        _check_training(run, options, command)
+        return
+    if isinstance(options, Evaluate):
+        target = PreparedData.load(run, wanted_by=command).domain("target", wanted_by=command)
+        target.check_has(options.split)
+        for path in options.against:
+            find_evaluation(path)
+    model = getattr(options, "model", None) or []
+    find_folders(run, [model] if isinstance(model, str) else model, wanted_by=command)
+    if isinstance(options, Predict):
+        check_files(options, Inputs(options.input, options.read_as, texts=options.text))
+
+
+def _check_training(run: RunDirectory, options: Dapt | Optimisation, command: str) -> None:
+    run.manifest(PREPARED, wanted_by=command)
+    encoder = None if options.encoder == STRINGS else options.encoder
+    if isinstance(options, Optimisation):
+        (method,) = describe_methods([options.method])
+        for text in options.settings:
+            check_setting_name(text, method.settings)
+        encoder = None if method.reads == "words" else encoder
+        for path in options.dictionary:
+            open_bytes(path).close()
+    Stage(run, options.stage_request(command, {})).check_options()
+    check_start_name(run, options.start_from, encoder, wanted_by=command)
+
+
+def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) -> str:
+    """Refuse input that cannot be read and output that cannot be written; return the name of the output format."""
+    inputs.check()
+    place: Path | None = options.place
+    name = choose_format(options.format, None if place is None else options.output, on_terminal=on_terminal)
+    kind = OutputFormat(name)
+    if place is not None and is_stream(place) and kind.has_parts:
+        raise CrossNERError(f"--format {name} cannot be written to {place}.", hint="Name a file or a folder.")
+    if place is not None and not is_stream(place):
+        check_output(place, is_folder=kind.is_folder, is_forced=options.force, inputs=options.input)
+    return name
