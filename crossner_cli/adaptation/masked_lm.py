@@ -10,13 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from crossner_cli.adaptation.masking import NOT_CHOSEN, Level, mask_block
 from crossner_cli.adaptation.token_stream import TokenBlocks
@@ -33,6 +32,9 @@ from crossner_cli.encoders.pretrained import (
     read_tokenizer,
 )
 from crossner_cli.errors import CrossNERError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # Held-out text is masked alike in every adaptation, so that perplexities can be compared.
 HELD_OUT_SEED, HELD_OUT_RATE, MOST_HELD_OUT_BLOCKS = 0, 0.15, 512
@@ -198,6 +200,8 @@ def _encoder_of(model: PreTrainedModel) -> nn.Module:
 
 
 def _load(folder: str, config: Any, attention: str | None) -> tuple[PreTrainedModel, dict[str, Any]]:
+    from transformers import AutoModelForMaskedLM
+
     try:
         return read_model(AutoModelForMaskedLM, folder, config, attention)
     except UNREADABLE as error:

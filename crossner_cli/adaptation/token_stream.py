@@ -14,19 +14,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from crossner_cli.corpus.selection import Line, MentionedLines, make_join_bit
 from crossner_cli.data.files import open_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.progress import Progress, Work
 from crossner_cli.run.storage import flush_folder, write_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 TRAIN, HELD_OUT, RECORD = "train.bin", "held-out.bin", "token-stream.json"
 BATCH_CHARACTERS = 2**18

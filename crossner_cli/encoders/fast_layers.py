@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import eager_mask
 
 from crossner_cli.layers.randomness import Dropout
 
@@ -53,8 +51,13 @@ def cpu_attention(
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
-AttentionInterface.register(CPU_ATTENTION, cpu_attention)
-AttentionMaskInterface.register(CPU_ATTENTION, eager_mask)
+def register_cpu_attention() -> None:
+    """Make ``cpu_attention`` known to transformers, whose models take seconds to import: they are where one is read."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register(CPU_ATTENTION, cpu_attention)
+    AttentionMaskInterface.register(CPU_ATTENTION, eager_mask)
 
 
 def use_fast_cpu_layers(model: nn.Module, *, attention_dropout: bool = False) -> None:

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
+from crossner_cli.encoders.fast_layers import register_cpu_attention
 from crossner_cli.errors import CrossNERError
 
 # Encoders whose positions start behind the padding id, which costs them that many places.
@@ -168,6 +169,7 @@ def read_model(kind: Any, folder: str, config: Any, attention: str | None) -> tu
         One of ``UNREADABLE``: for the caller to explain.
     """
     if attention is not None:
+        register_cpu_attention()
         with contextlib.suppress(*UNREADABLE):  # an error of the folder itself comes again below
             return _read_with(kind, folder, config, attention)
     return _read_with(kind, folder, config, None)
