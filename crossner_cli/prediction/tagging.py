@@ -159,7 +159,7 @@ def tag_in_processes(
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
-            process.terminate()  # what it still tags is not wanted any more
+            process.kill()  # what it still tags is not wanted any more
             process.join()
     if problems:
         raise problems[0]
