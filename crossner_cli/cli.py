@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import io
-import json
 import os
 import signal
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature, cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -20,8 +20,7 @@ import typer.core
 
 from crossner_cli import __version__
 from crossner_cli.engine.processes import limit_spinning
-from crossner_cli.errors import WRONG_USAGE, known_problems
-from crossner_cli.figures import message
+from crossner_cli.errors import WRONG_USAGE, known_problems, write_problem
 from crossner_cli.option_fields import EVERY_COMMAND, NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of
 from crossner_cli.options import (
     Dapt,
@@ -47,24 +46,33 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound=Command)
 
 
+@contextlib.contextmanager
+def wrong_usage() -> Iterator[None]:
+    """Report a wrong usage, and end with its exit status."""
+    try:
+        yield
+    except Exception as error:
+        # Typer's copy of Click is private, so its exceptions are recognised by exit status and name.
+        if getattr(error, "exit_code", None) != WRONG_USAGE or type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        command = getattr(getattr(error, "ctx", None), "command_path", "crossner")
+        problem = error.format_message()  # type: ignore[attr-defined]
+        write_problem(problem, f"{command} --help", json_to=sys.stdout if "--json" in sys.argv else None)
+        raise typer.Exit(WRONG_USAGE) from None
+
+
 class CommandGroup(typer.core.TyperGroup):
     """All commands. A wrong usage of one is reported as any other problem is, with exit status 2."""
 
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Read the command line up to the command's name."""
+        with wrong_usage():
+            return super().make_context(*arguments, **more)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        try:
+        with wrong_usage():
             return super().invoke(ctx)
-        except Exception as error:
-            # Typer's copy of Click is private, so a wrong usage is recognised by its exit status.
-            if getattr(error, "exit_code", None) != WRONG_USAGE:
-                raise
-            command = getattr(getattr(error, "ctx", None), "command_path", "crossner")
-            problem, hint = message(error.format_message()), f"{command} --help"  # type: ignore[attr-defined]
-            typer.echo(f"{typer.style('Problem: ', bold=True)}{problem}", err=True)
-            typer.echo(f"{typer.style('Way out: ', bold=True)}{hint}", err=True)
-            if "--json" in sys.argv:
-                typer.echo(json.dumps({"error": problem, "hint": hint}))
-            raise typer.Exit(WRONG_USAGE) from None
 
 
 class CommandHelp(typer.core.TyperCommand):
@@ -150,7 +158,7 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
     declared = kind(
         *flags,
         **field.metadata["typer"],
-        metavar=find_metavar(hint) if not field.metadata["argument"] else None,
+        metavar=field.name.upper() if field.metadata["argument"] else find_metavar(hint),
     )
     default = [] if field.default is dataclasses.MISSING else field.default
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, declared])

@@ -128,15 +128,27 @@ class Bars(Display):
     ) -> None:
         super().__init__(verbose=verbose, clock=clock)
         self.bars: dict[str, TaskID] = {}
+        self.waiting: TaskID | None = None
         self.progress = rich_progress(console)
 
     def __enter__(self) -> Bars:
         """Start drawing."""
         self.progress.start()
+        self._show_waiting()
         return self
+
+    def _show_waiting(self) -> None:
+        """While no task has a bar, one moves to and fro, so that the command does not seem to hang."""
+        if self.bars and self.waiting is not None:
+            self.progress.remove_task(self.waiting)
+            self.waiting = None
+        elif not self.bars and self.waiting is None:
+            self.waiting = self.progress.add_task("working", total=None, text="")
 
     def __exit__(self, *_: object) -> None:
         """Leave the bars as they are."""
+        if self.waiting is not None:
+            self.progress.remove_task(self.waiting)
         self.progress.stop()
 
     def show_progress(self, progress: Progress, task: Task, text: str) -> None:
@@ -144,6 +156,7 @@ class Bars(Display):
         if is_finished(progress):
             if progress.task in self.bars:
                 self.progress.remove_task(self.bars.pop(progress.task))
+                self._show_waiting()
                 self.progress.refresh()  # or the bar would be drawn once more, below the line
             if text != task.text:
                 self.write(f"{progress.task}  {text}")
@@ -152,6 +165,7 @@ class Bars(Display):
                 self.write(f"{progress.task}  {text}")
             if progress.task not in self.bars:
                 self.bars[progress.task] = self.progress.add_task(progress.task, text="")
+                self._show_waiting()
             bar = self.bars[progress.task]
             self.progress.update(bar, total=progress.total, completed=progress.done, text=text)
         task.text = text
@@ -164,13 +178,14 @@ class Bars(Display):
 def rich_progress(console: Console | None = None) -> RichProgress:
     """Make rich's bars with our columns; stdout is left alone, since data may go there."""
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn
     from rich.progress import Progress as RichProgress
     from rich.table import Column
 
     console = console or Console(stderr=True, markup=False, emoji=False, highlight=False)
     bar = BarColumn(24, complete_style="cyan", finished_style="cyan", pulse_style="cyan")
     return RichProgress(
+        SpinnerColumn(),
         TextColumn("{task.description}", style="bold", markup=False),
         *([bar] if console.width >= WIDTH_WITH_BARS else []),
         # Wraps on narrow terminals, where cutting would lose numbers.

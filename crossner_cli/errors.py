@@ -8,12 +8,14 @@ import errno
 import json
 import os
 import shlex
+import shutil
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from crossner_cli.figures import message
 
@@ -121,15 +123,33 @@ def report(problem: str, hint: str, options: Command, *, is_shared: bool = False
     if is_shared and os.environ.get("LOCAL_RANK", "0") != "0":
         time.sleep(SECONDS_FOR_OTHERS)  # a launcher ends the others as soon as one process has ended
         return
-    problem, hint = message(problem), message(hint)
     if options.verbose and is_error:
         typer.echo(message(traceback.format_exc()), err=True)
+    stream = sys.stderr if options.has_data_on_stdout else sys.stdout
+    as_json = options.json and os.environ.get("RANK", "0") == "0"
+    write_problem(problem, hint, is_error=is_error, json_to=stream if as_json else None)
+
+
+def write_problem(problem: str, hint: str, *, is_error: bool = True, json_to: TextIO | None = None) -> None:
+    """Write a problem and its way out to stderr, and to another stream as one JSON object."""
+    import typer
+
+    problem, hint = message(problem), message(hint)
     for heading, text in (("Problem: ", problem), ("Way out: ", hint)):
         if text:
-            typer.echo((typer.style(heading, bold=True) if is_error else "") + text, err=True)
-    if options.json and os.environ.get("RANK", "0") == "0":
+            typer.echo(_wrap((typer.style(heading, bold=True) if is_error else "") + text), err=True)
+    if json_to is not None:
         with contextlib.suppress(OSError):  # stdout itself may be the problem
-            typer.echo(json.dumps({"error": problem, "hint": hint}), err=options.has_data_on_stdout)
+            print(json.dumps({"error": problem, "hint": hint}), file=json_to, flush=True)
+
+
+def _wrap(text: str) -> str:
+    """Wrap a message at words on a terminal; a text that holds a command stays whole, so that it can be copied."""
+    if not sys.stderr.isatty() or "crossner " in text:
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = text.split("\n")
+    return "\n".join(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines)
 
 
 def _drop_unwritten_stdout() -> None:

@@ -125,6 +125,29 @@ def test_a_finished_task_leaves_a_line_and_no_bar() -> None:
     assert "one" not in drawn[drawn.rindex("note [x]") :]
 
 
+def test_a_bar_moves_while_no_task_has_told_of_itself() -> None:
+    stream = io.StringIO()
+    with Bars(console=Console(file=stream, force_terminal=True, width=100, legacy_windows=False)) as display:
+        display.progress.refresh()
+        assert "working" in stream.getvalue()
+        display.show(Progress("one", 1, 2))
+        drawn = len(stream.getvalue())
+        display.progress.refresh()
+        assert "working" not in stream.getvalue()[drawn:] and "one" in stream.getvalue()[drawn:]
+        display.show(Progress("one", 2, 2))
+        drawn = len(stream.getvalue())
+        display.progress.refresh()
+        assert "working" in stream.getvalue()[drawn:]
+
+
+def test_messages_wrap_at_words_on_a_terminal_and_commands_stay_whole() -> None:
+    code = "from crossner_cli.errors import write_problem; write_problem('word ' * 30, 'crossner finetune ' + '-' * 60)"
+    written = ANSI.sub("", run_in_terminal(code, 40)).splitlines()
+    assert written[0] == "Problem: word word word word" and set(" ".join(written[1:-1]).split()) == {"word"}
+    assert all(len(line) <= 40 for line in written[:-1])
+    assert written[-1] == f"Way out: crossner finetune {'-' * 60}"
+
+
 def run_in_terminal(code: str, columns: int) -> str:
     """Run Python with all streams on a terminal of this width; return what it wrote."""
     mine, theirs = pty.openpty()

@@ -41,6 +41,7 @@ def test_a_known_problem_is_reported_on_stderr_with_its_way_out_and_status_1() -
         (["report", "--nope", "--json"], "No such option: --nope", "crossner report --help"),
         (["predict", "--json", "--nope", "--output", "x.jsonl"], "No such option: --nope", "crossner predict --help"),
         (["nope", "--json"], "No such command 'nope'", "crossner --help"),
+        (["--run", "x", "--json"], "No such option: --run", "crossner --help"),
     ],
 )
 def test_a_wrong_usage_is_reported_as_any_problem_is(arguments: list[str], said: str, way_out: str) -> None:
