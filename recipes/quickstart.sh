@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole chain on the bundled sample: news with four entity types -> astronomy with seven, of which 20 labelled
 # sentences are given. No hub, no downloads. Compares a tagger fine-tuned on these 20 alone with one adapted to the
-# domain's text and pre-trained on news. Five minutes on two cores with AVX2. Measured test F1: recipes/README.md
+# domain's text and pre-trained on news. Two minutes on two cores with AVX2. Measured test F1: recipes/README.md
 set -euo pipefail
 export CROSSNER_RUN=${CROSSNER_RUN:-runs/quickstart}
 ENCODER=${ENCODER:-minilm}

@@ -18,6 +18,10 @@ def describe_verdict(comparison: Record, models: int = 2) -> str:
     one, other, low, high = (comparison[name] for name in ("model", "against", "low", "high"))
     confidence = f"{100 * comparison['confidence']:.0f} %"
     place = f" on {comparison['target']}" if "target" in comparison else ""
+    if low == high == 0:
+        return (
+            f"no difference between {one} and {other}{place}: in every sentence both are right and wrong equally often"
+        )
     if low <= 0 <= high:
         best = f", the best of {models}" if models > 2 else ""
         found = f"no measurable difference between {one} and {other}{best}{place}"

@@ -22,7 +22,7 @@ COUNTS = {
     "discarded sequences": "discarded_sequences",
     "words/s": "words_per_second",
 }
-LEFT_TO_FILES, MOST_TYPES = ("macro F1", "words/s"), 8  # of a screen
+LEFT_TO_FILES, WEAKEST_TYPES = ("macro F1", "words/s"), 3  # of a screen
 TYPE_MEASURES = {"F1": "f1", "precision": "precision", "recall": "recall"}
 Models = Mapping[str, ModelResult]
 
@@ -48,14 +48,16 @@ def result_tables(result: EvaluateResult, *, is_short: bool = True) -> list[Bloc
         Line(verdict, is_headline=True),
         _scores(models, f"{place}: {size}", is_short=is_short),
     ]
-    by_type = _type_scores(models)
-    is_long = is_short and len(by_type.rows) > MOST_TYPES
-    blocks.append(Line(f"By entity type ({len(by_type.rows)}): per_type.csv") if is_long else by_type)
-    reliability = _reliability(models, result.split)
-    blocks += [block for block in reliability if isinstance(block, Line)] if is_short else reliability
-    if models[best].fine_grained is not None:
+    is_fine = models[best].fine_grained is not None
+    if is_short and not is_fine:
+        blocks.append(Line(_weakest_types(best, models[best])))
+    else:
+        blocks += [_type_scores(models), *_reliability(models, result.split)]
+    if is_fine:
         blocks += fine_grained_blocks(replace(result, models=models))
-    lines = [f"Read as {result.mode}, {result.tool}: {result.repair}"]
+    lines = []
+    if not is_short or is_fine or _depends_on_mode(models):
+        lines.append(f"Read as {result.mode}, {result.tool}: {result.repair}")
     if result.decoding != "trained":
         lines.append(f"Decoded to {DECODINGS[result.decoding]}, whatever the taggers were trained to give")
     lines += [f"{name} is {label}" for label, name in names.items() if name != label]
@@ -74,7 +76,7 @@ def _scores(models: Models, title: str, *, is_short: bool) -> Table:
         for words, name in AVERAGES.items()
         if not (is_short and words in LEFT_TO_FILES)
     ]
-    if not is_short or any(model.other_mode.f1 != model.f1 for model in every):
+    if not is_short or _depends_on_mode(models):
         strict = (format_average(asdict(model.other_mode.f1)) for model in every)
         rows.append((f"F1 if {every[0].other_mode.mode}", *strict))
     rows.append(("seeds", *(figures.count(len(model.seeds)) for model in every)))
@@ -84,6 +86,19 @@ def _scores(models: Models, title: str, *, is_short: bool) -> Table:
         if any(values) and not (is_short and words in LEFT_TO_FILES):
             rows.append((words, *map(figures.count, values)))
     return Table(title, ("score", *map(heading, models)), rows)
+
+
+def _depends_on_mode(models: Models) -> bool:
+    """Whether a score is another in the other way to read tags."""
+    return any(model.other_mode.f1 != model.f1 for model in models.values())
+
+
+def _weakest_types(label: str, model: ModelResult) -> str:
+    """Name the types that a model finds worst, and the file that has all."""
+    scored = [row for row in model.per_type if row.f1 is not None and row.support]
+    weakest = sorted(scored, key=lambda row: (row.f1, row.type))[:WEAKEST_TYPES]
+    named = ", ".join(f"{row.type} {figures.score(row.f1)}" for row in weakest)
+    return f"F1 by entity type: per_type.csv{f'; lowest of {label}: {named}' if named else ''}"
 
 
 def _type_scores(models: Models) -> Table:

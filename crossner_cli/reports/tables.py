@@ -45,6 +45,7 @@ LEFT_OUT = {
     "shortened_words": "Words of which 50 characters were read",
 }
 SPLITS = ("train", "dev", "test")
+NEW_TYPES = 8  # that a screen names
 FEWEST_UPDATES = 100  # of dapt, below which a model hardly changes
 LARGEST, SMALLEST_SHOWN = 3, 0.005  # weights of a word that inspect shows
 
@@ -94,7 +95,7 @@ def manifest_tables(manifest: Manifest) -> list[Block]:
     """Make the lines and tables for the result of a stage."""
     stage = manifest["stage"]
     if stage == "prepare-data":
-        return prepared_tables(read_result(manifest, PrepareDataResult))
+        return prepared_tables(read_result(manifest, PrepareDataResult), is_short=True)
     if stage == "dapt":
         return dapt_tables(manifest)
     if stage == "evaluate":
@@ -137,8 +138,11 @@ def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ..
     ]
 
 
-def prepared_tables(result: PrepareDataResult) -> list[Block]:
-    """Show sizes, entity types, overlaps, repairs and corpus levels of the prepared data."""
+def prepared_tables(result: PrepareDataResult, *, is_short: bool = False) -> list[Block]:
+    """Show sizes, entity types, overlaps, repairs and corpus levels of the prepared data.
+
+    For a screen, counts by entity type and overlaps are left to the stage's files.
+    """
     domains, statistics = result.domains, result.statistics
     sentences = []
     for role, domain in sorted(domains.items(), reverse=True):
@@ -147,9 +151,11 @@ def prepared_tables(result: PrepareDataResult) -> list[Block]:
     blocks: list[Block] = [
         Line(f"Sentences to train on: {', '.join(sentences)}", is_headline=True),
         _sizes(domains),
-        _entity_types(domains, statistics),
-        *map(Line, _overlaps(domains, statistics)),
     ]
+    if is_short:
+        blocks += map(Line, _new_types(domains))
+    else:
+        blocks += [_entity_types(domains, statistics), *map(Line, _overlaps(domains, statistics))]
     repairs = [
         (role, kind, figures.count(number)) for role, kinds in result.repairs.items() for kind, number in kinds.items()
     ]
@@ -159,6 +165,18 @@ def prepared_tables(result: PrepareDataResult) -> list[Block]:
         if corpus:
             blocks += _corpus_levels(title, corpus)
     return [*blocks, *(Line(f"{WARNING}{warning}") for warning in result.warnings)]
+
+
+def _new_types(domains: Mapping[str, DomainResult]) -> list[str]:
+    """Say which types of the target its tagger has to learn from the target alone."""
+    if "target" not in domains:
+        return []
+    types = domains["target"].types
+    known = domains["source"].types if "source" in domains else []
+    new = [name for name in types if name not in known]
+    named = ", ".join(new[:NEW_TYPES]) + (" …" if len(new) > NEW_TYPES else "")
+    of_both = f", {len(new)} of them new" if known else ""
+    return [f"Entity types of the target: {len(types)}{of_both}{f' ({named})' if named else ''}"]
 
 
 def _sizes(domains: Mapping[str, DomainResult]) -> Table:
@@ -226,7 +244,8 @@ def _corpus_levels(title: str, corpus: Record) -> list[Block]:
     left_out = [f"{why} {figures.count(corpus[key])}" for key, why in DROPPED.items() if key in corpus]
     lines = [f"Read: {documents} lines or documents, {sentences} sentences; dropped {', '.join(left_out)}"]
     if "weak_labels" in corpus:
-        weak = {key: figures.count(number) for key, number in corpus["weak_labels"].items()}
+        keys = ("sentences", "mentions", "dropped_mentions_within_words")
+        weak = {key: figures.count(corpus["weak_labels"][key]) for key in keys}
         lines.append(
             f"Labelled by names, in weak-labels/: {weak['sentences']} sentences, {weak['mentions']} names"
             f" (within words, left out: {weak['dropped_mentions_within_words']})"
@@ -291,8 +310,8 @@ def dapt_tables(manifest: Manifest) -> list[Block]:
     losses = ", ".join(f"{loss:.3f}" for loss in result.losses)
     read_text = f"{figures.count(sizes[0])} characters" if of_what else f"{figures.count(sizes[0] * sizes[1])} subwords"
     few = (
-        f"{WARNING}{result.updates} updates on {read_text} of text change a model little: expect no gain. Give more raw"
-        " text, or leave dapt out."
+        f"{WARNING}{result.updates} updates on {read_text} of text change a model little: expect no gain. Train longer,"
+        " give more raw text, or leave dapt out."
     )
     return [
         Line(f"{manifest['name']}: {perplexity}", is_headline=True),

@@ -41,12 +41,14 @@ from crossner_cli.data.statistics import (
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
+from crossner_cli.reports.blocks import to_markdown
+from crossner_cli.reports.tables import prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.freshness import describe_changed, find_outdated
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
 from crossner_cli.run.stage import DRAFT, open_stage
-from crossner_cli.run.storage import digest_path, write_json
+from crossner_cli.run.storage import digest_path, write_atomically, write_json
 from crossner_cli.stages.rerun import command_again
 
 COMMAND = "prepare-data"
@@ -234,7 +236,7 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
     write_json(folder / "statistics.json", statistics)
     write_json(folder / "repairs.json", {role: found.repairs.to_json() for role, found in labelled.items()})
-    return PrepareDataResult(
+    result = PrepareDataResult(
         domains={role: _describe(inputs.domains[role], labelled[role], statistics[role]) for role in labelled},
         statistics=statistics,
         repairs={role: dict(found.repairs.counts) for role, found in labelled.items()},
@@ -242,6 +244,11 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         source_corpus=source_levels,
         warnings=warnings,
     )
+    page = to_markdown(prepared_tables(result), level=2)
+    write_atomically(
+        folder / "statistics.md", f"# Prepared data\n\n{page}".encode("utf-8", "backslashreplace").decode()
+    )
+    return result
 
 
 def _make_selection(options: PrepareData) -> Selection:

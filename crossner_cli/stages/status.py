@@ -116,6 +116,8 @@ def next_step(
     trained = {name: each for name, each in manifests.items() if "seeds" in each["result"]}
     starts = {"pretrain-source": ["--start-from", "pretrain-source"], "dapt": ["--start-from", "dapt"]}
     start = next((starts[name] for name in starts if name in manifests), [])
+    if prepared["corpus"] and not trained and "dapt" not in commands:
+        return shlex.join(["crossner", "dapt", *place])
     if "source" in prepared["domains"] and not trained:
         return shlex.join(["crossner", "pretrain-source", *start, *place])
     if "target" in prepared["domains"] and not commands & {"finetune", "joint-train"}:

@@ -31,7 +31,7 @@ from crossner_cli.training.plan import Plan
 MODEL_FILES = {"README.md", "config.json", "model.safetensors", *TOKENIZER_FILES}
 TAGGER_FILES = {*MODEL_FILES, "tagger.json", "tagger.safetensors", "training.json"}
 PREPARED_FILES = (
-    "statistics.json repairs.json source/train.jsonl source/dev.jsonl source/words.json source/types.json"
+    "statistics.json statistics.md repairs.json source/train.jsonl source/dev.jsonl source/words.json source/types.json"
     " target/train.jsonl target/dev.jsonl target/test.jsonl target/words.json target/types.json"
 )
 

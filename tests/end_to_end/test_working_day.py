@@ -135,6 +135,8 @@ def test_each_stage_says_where_its_files_are_and_what_usually_comes_next(tmp_pat
         f"Written to {tmp_path}/run/prepare-data",
         f"Next: crossner pretrain-source --run {tmp_path}/run",
     ]
+    more = ("prepare-data --source sample-source --target sample-target --corpus sample-target --run", tmp_path / "raw")
+    assert f"Next: crossner dapt --run {tmp_path}/raw" in invoke(*more).stdout, "raw text is there to be adapted to"
     assert "Next:" not in invoke("prepare-data --source sample-source --target sample-target --quiet", *place).stdout
 
 

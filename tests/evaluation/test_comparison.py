@@ -154,6 +154,11 @@ def test_other_words_gold_tags_or_numbers_of_sentences_are_refused_with_the_firs
             "no measurable difference between new and old (95 %: -4.0 to +10.0): with 25 test sentences only"
             " differences above about 7 points show",
         ),
+        (
+            (0.0, 0.0, 0.0),
+            2,
+            "no difference between new and old: in every sentence both are right and wrong equally often",
+        ),
     ],
 )
 def test_the_verdict_says_whether_two_models_differ_and_if_not_what_would_show(found, models, sentence) -> None:

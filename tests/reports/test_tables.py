@@ -16,11 +16,13 @@ from crossner_cli.console import print_blocks
 from crossner_cli.data.domains import bundled_domains, known_domains
 from crossner_cli.options import PrepareData
 from crossner_cli.reports.blocks import Block, Line
+from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.reports.methods import describe_methods, method_details, method_tables
-from crossner_cli.reports.tables import known_domain_tables, manifest_tables
+from crossner_cli.reports.tables import known_domain_tables, manifest_tables, prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import exhaust
-from crossner_cli.stages import prepare_data
+from crossner_cli.run.results import EvaluateResult, PrepareDataResult, read_result
+from crossner_cli.stages import prepare_data, status
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     """The manifest of the bundled sample."""
     run = tmp_path_factory.mktemp("run")
     sample = [Path("sample-target")]
-    options = PrepareData(run=run, source="sample-source", target="sample-target", corpus=sample, entities=sample)
-    return exhaust(prepare_data.run(RunDirectory(run), options))
+    options = PrepareData(
+        run=run, source="sample-source", target="sample-target", corpus=sample, entities=sample, weak_labels=True
+    )
+    return {**exhaust(prepare_data.run(RunDirectory(run), options)), "run": str(run)}
 
 
 def shown(manifest: Manifest, capsys: pytest.CaptureFixture[str]) -> str:
@@ -48,10 +52,13 @@ def test_prepared_data_are_counted_by_domain_split_and_type(
         assert domain["name"] in text
         for counts in domain["splits"].values():
             assert f"{counts['words']:,}" in text
-        assert all(name in text for name in domain["types"])
+    assert "Entity types of the target: 7, 3 of them new (spacecraft, astronomicalobject, telescope)" in text
     for level, counts in result["corpus"]["levels"].items():
         assert re.search(rf"{level} +{counts['sentences']:,} ", text)
-    assert "Vocabulary overlap" in text
+    assert re.search(r"Labelled by names, in weak-labels/: \d+ sentences, [\d,]+ names", text)
+    assert "Vocabulary overlap" not in text, "a screen has what matters"
+    full = list(text_of(prepared_tables(read_result(prepared, PrepareDataResult))))
+    assert any("Vocabulary overlap" in cell for cell in full) and "telescope" in full
     assert re.search(r"odd \[x\] tags +1,234", text)
     assert "Warning: mind [the] gap" in text
     console.show_manifest({**prepared, "name": "päckchen"}, json=True)
@@ -94,12 +101,12 @@ def test_one_model_is_shown_by_type_and_several_are_shown_side_by_side(capsys: p
     assert text.startswith("F1 61.50 ± 0.75 on politics test\n")
     assert re.search(r"F1 +61\.50 ± 0\.75\n", text)
     assert re.search(r"repaired tags +1,234\n", text) and "repaired tags in gold" not in text
-    assert re.search(r"star +3,456 +4\.25 +5\.50 +6\.75\nplanet +12 +1\.25", text), "frequent types first"
+    assert "F1 by entity type: per_type.csv; lowest of finetune: planet 1.25, star 4.25\n" in text
     assert "types it does not know: moon" in text and "Warning: mind the gap" in text
     text = shown(evaluated(finetune=[61.0], joint=[63.0, 64.0]), capsys)
     assert re.search(r"score +finetune +joint\n", text)
     assert re.search(r"F1 +61\.00 +63\.50 ± 0\.75\n", text)
-    assert re.search(r"star +3,456 +4\.25 +4\.25\n", text)
+    assert "lowest of joint: planet 1.25, star 4.25\n" in text
     text = shown(evaluated(**{f"a/long/{name}/path/to/predictions.jsonl": [61.0] for name in ("one", "two")}), capsys)
     assert re.search(r" one/path/to/ +two/path/to/ *\nscore +predictions\.jsonl +predictions\.jsonl\n", text)
     assert "one/path/to/predictions.jsonl is a/long/one/path/to/predictions.jsonl\n" in text
@@ -163,6 +170,11 @@ def test_every_table_fits_and_its_column_heads_stay_whole(
 ) -> None:
     for manifest in all_manifests(prepared):
         assert_fits(manifest_tables(manifest), width, monkeypatch)
+        if manifest["stage"] == "evaluate":
+            assert_fits(result_tables(read_result(manifest, EvaluateResult), is_short=False), width, monkeypatch)
+    assert_fits(prepared_tables(read_result(prepared, PrepareDataResult)), width, monkeypatch)
+    blocks, _ = status.run(RunDirectory(Path(prepared["run"])))
+    assert_fits(blocks, width, monkeypatch)
     assert_fits(known_domain_tables(known_domains(), bundled_domains()), width, monkeypatch)
     methods = describe_methods()
     for blocks in (method_tables(methods), *map(method_details, methods)):

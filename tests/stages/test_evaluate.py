@@ -27,9 +27,11 @@ from crossner_cli.evaluation.verdict import describe_verdict
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Evaluate, PrepareData
 from crossner_cli.reports.blocks import Line, Table
+from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.reports.tables import manifest_tables
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, exhaust
+from crossner_cli.run.results import EvaluateResult, read_result
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.evaluate_files import score_files
 from crossner_cli.stages.prepare_data import run as prepare_data
@@ -124,7 +126,9 @@ def models_of(manifest):
 
 
 def lines_of(manifest):
-    return [block.text for block in manifest_tables(manifest) if isinstance(block, Line)]
+    """The lines of the full result, of which a screen shows a part."""
+    blocks = result_tables(read_result(manifest, EvaluateResult), is_short=False)
+    return [block.text for block in blocks if isinstance(block, Line)]
 
 
 def test_several_models_are_compared_stage_folder_and_tagger_folder_alike(run, engine, add_stage, tmp_path):

@@ -227,7 +227,7 @@ def corpora(monkeypatch):
         folder.mkdir()
         (folder / "domain.txt").write_text("Rome has dishes\n")
         yield Progress("corpus", 1)
-        return {"domain": {"lines": 1}}
+        return {"documents": 1, "sentences": 1, "levels": {}}
 
     monkeypatch.setattr("crossner_cli.corpus.inputs.write_levels", write_levels)
     return calls
@@ -266,7 +266,10 @@ def test_raw_text_of_the_source_is_kept_apart_without_what_taggers_are_scored_on
     assert call["excluded"] == scored(run)
     assert (call["level"], call["entities"]) == ("domain", [])
     assert "source-corpus/0" in manifest["inputs"] and "source-corpus/domain.txt" in manifest["outputs"]
-    assert manifest["result"]["source_corpus"] == {"domain": {"lines": 1}} and not manifest["result"]["corpus"]
+    assert (
+        manifest["result"]["source_corpus"] == {"documents": 1, "sentences": 1, "levels": {}}
+        and not manifest["result"]["corpus"]
+    )
 
 
 def test_a_run_directory_in_the_folder_of_its_corpus_is_finished_and_no_text(run, folders, tmp_path: Path) -> None:
@@ -288,7 +291,7 @@ def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_
     assert call["excluded"] == scored(run) >= {("eat", "w1"), ("rome",)}
     assert call["specialised_types"] == {"dish"}
     assert (call["min_entities"], call["level"]) == (3, None)
-    assert manifest["result"]["corpus"] == {"domain": {"lines": 1}}
+    assert manifest["result"]["corpus"] == {"documents": 1, "sentences": 1, "levels": {}}
     assert manifest["result"]["statistics"]["vocabulary_overlap"]["corpus_level"] == "domain"
     assert manifest["result"]["statistics"]["vocabulary_overlap"]["shared"] == 1
     assert "corpus/0" in manifest["inputs"] and "corpus/domain.txt" in manifest["outputs"]
