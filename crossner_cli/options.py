@@ -46,8 +46,10 @@ class PrepareData(Command):
 
     does_anew: ClassVar[bool] = True
 
-    source: str | None = option(None, "Labelled source domain: a known name or a folder.")
-    target: str | None = option(None, "Labelled target domain: a known name or a folder.")
+    source: str | None = option(
+        None, "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME."
+    )
+    target: str | None = option(None, "Labelled target domain, likewise.")
     list_known: bool = option(False, "Print the known data sets and stop.", "--list", counts=False)
     corpus: list[Path] = option(
         [], "Raw text of the target: files or folders of text, JSONL or Parquet, or a MediaWiki dump. Repeatable."
@@ -74,6 +76,13 @@ class PrepareData(Command):
         None, "Seed of a random sample for --train-limit, instead of the first sentences.", needs="train_limit"
     )
     scheme: Literal["bio", "bioes"] = labelled_option("bio", "Tag scheme of the run.")
+    labels_format: str | None = labelled_option(
+        None, "Format of the labelled files, as label-studio or columns; default: found from what they hold."
+    )
+    columns: str | None = labelled_option(
+        None, "Columns of word and tag in files of columns, from 1, as word=2,tag=4; default: found."
+    )
+    skip_bad_lines: bool = labelled_option(False, "Leave out and count lines that cannot be read.")
     text_column: str = raw_text_option("text", "Column or key that holds the text in JSONL and Parquet.")
     wikipedia_category: list[str] = raw_text_option(
         [], "Category of a MediaWiki dump whose articles are read, with its subcategories. Repeatable.", needs="corpus"

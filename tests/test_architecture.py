@@ -40,7 +40,7 @@ def imports_of(path: Path) -> Iterator[str]:
 
 
 def modules() -> list[Path]:
-    return sorted(path for folder in LAYERS | ABOVE for path in (PACKAGE / folder).glob("*.py"))
+    return sorted(path for folder in LAYERS | ABOVE for path in (PACKAGE / folder).rglob("*.py"))
 
 
 def test_the_layers_are_all_folders() -> None:
@@ -49,9 +49,9 @@ def test_the_layers_are_all_folders() -> None:
     assert len(modules()) > 100
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
-    folder = path.parent.name
+    folder = path.relative_to(PACKAGE).parts[0]
     allowed = EVERYWHERE | {folder} | (LAYERS | ABOVE)[folder]
     assert set(imports_of(path)) <= allowed
 

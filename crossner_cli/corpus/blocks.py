@@ -157,6 +157,7 @@ def _read_documents(part: Part, counts: Counter[str], one_a_line: bool, column: 
     if part.end is not None:
         for piece in read_pieces(part.path, part.start, part.end, BYTES_OF_PIECE):
             given = piece.count("\n") + 1
+            piece = _drop_zero_bytes(piece, counts)
             lines = normalise_spaces(piece, paragraphs=one_a_line)
             texts = [line for line in lines.split("\n") if line.strip()]  # a paragraph separator alone is no text
             counts["documents"] += len(texts)
@@ -165,11 +166,19 @@ def _read_documents(part: Part, counts: Counter[str], one_a_line: bool, column: 
         return
     for some in _gather(read_texts(part.path, column=column, counts=counts)):
         # A mark of the byte order before a text would be taken for that of the file where the corpus is read again.
-        some = [text.removeprefix("\ufeff") for text in some]
+        some = [_drop_zero_bytes(text.removeprefix("\ufeff"), counts) for text in some]
         texts = [normalise_spaces(text, paragraphs=one_a_line) for text in some if text.strip()]
         counts["documents"] += len(texts)
         counts["blank_lines"] += len(some) - len(texts)
         yield texts
+
+
+def _drop_zero_bytes(text: str, counts: Counter[str]) -> str:
+    """Drop and count zero bytes, which damaged files and some databases leave in a text."""
+    if "\0" not in text:
+        return text
+    counts["zero_bytes"] += text.count("\0")
+    return text.replace("\0", "")
 
 
 def _gather(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -135,6 +135,9 @@ def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Ite
     return _jsonl_texts(path, column, counts) if form == "jsonl" else (line for _, line in open_lines(path))
 
 
+MOST_ZERO_BYTES = 0.1  # share of a text; in UTF-16 of western languages it is one half
+
+
 def refuse_labelled(path: Path) -> None:
     """Refuse labelled data, tables, and JSONL named as text: tags and field names would be read as if they were text.
 
@@ -149,7 +152,8 @@ def refuse_labelled(path: Path) -> None:
     if _plain_ending(path) == ".csv":
         raise CrossNERError(f"{path} is CSV, not raw text.", hint=FORMATS_HINT)
     head = [line for _, line in islice(open_lines(path), HEAD)]
-    if any("\0" in line for line in head):
+    text = "".join(head)
+    if text.count("\0") > MOST_ZERO_BYTES * len(text):
         raise CrossNERError(
             f"{path} holds zero bytes, so it is no text in UTF-8; it may be UTF-16 or an archive.",
             hint=f"For UTF-16: iconv -f UTF-16LE -t UTF-8 {shlex.quote(str(path))} > TEXT.txt",

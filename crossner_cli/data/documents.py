@@ -15,16 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from crossner_cli.data.files import Repairs, number_lines
-from crossner_cli.data.labelled import (
-    SENTENCES,
-    TAGS,
-    TEXT,
-    WORDS,
-    check_strings,
-    parse_columns,
-    parse_records,
-    sentence_borders,
-)
+from crossner_cli.data.formats.columns import parse_columns
+from crossner_cli.data.formats.records import parse_records
+from crossner_cli.data.formats.spans import check_strings
+from crossner_cli.data.formats.words import SENTENCES, TAGS, TEXT, WORDS, sentence_borders
 from crossner_cli.data.tags import OUTSIDE, is_tag
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError

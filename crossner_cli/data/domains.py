@@ -8,18 +8,23 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.files import Repairs
-from crossner_cli.data.labelled import COLUMNS_HINT, JSONL_HINT, Located, is_jsonl, read_labelled
+from crossner_cli.data.files import EXAMPLES, Repairs
+from crossner_cli.data.formats.brat import is_brat
+from crossner_cli.data.formats.hugging_face import HUB, fetch_from_hub
+from crossner_cli.data.formats.spans import Located
+from crossner_cli.data.labelled import SHARD, files_of, form_of, read_labelled
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.tags import (
     OUTSIDE,
     TYPE_HINT,
     Scheme,
+    Span,
     detect_scheme,
     illegal_positions,
     is_tag,
@@ -27,17 +32,19 @@ from crossner_cli.data.tags import (
     to_tags,
 )
 from crossner_cli.errors import CrossNERError, suggest, suggest_path
-from crossner_cli.run.storage import digest_file
+from crossner_cli.run.storage import digest_file, digest_path
 
 PACKAGE = Path(__file__).parent
 KNOWN_DOMAINS, SAMPLES = PACKAGE / "known_domains.json", PACKAGE / "samples"
 RETRIES, TIMEOUT = 2, 30.0  # times, seconds
 CACHE_HINT = "CROSSNER_CACHE=FOLDER names another one."
 SPLIT_OF_STEM = {"train": "train", "test": "test"} | dict.fromkeys(
-    ("dev", "valid", "validation", "devel", "eval"), "dev"
+    ("dev", "valid", "validation", "devel", "eval", "val"), "dev"
 )
-ENDINGS = (".txt", ".conll", ".tsv", ".bio", ".iob2", ".bioes", ".jsonl")
-FOLDER_HINT = f"A folder holds train, dev and test files, each ending in one of {' '.join(ENDINGS)}."
+COLUMN_ENDINGS = (".txt", ".conll", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".conllu", ".conllup")
+ENDINGS = (*COLUMN_ENDINGS, ".jsonl", ".json", ".ndjson", ".parquet", ".spacy")
+FOLDER_HINT = f"A folder holds train, dev and test files, each ending in one of {' '.join(ENDINGS)}; or give one file."
+INNER_FOLDERS = ("data", "dataset")  # of data sets on the hub
 ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 
@@ -131,18 +138,21 @@ def find_domain(name_or_folder: str) -> Domain:
         found = {split: fetch(known, known.files[split]) for split in SPLITS if split in known.files}
         files = {split: path for split, (path, _) in found.items()}
         return Domain(known.name, files, {split: origin for split, (_, origin) in found.items()})
-    if not os.path.isdir(name_or_folder):  # noqa: PTH112 - pathlib raises for names that are too long
+    if name_or_folder.startswith(HUB):
+        folder = fetch_from_hub(name_or_folder)
+        name = name_or_folder.removeprefix(HUB).partition("@")[0].split("/")[1]
+        return Domain(name, split_files(folder), dict.fromkeys(SPLITS, name_or_folder))
+    if not os.path.exists(name_or_folder):  # noqa: PTH110 - pathlib raises for names that are too long
         raise _unknown(name_or_folder)
-    folder = Path(name_or_folder)
-    return Domain(folder.resolve().name, split_files(folder), dict.fromkeys(SPLITS, "folder"))
+    path = Path(name_or_folder)
+    name = path.resolve().stem if path.is_file() else path.resolve().name
+    return Domain(name, split_files(path), dict.fromkeys(SPLITS, "folder"))
 
 
 def _unknown(name: str) -> CrossNERError:
-    if os.path.isfile(name):  # noqa: PTH113 - as above
-        return CrossNERError(f"{name} is a file, and a data set is a folder.", hint=f"{FOLDER_HINT} Give the folder.")
     known = known_domains()
     return CrossNERError(
-        f"{name!r} is neither a known data set nor a folder.",
+        f"{name!r} is neither a known data set nor a file or folder.",
         hint=f"{suggest(name.lower(), known) or suggest_path(Path(name))}Known: {', '.join(known)}. {FOLDER_HINT}",
     )
 
@@ -152,8 +162,13 @@ def _is_path(name_or_folder: str) -> bool:
 
 
 def _split_of(path: Path) -> str | None:
-    """The split that a file holds by its name; None if its ending is not read."""
-    return SPLIT_OF_STEM.get(path.stem.lower()) if path.suffix.lower() in ENDINGS else None
+    """The split that a file or a folder of brat holds by its name; None if it is not read."""
+    if path.is_dir():
+        return SPLIT_OF_STEM.get(path.name.lower()) if is_brat(path) else None
+    shard = SHARD.fullmatch(path.stem)
+    if shard and int(shard[2]):  # read with the first
+        return None
+    return SPLIT_OF_STEM.get((shard[1] if shard else path.stem).lower()) if path.suffix.lower() in ENDINGS else None
 
 
 def hides_folder(name: str) -> bool:
@@ -166,9 +181,14 @@ def hides_folder(name: str) -> bool:
 def split_files(folder: Path) -> dict[str, Path]:
     """The file of each split in a folder, by its stem (``train``, ``dev`` or its other names, ``test``) and ending.
 
+    A split may be a folder of brat, and a single file or such a folder is train. Data sets of the hub have their files
+    in a folder ``data``.
+
     Raises:
         CrossNERError: There is none, or two for one split.
     """
+    if folder.is_file() or is_brat(folder):
+        return {"train": folder}
     try:
         paths = sorted(folder.iterdir())
     except OSError as error:
@@ -184,10 +204,21 @@ def split_files(folder: Path) -> dict[str, Path]:
                 hint="Keep one of them in this folder.",
             )
         found[split] = path
+    inner = next((folder / name for name in INNER_FOLDERS if (folder / name).is_dir()), None)
+    if not found and inner is not None:
+        return split_files(inner)
     if not found:
         names = ", ".join(path.name for path in paths[:10]) or "nothing"
         raise CrossNERError(f"{folder} holds no train, dev or test file (found: {names}).", hint=FOLDER_HINT)
     return {split: found[split] for split in SPLITS if split in found}
+
+
+def digest_split(path: Path) -> str:
+    """SHA-256 of the file of a split, of all its shards, or of a folder of brat."""
+    files = files_of(path)
+    if len(files) > 1:
+        return hashlib.sha256("".join(map(digest_file, files)).encode()).hexdigest()
+    return digest_path(path)
 
 
 def cache_folder() -> Path:
@@ -260,7 +291,15 @@ def _copy(source: str, target: str, _: Any) -> None:
     shutil.copyfile(source, target)
 
 
-def read_domain(files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "bio") -> LabelledDomain:
+def read_domain(
+    files: Mapping[str, Path],
+    *,
+    name: str = "",
+    scheme: Scheme = "bio",
+    labels_format: str | None = None,
+    columns: str | None = None,
+    skips_bad_lines: bool = False,
+) -> LabelledDomain:
     """Read every split of a data set and write its tags in one scheme.
 
     The scheme of the files is detected over all splits together, as one split may be too small to tell. Entities are
@@ -269,19 +308,27 @@ def read_domain(files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "
     Raises:
         CrossNERError: A file cannot be read, is malformed, or holds no sentence.
     """
-    repairs = Repairs()
+    repairs = Repairs(skips_bad_lines=skips_bad_lines)
     found: dict[str, list[Located]] = {}
     for split, path in files.items():
-        found[split] = list(read_labelled(path, repairs))
+        found[split] = [
+            located
+            for file in files_of(path)
+            for located in read_labelled(file, repairs, labels_format=labels_format, columns=columns)
+        ]
         if not found[split]:
-            form = JSONL_HINT if is_jsonl(path) else COLUMNS_HINT
-            raise CrossNERError(f"{path} holds no sentence.", hint=f"{form} Or remove the file.")
+            left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
+            raise CrossNERError(
+                f"{path} holds no sentence{f' ({left})' if left else ''}.", hint=f"{form_of(path)} Or remove the file."
+            )
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(
         tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
     )
     splits: dict[str, list[Sentence]] = {}
     types: dict[str, None] = {}
+    contradicting: list[str] = []
+    seen: dict[tuple[str, tuple[str, ...]], list[Span]] = {}
     for split, sentences in found.items():
         splits[split] = []
         for located in sentences:
@@ -290,10 +337,27 @@ def read_domain(files: Mapping[str, Path], *, name: str = "", scheme: Scheme = "
                 line = located.lines[min(position, len(tags) - 1)]
                 repairs.add(ILLEGAL_TAG, f"{files[split]}:{line}")
             spans = to_spans(tags)
+            known = seen.setdefault((split, located.sentence.words), spans)
+            if known != spans:
+                contradicting.append(f"{files[split]}:{located.lines[0]}")
             types.update(dict.fromkeys(span.type for span in spans))
             words = located.sentence.words
             splits[split].append(Sentence(words, tuple(to_tags(spans, len(words), scheme)), name))
+    if contradicting:
+        first = ", ".join(contradicting[:EXAMPLES])
+        number = len(contradicting)
+        repairs.warnings.append(f"{number} sentences stand in a split again with other labels (first: {first}).")
+    repairs.warnings += map("Entity types that look alike: {}; --map-types makes them one.".format, _alike(types))
     return LabelledDomain(splits, tuple(types), found_scheme, repairs)
+
+
+def _alike(types: Iterable[str]) -> list[str]:
+    """Groups of types that differ only in case or in characters that do not show."""
+    groups: dict[str, list[str]] = {}
+    for name in types:
+        plain = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")
+        groups.setdefault(plain.casefold().strip(), []).append(name)
+    return [", ".join(map(ascii, group)) for group in groups.values() if len(group) > 1]
 
 
 def parse_type_map(text: str, types: tuple[str, ...]) -> dict[str, str]:

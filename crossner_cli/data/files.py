@@ -52,12 +52,15 @@ BAD_LINE = "bad line skipped"
 class Repairs:
     """Counts of what reading had to repair or drop, and its first places (``file:line``), by kind.
 
-    With ``skips_bad_lines``, a line that cannot be read is dropped and counted instead of refused.
+    With ``skips_bad_lines``, a line that cannot be read is dropped and counted instead of refused. ``notes`` say how a
+    file was read, ``warnings`` what may be wrong with it.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     skips_bad_lines: bool = False
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def add(self, kind: str, place: str, times: int = 1) -> None:
         """Count a repair at a place."""
@@ -232,9 +235,11 @@ def number_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterat
 
 
 def _not_utf8(line: bytes, place: int) -> BadLine:
+    # Bytes 0x80 to 0x9f are control characters in ISO-8859-1, and quotes, dashes and the euro sign in Windows-1252.
     return BadLine(
         f"byte 0x{line[place]:02x} at position {place + 1} is not UTF-8.",
-        hint="Convert the file, as: iconv -f ISO-8859-1 -t UTF-8 FILE > TEXT",
+        hint="Convert the file, as: iconv -f WINDOWS-1252 -t UTF-8 FILE > TEXT (western European text of Windows; for"
+        " other text name its encoding)",
     )
 
 

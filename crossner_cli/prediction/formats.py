@@ -16,7 +16,7 @@ from crossner_cli.data import documents
 from crossner_cli.data.documents import ENDINGS as ENDINGS_READ
 from crossner_cli.data.documents import Document
 from crossner_cli.data.files import is_writable
-from crossner_cli.data.labelled import NO_WORD
+from crossner_cli.data.formats.columns import NO_WORD
 from crossner_cli.errors import CrossNERError
 from crossner_cli.prediction.doc_bin import join_doc_bins, spacy_module, to_doc_bin
 from crossner_cli.run.storage import to_json

@@ -35,6 +35,7 @@ DROPPED = {
     "dropped_few_letters": "as mostly no letters",
     "dropped_web_phrases": "as text of web pages",
     "null_texts": "as records whose text is null",
+    "zero_bytes": "zero bytes",
 }
 # Counts of what adaptation could not read, by their key, in words.
 LEFT_OUT = {

@@ -9,7 +9,8 @@ from itertools import groupby, zip_longest
 from pathlib import Path
 
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.labelled import JOINED_SENTENCE, Located, read_labelled
+from crossner_cli.data.formats.spans import JOINED_SENTENCE, Located
+from crossner_cli.data.labelled import read_labelled
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import WITHOUT_ENTITIES
 from crossner_cli.data.tags import AnyScheme, detect_scheme, to_spans, to_tags, types_of

@@ -19,6 +19,7 @@ from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import (
     Domain,
     LabelledDomain,
+    digest_split,
     find_bundled,
     find_domain,
     hides_folder,
@@ -70,10 +71,11 @@ class Inputs:
     def digests(self) -> dict[str, str]:
         """Digest of every file, by its part in the run."""
         files = {f"{role}/{split}": path for role, each in self.domains.items() for split, path in each.files.items()}
-        files |= {f"entities/{number}": path for number, path in enumerate(self.entities) if path != TRAIN}
+        found = {name: _digest(path, digest_split) for name, path in files.items()}
+        files = {f"entities/{number}": path for number, path in enumerate(self.entities) if path != TRAIN}
         texts = {f"corpus/{number}": path for number, path in enumerate(self.corpus)}
         texts |= {f"source-corpus/{number}": path for number, path in enumerate(self.source_corpus)}
-        found = {name: _digest(path, digest_path) for name, path in files.items()}
+        found |= {name: _digest(path, digest_path) for name, path in files.items()}
         return found | {name: _digest(path, digest_corpus) for name, path in texts.items()}
 
 
@@ -197,7 +199,15 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     for role, domain in inputs.domains.items():
         task = f"read the {role} {domain.name}"
         yield Progress(task, 0, None, "sentences")
-        found = read_domain(domain.files, name=domain.name, scheme=options.scheme)
+        found = read_domain(
+            domain.files,
+            name=domain.name,
+            scheme=options.scheme,
+            labels_format=options.labels_format,
+            columns=options.columns,
+            skips_bad_lines=options.skip_bad_lines,
+        )
+        yield from map(Notice, found.repairs.notes)
         if role == "source" and options.map_types:
             found = rename_types(found, parse_type_map(options.map_types, found.types))
         labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
@@ -224,7 +234,8 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         raw = CorpusInputs(corpus=inputs.source_corpus)
         source_levels = yield from write_corpus(folder / "source-corpus", raw, selection, labelled)
     statistics = _count(labelled, folder / "corpus")
-    warnings = data_warnings(inputs.domains, labelled, statistics)
+    warnings = [warning for found in labelled.values() for warning in found.repairs.warnings]
+    warnings += data_warnings(inputs.domains, labelled, statistics)
     train = labelled["target"].splits.get("train", []) if "target" in labelled else []
     if options.train_limit and len(train) < options.train_limit:
         warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.data.domains import known_domains, split_files
+from crossner_cli.data.domains import digest_split, known_domains, split_files
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory
 from crossner_cli.run.freshness import describe_changed, find_outdated, in_order_of_making
 from crossner_cli.run.stage import DRAFT, is_at_work
-from crossner_cli.run.storage import digest_file, read_record
+from crossner_cli.run.storage import read_record
 from crossner_cli.stages.rerun import command_line
 
 UP_TO_DATE, AT_WORK = "up to date", "at work"
@@ -65,7 +65,7 @@ def changed_files(prepared: Manifest) -> list[str]:
         if not name or name in known_domains():
             continue
         with contextlib.suppress(CrossNERError, OSError):  # its folder is gone: the run does without
-            now = {f"{role}/{split}": digest_file(path) for split, path in split_files(Path(name)).items()}
+            now = {f"{role}/{split}": digest_split(path) for split, path in split_files(Path(name)).items()}
             before = {place: digest for place, digest in prepared["inputs"].items() if place.startswith(f"{role}/")}
             found += [place for place in {**before, **now} if before.get(place) != now.get(place)]
     return found

@@ -51,7 +51,7 @@ def failure(name):
 
 @pytest.mark.parametrize("name", [*(f"train{ending}" for ending in domains.ENDINGS), "Train.CoNLL"])
 def test_a_folder_is_read_by_the_names_of_its_files_whatever_their_capitals_and_order(tmp_path, name):
-    others = ("README.txt", "train.json", "training.txt", "dev.py")
+    others = ("README.txt", "train.csv", "training.txt", "dev.py")
     for dev in ("dev", "valid", "devel", "eval", "validation", "DEV"):
         folder = tmp_path / dev
         folder.mkdir()

@@ -8,9 +8,12 @@ from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data import labelled as module
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.labelled import BLANK_ENTITY, OVERLAPPING_ENTITY, parse_columns, parse_jsonl, tag_text
+from crossner_cli.data.formats import columns as of_columns
+from crossner_cli.data.formats import spans, texts
+from crossner_cli.data.formats.columns import parse_columns
+from crossner_cli.data.formats.spans import BLANK_ENTITY, OVERLAPPING_ENTITY, tag_text
+from crossner_cli.data.formats.texts import parse_jsonl
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.data.text import find_words
@@ -52,8 +55,8 @@ BROKEN = [Sentence(("a",), ("O",)), Sentence(("b",), ("I-x",))]
 @pytest.mark.parametrize(
     ("row", "sentences", "repair"),
     [
-        *((row, KEPT, module.EMPTY_WORD) for row in ("\tB-x", " B-x", " \tB-x", "  B-x")),
-        *((row, BROKEN, module.WHITE_SPACE_BREAK) for row in (" ", "\t", " \t ", "  \r")),
+        *((row, KEPT, of_columns.EMPTY_WORD) for row in ("\tB-x", " B-x", " \tB-x", "  B-x")),
+        *((row, BROKEN, of_columns.WHITE_SPACE_BREAK) for row in (" ", "\t", " \t ", "  \r")),
         ("  John   B-x", [Sentence(("a", "John", "b"), ("O", "B-x", "I-x"))], None),
     ],
 )
@@ -69,9 +72,9 @@ def test_the_first_column_is_the_word_and_the_last_one_the_tag_and_rows_of_anoth
     assert words_of("New York\tNNP\tB-location\n") == [("New York",)]
     found, repairs = columns("In O\nNew York B-location\n.  O\n\nYes O\n")
     assert found[0].words == ("In", "New", "."), "what stands between the first column and the last is no word"
-    assert repairs.to_json() == {module.OTHER_COLUMNS: {"count": 1, "first": ["file:2"]}}
+    assert repairs.to_json() == {of_columns.OTHER_COLUMNS: {"count": 1, "first": ["file:2"]}}
     for text in ("-DOCSTART- -X- -X- O\n\nIn IN O\nParis NNP B-location\n", "New York\tO\nis\tO\n", "In O \n is O\n"):
-        assert module.OTHER_COLUMNS not in columns(text)[1].counts
+        assert of_columns.OTHER_COLUMNS not in columns(text)[1].counts
     assert not columns("In\nParis\n", tags_required=False)[1].counts
 
 
@@ -90,7 +93,7 @@ def test_docstart_is_dropped_and_counted(row):
     text = f"{row}\n\nA B-x\n{row}\nb O\n"
     found, repairs = columns(text)
     assert found == [Sentence(("A",), ("B-x",)), Sentence(("b",), ("O",))]
-    assert repairs.counts == {module.DOCSTART_DROPPED: 2}
+    assert repairs.counts == {of_columns.DOCSTART_DROPPED: 2}
 
 
 def test_words_alone_but_no_running_text_can_be_read_where_no_tags_are_required():
@@ -117,7 +120,7 @@ def test_words_alone_but_no_running_text_can_be_read_where_no_tags_are_required(
         (jsonl, {"words": ["a", "b"], "tags": ["O"]}, "file:1: found 2 words and 1 tags"),
         (jsonl, {"words": ["a"]}, "found no list of tags"),
         (jsonl, {"text": "a"}, "found no list of words, only 'text'"),
-        (jsonl, {"tokens": ["a"], "ner_tags": [3]}, "ner_tags holds a value of type int"),
+        (jsonl, {"tokens": ["a"], "ner_tags": [3]}, "found the tags [3], numbers whose names are not known"),
         (jsonl, {"words": "ab", "tags": ["O", "O"]}, "words is of type str"),
         (jsonl, {"words": ["a"], "tags": ["person"]}, "found the tag 'person'"),
         (jsonl, {"words": ["a"], "tags": ["B-x\ny\tz"]}, "found the tag 'B-x\\ny\\tz'"),
@@ -213,21 +216,21 @@ def test_a_text_without_entities_has_none_words_with_tags_stay_and_refused_examp
     assert jsonl(both)[0] == [Sentence(("a", "-", "b"), ("O", "O", "B-x"))]
     refused = [{"text": TEXT, "spans": [], "answer": answer} for answer in ("reject", "ignore")]
     found, repairs = jsonl(*refused, {"text": "Yes .", "spans": []})
-    assert len(found) == 1 and repairs.counts == {module.REFUSED_EXAMPLE: 2}
+    assert len(found) == 1 and repairs.counts == {texts.REFUSED_EXAMPLE: 2}
 
 
 @pytest.mark.parametrize(
     ("text", "entities", "tags", "kind"),
     [
-        ("the Paris-based one", [[4, 9, "x"]], ["O", "B-x", "O"], module.WIDENED_ENTITY),
-        ("in Paris now", [[3, 7, "x"]], ["O", "B-x", "O"], module.WIDENED_ENTITY),
+        ("the Paris-based one", [[4, 9, "x"]], ["O", "B-x", "O"], spans.WIDENED_ENTITY),
+        ("in Paris now", [[3, 7, "x"]], ["O", "B-x", "O"], spans.WIDENED_ENTITY),
         ("in Paris now", [[2, 9, "x"]], ["O", "B-x", "O"], None),
         ("New York City", [[0, 8, "x"], [0, 13, "y"]], ["B-y", "I-y", "I-y"], OVERLAPPING_ENTITY),
         ("New York City", [[0, 8, "x"], [4, 13, "y"]], ["B-x", "I-x", "O"], OVERLAPPING_ENTITY),
         ("New York City", [[0, 8, "x"], [9, 13, "y"]], ["B-x", "I-x", "B-y"], None),
         ("a  b", [[1, 3, "x"]], ["O", "O"], BLANK_ENTITY),
-        ("He met J. Smith. Yes.", [[7, 20, "x"]], None, module.JOINED_SENTENCE),
-        (" \n ", [], None, module.EMPTY_SENTENCE),
+        ("He met J. Smith. Yes.", [[7, 20, "x"]], None, spans.JOINED_SENTENCE),
+        (" \n ", [], None, spans.EMPTY_SENTENCE),
     ],
 )
 def test_what_is_widened_dropped_or_joined_is_counted(text, entities, tags, kind):
@@ -235,7 +238,7 @@ def test_what_is_widened_dropped_or_joined_is_counted(text, entities, tags, kind
     if tags is not None:
         assert [list(sentence.tags) for sentence in found] == [tags]
     assert repairs.to_json() == ({kind: {"count": 1, "first": ["file:1"]}} if kind else {})
-    assert len(found) == (kind != module.EMPTY_SENTENCE)
+    assert len(found) == (kind != spans.EMPTY_SENTENCE)
 
 
 def test_many_long_entities_that_overlap_take_no_time():
@@ -312,7 +315,7 @@ def test_every_word_of_a_text_is_in_a_sentence_and_every_entity_is_tagged_or_cou
 def test_jsonl_is_read_under_either_pair_of_names(words, tags):
     found, repairs = jsonl({words: ["a", "\u0085"], tags: ["O", "B-x-y"]}, b"", {words: [], tags: []})
     assert found == [Sentence(("a", "\u0085"), ("O", "B-x-y"))]
-    assert repairs.counts == {module.EMPTY_SENTENCE: 1}
+    assert repairs.counts == {spans.EMPTY_SENTENCE: 1}
     assert jsonl({words: ["a", " "], tags: ["O", "O"]})[0] == [Sentence(("a", "\ufffd"), ("O", "O"))]
 
 

@@ -1,0 +1,1 @@
+"""Files of labelled sentences, one module a family of formats."""

@@ -1,0 +1,155 @@
+"""Data sets of Hugging Face: Parquet files and names of their tags, from a folder or the hub.
+
+Parquet needs pyarrow, the pip extra ``parquet``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.formats.records import Record
+from crossner_cli.data.formats.words import TAGS
+from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.run.environment import import_optional
+
+HUB = "hf://datasets/"
+HUB_HINT = f"Write {HUB}OWNER/NAME, with @REVISION and /FOLDER if needed."
+# What is fetched of a data set: no scripts.
+PATTERNS = ["*.parquet", "*.json", "*.jsonl", "*.ndjson", "*.md", "*.txt", "*.conll", "*.tsv", "*.bio", "*.iob*"]
+PATTERNS += ["*.conllu", "*.conllup", "*.spacy"]
+
+
+def fetch_from_hub(address: str) -> Path:
+    """Fetch a data set from the hub into its cache; return its folder.
+
+    Raises:
+        CrossNERError: The address is malformed, or the data set cannot be fetched.
+    """
+    found = re.fullmatch(rf"{HUB}([\w.-]+/[\w.-]+)(?:@([\w./-]+?))?((?:/[\w.-]+)*)", address)
+    if found is None or ".." in address:
+        raise CrossNERError(f"{address!r} names no data set of the hub.", hint=HUB_HINT)
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        folder = huggingface_hub.snapshot_download(
+            found[1], repo_type="dataset", revision=found[2], allow_patterns=PATTERNS
+        )
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise CrossNERError(
+            f"{address} cannot be fetched: {reason}",
+            hint="Check the name and the network; for a private one: hf auth login.",
+        ) from None
+    return Path(folder + found[3])
+
+
+def names_of_tags(path: Path) -> tuple[str, ...]:
+    """The names of tags that are numbers, from the ``dataset_infos.json`` or ``README.md`` nearest above a file.
+
+    Returns:
+        The names in the order of their numbers; empty if no file tells them, or several orders are told.
+    """
+    for folder in list(path.absolute().parents)[:3]:
+        found = {names for features in _features_of(folder) if (names := _names_in(features))}
+        if len(found) == 1:
+            return found.pop()
+    return ()
+
+
+def _features_of(folder: Path) -> Iterator[Any]:
+    """The features of each configuration that a folder describes."""
+    infos, card = folder / "dataset_infos.json", folder / "README.md"
+    if infos.is_file():
+        try:
+            described = json.loads(infos.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            raise CrossNERError(f"{infos} is no JSON.", hint="Fetch it again.") from None
+        if isinstance(described, dict):
+            yield from (each.get("features") for each in described.values() if isinstance(each, dict))
+    if card.is_file():
+        import yaml  # type: ignore[import-untyped]
+
+        found = re.match(r"---\n(.*?)\n---\s", card.read_text(encoding="utf-8", errors="replace"), re.DOTALL)
+        try:
+            data = yaml.safe_load(found[1]) if found else {}
+        except (yaml.YAMLError, RecursionError):
+            return
+        described = data.get("dataset_info", []) if isinstance(data, dict) else []
+        described = described if isinstance(described, list) else [described]
+        yield from (each.get("features") for each in described if isinstance(each, dict))
+
+
+def _names_in(features: Any) -> tuple[str, ...]:
+    """The names of tags in features, as ``datasets`` writes them: a mapping, or the list of a card."""
+    if isinstance(features, list):
+        features = {each.get("name"): each for each in features if isinstance(each, dict)}
+    if not isinstance(features, dict):
+        return ()
+    for key in TAGS:
+        names = _class_names(features.get(key))
+        if names:
+            return names
+    return ()
+
+
+def _class_names(feature: Any) -> tuple[str, ...]:
+    """The names of the class label somewhere inside a feature."""
+    if isinstance(feature, list):
+        return next(filter(None, map(_class_names, feature)), ())
+    if not isinstance(feature, dict):
+        return ()
+    names = feature.get("names")
+    if isinstance(names, dict) and all(str(key).isdecimal() for key in names):
+        by_number = {int(key): name for key, name in names.items()}
+        names = [by_number[number] for number in sorted(by_number)] if sorted(by_number) == [*range(len(names))] else ()
+    if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    return next(filter(None, map(_class_names, feature.values())), ())
+
+
+def read_rows(path: Path, repairs: Repairs) -> tuple[Iterator[Record], Callable[[], tuple[str, ...]]]:
+    """Read the rows of a Parquet file, and how to find the names of its tags: in its schema, or in files beside it.
+
+    Raises:
+        CrossNERError: It is no Parquet file or damaged.
+    """
+    pyarrow = import_optional("pyarrow", "Parquet is read and written with pyarrow", extra="parquet")
+    parquet = import_optional("pyarrow.parquet", "Parquet is read and written with pyarrow", extra="parquet")
+    try:
+        file = parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise CrossNERError(
+            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}.", hint="Give a whole Parquet file."
+        ) from None
+    metadata = file.schema_arrow.metadata or {}
+    names: tuple[str, ...] = ()
+    try:
+        described = json.loads(metadata.get(b"huggingface", b"{}"))
+        names = _names_in(described.get("info", {}).get("features"))
+    except (ValueError, AttributeError, RecursionError):
+        names = ()
+    return _read_rows(file, path, repairs), lambda: names or names_of_tags(path)
+
+
+def _read_rows(file: Any, path: Path, repairs: Repairs) -> Iterator[Record]:
+    pyarrow = import_optional("pyarrow", "Parquet is read and written with pyarrow", extra="parquet")
+    number = 0
+    try:
+        for batch in file.iter_batches(batch_size=1024, use_threads=False):
+            for row in range(batch.num_rows):
+                number += 1
+                place = f"{path}, row {number}"
+                try:
+                    (value,) = batch.slice(row, 1).to_pylist()
+                except (ValueError, OverflowError):
+                    repairs.refuse(BadLine("it holds a value that is not UTF-8, or too large.", hint="Mend it."), place)
+                else:
+                    yield Record({key: each for key, each in value.items() if each is not None}, number, place)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise CrossNERError(f"{path} cannot be read as Parquet: {error}.", hint="Give a whole Parquet file.") from None

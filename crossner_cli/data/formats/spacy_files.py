@@ -1,0 +1,36 @@
+"""spaCy's ``DocBin``, the file ``.spacy``. spaCy is the pip extra ``spacy``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.formats.spans import Entity, SpannedText, check_type
+from crossner_cli.errors import CrossNERError
+from crossner_cli.run.environment import import_optional
+
+UNLABELLED = "document without entity annotation left out"
+
+
+def read_doc_bin(path: Path, repairs: Repairs) -> Iterator[SpannedText]:
+    """Read the texts and entities (``doc.ents``) of a ``DocBin``; its words are found anew.
+
+    Raises:
+        CrossNERError: It cannot be read, or spaCy is not installed.
+    """
+    tokens = import_optional("spacy.tokens", "DocBin files are read with spaCy", extra="spacy")
+    vocabulary = import_optional("spacy.vocab", "DocBin files are read with spaCy", extra="spacy").Vocab()
+    try:
+        docs = list(tokens.DocBin().from_disk(path).get_docs(vocabulary))
+    except Exception as error:  # spaCy, msgpack and zlib each raise their own
+        raise CrossNERError(
+            f"{path} cannot be read as a DocBin: {type(error).__name__}.", hint="Give a whole file .spacy."
+        ) from None
+    for number, doc in enumerate(docs, start=1):
+        place = f"{path}, document {number}"
+        if not doc.has_annotation("ENT_IOB"):
+            repairs.add(UNLABELLED, place)
+            continue
+        entities = [Entity(each.start_char, each.end_char, check_type(each.label_)) for each in doc.ents]
+        yield SpannedText(doc.text, entities, number, place)

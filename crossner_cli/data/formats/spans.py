@@ -1,0 +1,289 @@
+"""Texts with entities at places in them, as tools for labelling export them, made into sentences of words with tags.
+
+The words and sentences of a text are found as ``predict`` finds them: a tagger is trained on the words it meets later.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from crossner_cli.data.files import Repairs, is_writable
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TYPE_HINT, Span, is_type, to_tags
+from crossner_cli.data.text import find_words, segment
+from crossner_cli.errors import BadLine
+
+WIDENED_ENTITY = "entity that begins or ends inside a word given the whole word"
+OVERLAPPING_ENTITY = "entity that shares a word with a longer one dropped"
+BLANK_ENTITY = "entity of white space dropped"
+JOINED_SENTENCE = "sentence end inside an entity taken out"
+EMPTY_SENTENCE = "sentence without words dropped"
+OTHER_TEXT = "entity whose text differs from its place in white space or escapes, read by its place"
+ENTITIES_HINT = (
+    'An entity is [start, end, type] or {"start": 3, "end": 8, "type": "location"}: characters of the text, counted'
+    " from 0, end exclusive; a character beyond U+FFFF counts as one."
+)
+# Shares of the entities that are cut, from which on and up to which a unit is taken for a wrong or the right one.
+MOST_CUT, FEW_CUT, FEWEST_ENTITIES = 0.5, 0.1, 2
+
+
+@dataclass(frozen=True)
+class Located:
+    """A sentence as the file has it, and the line of each word."""
+
+    sentence: Sentence
+    lines: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Entity:
+    """An entity as a file has it: first character, the one after the last, type, and its text if it is given."""
+
+    start: int
+    end: int
+    type: str
+    text: str | None = None
+
+    def __str__(self) -> str:
+        text = "" if self.text is None else f", {self.text!r}"
+        return f"[{self.start}, {self.end}, {self.type!r}{text}]"
+
+
+@dataclass(frozen=True)
+class SpannedText:
+    """A text with entities, and where it stands: the line or record, and its place for messages."""
+
+    text: str
+    entities: Sequence[Entity]
+    number: int
+    place: str
+
+
+# What a reader gives: whole sentences, or texts that are cut into sentences when all of them are known.
+Item = Located | SpannedText
+
+
+def check_strings(values: Sequence[Any], key: str, hint: str) -> None:
+    """Refuse values of a key that are no strings, or that no file can hold.
+
+    Raises:
+        BadLine: There is one.
+    """
+    wrong = [value for value in values if not isinstance(value, str)]
+    if wrong:
+        raise BadLine(f"{key} holds a value of type {type(wrong[0]).__name__}, expected strings.", hint=hint)
+    if not is_writable("".join(values)):
+        way_out = "Write whole characters, as \\ud83d\\ude00 or the character itself."
+        raise BadLine(f"{key} holds half a surrogate pair, which is no character.", hint=way_out)
+
+
+def abbreviate(value: Any) -> str:
+    """A value for a message, cut if it is long."""
+    text = repr(value[:100] if isinstance(value, str) else value)
+    return text if len(text) <= 80 else f"{text[:80]} …"
+
+
+def check_type(name: Any) -> str:
+    """Return the name of an entity type; refuse what can be none."""
+    if isinstance(name, int | float) and not isinstance(name, bool):
+        raise BadLine(
+            f"found the type {name}, a number: the file does not say which type it stands for.",
+            hint="Export again with the names of the labels.",
+        )
+    if not isinstance(name, str) or not is_type(name):
+        raise BadLine(f"found the type {abbreviate(name)}.", hint=TYPE_HINT)
+    return name
+
+
+def to_sentences(items: Iterable[Item], name: str, repairs: Repairs, *, unit: str | None = None) -> Iterator[Located]:
+    """Cut texts into sentences; sentences pass through.
+
+    Args:
+        items: Sentences and texts of a file.
+        name: The file's name, for messages.
+        repairs: Counts repairs, and warns of offsets that are not counted in characters.
+        unit: Unit of the offsets, one of ``UNITS``; None: characters, unless another unit clearly fits better.
+
+    Raises:
+        CrossNERError: An entity is not in its text.
+    """
+    known = list(items)
+    unit = unit or _find_unit([each for each in known if isinstance(each, SpannedText)], name, repairs)
+    for item in known:
+        if isinstance(item, Located):
+            yield item
+            continue
+        try:
+            places = [_place(each, item.text, unit, item.place, repairs) for each in item.entities]
+        except BadLine as problem:
+            repairs.refuse(problem, item.place)
+            continue
+        sentences, counts = tag_text(item.text, places)
+        for kind, times in counts.items():
+            repairs.add(kind, item.place, times)
+        yield from (Located(sentence, [item.number] * len(sentence.words)) for sentence in sentences)
+
+
+def _place(entity: Entity, text: str, unit: str, place: str, repairs: Repairs) -> tuple[int, int, str]:
+    """The characters of an entity, which are checked against its own text."""
+    start, end = (_to_character(offset, text, unit) for offset in (entity.start, entity.end))
+    if start is None or end is None or not 0 <= start < end <= len(text):
+        of_unit = "" if unit == "characters" else f", in {unit}"
+        raise BadLine(f"found the entity {entity} in a text of {len(text)} characters{of_unit}.", hint=ENTITIES_HINT)
+    if entity.text is not None and entity.text != text[start:end]:
+        if _plain(entity.text) != _plain(text[start:end]):
+            problem = f"found the entity {entity}, which is {abbreviate(text[start:end])} in the text."
+            raise BadLine(problem, hint=ENTITIES_HINT)
+        repairs.add(OTHER_TEXT, place)
+    return start, end, entity.type
+
+
+def _plain(text: str) -> str:
+    """A text without white space and escapes of it."""
+    for escape in ("\\n", "\\r", "\\t"):
+        text = text.replace(escape, "")
+    return "".join(text.split())
+
+
+def _utf16_places(text: str) -> Iterator[int]:
+    for place, character in enumerate(text):
+        yield place
+        if character > "\uffff":
+            yield -1
+
+
+def _byte_places(text: str) -> Iterator[int]:
+    for place, character in enumerate(text):
+        yield place
+        yield from [-1] * (len(character.encode("utf-8", "surrogatepass")) - 1)
+
+
+def _line_feed_places(text: str) -> Iterator[int]:
+    return (place for place in range(len(text)) if text[place : place + 2] != "\r\n")
+
+
+def _grapheme_places(text: str) -> Iterator[int]:
+    import regex  # type: ignore[import-untyped]
+
+    return (match.start() for match in regex.finditer(r"\X", text))
+
+
+# Units that offsets may be counted in: the character of each unit of a text, -1 inside a character.
+UNITS: dict[str, Callable[[str], Iterator[int]]] = {
+    "UTF-16 code units": _utf16_places,
+    "bytes of UTF-8": _byte_places,
+    "characters with CR LF as one": _line_feed_places,
+    "graphemes": _grapheme_places,
+}
+
+
+def _to_character(offset: int, text: str, unit: str) -> int | None:
+    """The character at an offset; None if there is none."""
+    if unit == "characters" or text.isascii() and "\r" not in text:
+        return offset
+    places = [*UNITS[unit](text), len(text)]
+    return places[offset] if 0 <= offset < len(places) and places[offset] >= 0 else None
+
+
+def _find_unit(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> str:
+    """The unit that offsets are counted in: characters, unless these cut most entities and another unit hardly any."""
+    cut, entities = _count_cut(texts, "characters")
+    if entities < FEWEST_ENTITIES or cut <= MOST_CUT * entities:
+        differing = [each for each in texts if not each.text.isascii() or "\r" in each.text]
+        cut, entities = _count_cut(differing, "characters")
+        if entities < FEWEST_ENTITIES or cut <= MOST_CUT * entities:
+            return "characters"
+    else:
+        differing = list(texts)
+    for unit in UNITS:
+        left, _ = _count_cut(differing, unit)
+        if left <= FEW_CUT * entities:
+            repairs.warnings.append(
+                f"{name}: offsets are read as {unit}: as characters they cut {cut} of {entities} entities inside words,"
+                f" so {left}. Characters are usual; export them so if this is wrong."
+            )
+            return unit
+    repairs.warnings.append(
+        f"{name}: {cut} of {entities} entities begin or end inside words: are offsets counted from another text?"
+    )
+    return "characters"
+
+
+def _count_cut(texts: Sequence[SpannedText], unit: str) -> tuple[int, int]:
+    """How many entities a unit cuts inside words, or finds with another text, and how many there are."""
+    cut = entities = 0
+    for each in texts:
+        if not each.entities:
+            continue
+        words = find_words(each.text)
+        inside = {place for word in words for place in range(word.start + 1, word.end)}
+        places = None if unit == "characters" else [*UNITS[unit](each.text), len(each.text)]
+        for entity in each.entities:
+            ends = []
+            for offset in (entity.start, entity.end):
+                is_inside = 0 <= offset < len(places if places is not None else each.text) + (places is None)
+                ends.append(-1 if not is_inside else offset if places is None else places[offset])
+            start, end = ends
+            is_wrong = start < 0 or end < 0 or start in inside or end in inside
+            if not is_wrong and entity.text is not None:
+                is_wrong = _plain(entity.text) != _plain(each.text[start:end])
+            cut += is_wrong
+            entities += 1
+    return cut, entities
+
+
+def tag_text(text: str, entities: Sequence[tuple[int, int, str]]) -> tuple[list[Sentence], Counter[str]]:
+    """Cut a text into sentences of words and tag those in BIO that its entities touch; count what is repaired.
+
+    An entity, given as its first character, the one after the last, and its type, gets the whole word that it begins or
+    ends in; of two that share a word the longer one stays, and of two of one length the first; the end of a sentence
+    inside an entity is taken out.
+    """
+    sentences = segment(text)
+    words = [word for sentence in sentences for word in sentence]
+    starts, ends = [word.start for word in words], [word.end for word in words]
+    spans, widened = [], set()
+    for start, end, entity_type in entities:
+        first, last = bisect_right(ends, start), bisect_left(starts, end)
+        if first >= last:
+            continue
+        span = Span(first, last, entity_type)
+        spans.append(span)
+        if starts[first] < start or ends[last - 1] > end:
+            widened.add(span)
+    kept = drop_overlaps(spans, len(words))
+    borders = [0]
+    for sentence in sentences:
+        borders.append(borders[-1] + len(sentence))
+    inside = {border for span in kept for border in range(span.start + 1, span.end)}
+    whole = [border for border in borders if border not in inside]
+    tags = to_tags(kept, len(words))
+    counts = {
+        WIDENED_ENTITY: len(widened.intersection(kept)),
+        OVERLAPPING_ENTITY: len(spans) - len(kept),
+        BLANK_ENTITY: len(entities) - len(spans),
+        JOINED_SENTENCE: len(borders) - len(whole),
+        EMPTY_SENTENCE: int(not words),
+    }
+    tagged = [Sentence(tuple(word.text for word in words[a:b]), tuple(tags[a:b])) for a, b in pairwise(whole)]
+    return tagged, +Counter(counts)
+
+
+def drop_overlaps(spans: Sequence[Span], words: int) -> list[Span]:
+    """The longest spans, no two of which share a word, in order."""
+    taken, kept = bytearray(words), []
+    for span in sorted(spans, key=lambda each: each.start - each.end):  # of equal length: in their order
+        if not (taken[span.start] or taken[span.end - 1]):  # what shares a word with a longer one begins or ends in it
+            taken[span.start : span.end] = b"\x01" * (span.end - span.start)
+            kept.append(span)
+    return sorted(kept)
+
+
+def first_of(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """The value of the first key that an object has; None if it has none."""
+    return next((record[key] for key in keys if key in record), None)

@@ -1,0 +1,440 @@
+"""Files of every common tool: recognised by what they hold, read without conversion, nothing dropped in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.timing import within
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.data.domains import LabelledDomain, find_domain, read_domain
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.formats import brat, label_studio, strings, texts
+from crossner_cli.data.formats.columns import COMMENT, SURFACE_ROW
+from crossner_cli.data.formats.spans import OTHER_TEXT, OVERLAPPING_ENTITY
+from crossner_cli.data.formats.strings import locate_strings, parse_tags
+from crossner_cli.data.labelled import FORMATS, recognise
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.errors import BadLine, CrossNERError
+
+TEXT = "Anna Beck lives in Rome."
+WORDS = ("Anna", "Beck", "lives", "in", "Rome", ".")
+GOLD = [Sentence(WORDS, ("B-per", "I-per", "O", "O", "B-loc", "O"))]
+SPANS = [[0, 9, "per"], [19, 23, "loc"]]
+
+
+def entities(start: str = "start", end: str = "end", label: str = "label", **more: Any) -> list[dict[str, Any]]:
+    return [{start: first, end: behind, label: kind, **more} for first, behind, kind in SPANS]
+
+
+def result(start: int, end: int, *labels: str, text: str | None = None) -> dict[str, Any]:
+    value = {"start": start, "end": end, "text": TEXT[start:end] if text is None else text, "labels": list(labels)}
+    return {"id": "a", "from_name": "label", "to_name": "text", "type": "labels", "value": value}
+
+
+def task(*annotations: Any, **data: Any) -> dict[str, Any]:
+    return {"id": 1, "data": data or {"text": TEXT}, "annotations": list(annotations)}
+
+
+def done(*results: dict[str, Any], cancelled: bool = False) -> dict[str, Any]:
+    return {"was_cancelled": cancelled, "result": list(results)}
+
+
+LABELLED = done(result(0, 9, "per"), result(19, 23, "loc"))
+# A file of each format, as JSON values of lines or of an array, or as text; each holds GOLD.
+FILES: dict[str, tuple[str, str]] = {
+    "columns": ("train.txt", "Anna B-per\nBeck I-per\nlives O\nin O\nRome B-loc\n. O\n"),
+    "jsonl": ("train.jsonl", json.dumps({"words": WORDS, "tags": GOLD[0].tags}) + "\n"),
+    "label-studio": ("train.json", json.dumps([task(LABELLED)], indent=1)),
+    "prodigy": ("train.jsonl", json.dumps({"text": TEXT, "spans": entities(), "answer": "accept"})),
+    "doccano": ("train.jsonl", json.dumps({"id": 3, "text": TEXT, "label": SPANS, "Comments": []})),
+    "spacy-lists": ("train.json", json.dumps([[TEXT, {"entities": SPANS}]])),
+    "gliner": ("train.json", json.dumps([{"tokenized_text": WORDS, "ner": [[0, 1, "per"], [4, 4, "loc"]]}])),
+    "gliner2": (
+        "train.jsonl",
+        json.dumps({"input": TEXT, "output": {"entities": {"per": ["Anna Beck"], "loc": ["Rome"]}}}),
+    ),
+    "langextract": (
+        "train.jsonl",
+        json.dumps(
+            {
+                "text": TEXT,
+                "extractions": [
+                    {"extraction_class": kind, "char_interval": {"start_pos": start, "end_pos": end}}
+                    for start, end, kind in SPANS
+                ],
+            }
+        ),
+    ),
+    "strings": (
+        "train.jsonl",
+        json.dumps({"text": TEXT, "entities": [{"text": TEXT[a:b], "type": kind} for a, b, kind in SPANS]}),
+    ),
+    "tags": ("train.txt", '<per>Anna Beck</per> lives in <entity type="loc">Rome</entity>.\n'),
+}
+
+
+def read(path: Path, **options: Any) -> LabelledDomain:
+    return read_domain({"train": path}, **options)
+
+
+def written(folder: Path, content: Any, name: str = "train.jsonl") -> Path:
+    """A file of text, or of one JSON value a line."""
+    path = folder / name
+    lines = content if isinstance(content, str) else "\n".join(map(json.dumps, content))
+    path.write_text(lines, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_recognised_by_what_it_holds_and_told(tmp_path: Path, name: str) -> None:
+    file, content = FILES[name]
+    path = written(tmp_path, content, file)
+    assert recognise(path) == name
+    found = read(path)
+    assert found.splits["train"] == GOLD and not found.repairs.counts and not found.repairs.warnings
+    if name != "columns":
+        assert found.repairs.notes[0].startswith(f"{path}: read as {FORMATS[name].title}, 1 ")
+    assert read(path, labels_format=name).splits["train"] == GOLD
+    assert find_domain(str(path)).files == find_domain(str(tmp_path)).files == {"train": path}
+
+
+def test_a_wrong_name_of_a_format_or_of_columns_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, FILES["columns"][1], "train.txt")
+    with pytest.raises(CrossNERError, match="no format that is read") as caught:
+        read(path, labels_format="prodgy")
+    assert "Did you mean 'prodigy'" in caught.value.hint
+    for columns in ("2", "word=1,tag=1", "word=0,tag=2"):
+        with pytest.raises(CrossNERError, match="names no two columns"):
+            read(path, columns=columns)
+
+
+class TestLabelStudio:
+    def test_skipped_and_unlabelled_tasks_are_no_gold_and_the_last_finished_annotation_counts(self, tmp_path) -> None:
+        wrong = done(result(5, 9, "loc"))
+        tasks = [
+            task(wrong, LABELLED, done(result(5, 9, "per"), cancelled=True)),
+            task(done(cancelled=True)),
+            task(),
+            task(done()),
+        ]
+        found = read(written(tmp_path, json.dumps(tasks), "train.json"))
+        assert found.splits["train"] == [*GOLD, Sentence(WORDS, ("O",) * 6)]
+        assert found.repairs.counts == {label_studio.SKIPPED_TASK: 1, label_studio.UNLABELLED_TASK: 1}
+        assert found.repairs.notes[0].endswith("read as Label Studio JSON, 2 tasks, 1 skipped, 1 unlabelled")
+
+    def test_relations_and_choices_are_counted_and_of_several_labels_the_first_is_kept(self, tmp_path) -> None:
+        others = [{"type": "relation", "from_id": "a", "to_id": "b"}, {"type": "choices", "value": {"choices": ["x"]}}]
+        several = done(result(0, 9, "per", "org"), result(19, 23, "loc"), result(19, 23, "city"), *others)
+        found = read(written(tmp_path, json.dumps([task(several)]), "train.json"))
+        assert found.splits["train"] == GOLD
+        assert found.repairs.counts == {label_studio.SEVERAL_LABELS: 2, label_studio.OTHER_RESULT: 2}
+
+    def test_the_text_has_any_key_and_the_minimal_export_is_read_alike(self, tmp_path) -> None:
+        data = {"id": "A text of the user that is longer", "reviewText": TEXT, "n": 3}
+        assert read(written(tmp_path, json.dumps([task(LABELLED, **data)]), "train.json")).splits["train"] == GOLD
+        minimal = {"reviewText": TEXT, "label": [each["value"] for each in LABELLED["result"]], "annotator": 1, "id": 4}
+        nothing = {"reviewText": "Yes.", "annotation_id": 3}
+        found = read(written(tmp_path, json.dumps([minimal, nothing, {"reviewText": "No."}]), "train.json"))
+        assert found.splits["train"] == [*GOLD, Sentence(("Yes", "."), ("O", "O"))]
+        assert found.repairs.counts == {label_studio.UNLABELLED_TASK: 1}
+
+    def test_offsets_count_as_in_javascript_and_win_over_white_space_and_escapes(self, tmp_path) -> None:
+        text = "\U0001f600 Anna\nBeck"
+        shown = [result(3, 12, "per", text="Anna\\nBeck")]
+        found = read(written(tmp_path, json.dumps([task(done(*shown), text=text)]), "train.json"))
+        assert found.splits["train"] == [Sentence(("\U0001f600", "Anna", "Beck"), ("O", "B-per", "I-per"))]
+        assert found.repairs.counts == {OTHER_TEXT: 1}
+        with pytest.raises(CrossNERError, match="record 1: found the entity .*'Bob'"):
+            read(written(tmp_path, json.dumps([task(done(result(0, 9, "per", text="Bob")))]), "train.json"))
+
+
+class TestTextsWithPlaces:
+    def test_answers_of_prodigy_count_for_examples_and_spans_and_one_input_is_one_text(self, tmp_path) -> None:
+        first, second = entities()
+        lines = [
+            {"text": TEXT, "_input_hash": 1, "spans": [first, {**first, "label": "x", "answer": "reject"}]},
+            {"text": TEXT, "_input_hash": 1, "spans": [second], "answer": "accept"},
+            {"text": TEXT, "_input_hash": 1, "spans": [{**first, "label": "y"}], "answer": "ignore"},
+            {"text": "Yes.", "_input_hash": 2},
+        ]
+        found = read(written(tmp_path, lines))
+        assert found.splits["train"] == [*GOLD, Sentence(("Yes", "."), ("O", "O"))]
+        counts = {texts.REFUSED_SPAN: 1, texts.REFUSED_EXAMPLE: 1, texts.MERGED_EXAMPLE: 1}
+        assert found.repairs.counts == counts
+
+    def test_the_same_text_with_other_labels_is_a_warning_with_the_first_lines(self, tmp_path) -> None:
+        lines = [{"text": TEXT, "label": SPANS[:1]}, {"text": TEXT, "label": SPANS}, {"text": TEXT, "label": SPANS[:1]}]
+        path = written(tmp_path, lines)
+        assert f"1 sentences stand in a split again with other labels (first: {path}:2)." in read(path).repairs.warnings
+
+    def test_doccano_names_its_text_data_and_numbers_as_labels_are_refused_with_the_reason(self, tmp_path) -> None:
+        assert read(written(tmp_path, [{"id": 1, "data": TEXT, "label": SPANS}])).splits["train"] == GOLD
+        relations = {"id": 1, "text": TEXT, "entities": entities("start_offset", "end_offset"), "relations": []}
+        assert read(written(tmp_path, [relations])).splits["train"] == GOLD
+        with pytest.raises(CrossNERError, match="the type 7, a number") as caught:
+            read(written(tmp_path, [{"id": 1, "text": TEXT, "label": [[0, 9, 7]]}]))
+        assert "names of the labels" in caught.value.hint
+
+    def test_extractions_without_a_place_or_placed_by_likeness_are_counted(self, tmp_path) -> None:
+        kept = [
+            {
+                "extraction_class": kind,
+                "char_interval": {"start_pos": a, "end_pos": b},
+                "alignment_status": "match_exact",
+            }
+            for a, b, kind in SPANS
+        ]
+        lost = [
+            {"extraction_class": "per", "char_interval": None},
+            {**kept[0], "extraction_class": "x", "alignment_status": "match_fuzzy"},
+        ]
+        found = read(written(tmp_path, [{"text": TEXT, "extractions": [*kept, *lost]}]))
+        assert found.splits["train"] == GOLD and found.repairs.counts == {texts.NOT_ALIGNED: 2}
+
+    def test_a_bad_record_is_named_or_counted_wherever_it_stands(self, tmp_path) -> None:
+        good, bad = {"text": TEXT, "label": SPANS, "id": 1}, {"text": TEXT, "label": [[0, 99, "per"]], "id": 2}
+        for number, lines in enumerate(([bad, good], [good, bad])):
+            path = written(tmp_path, lines)
+            with pytest.raises(CrossNERError, match=f"train.jsonl:{number + 1}: found the entity"):
+                read(path)
+            found = read(path, skips_bad_lines=True)
+            assert found.splits["train"] == GOLD and found.repairs.to_json()["bad line skipped"]["count"] == 1
+        cut = written(tmp_path, f'{json.dumps(good)}\n{{"text": "Ann\n')
+        with pytest.raises(CrossNERError, match="train.jsonl:2: found"):
+            read(cut)
+        broken = written(tmp_path, '{"text": "Ann\n' + json.dumps(good))
+        assert read(broken, skips_bad_lines=True).splits["train"] == GOLD
+
+    @pytest.mark.parametrize(
+        ("unit", "before", "length"),
+        [
+            ("UTF-16 code units", "\U0001f600\U0001f600", 4),
+            ("bytes of UTF-8", "éé", 4),
+            ("characters with CR LF as one", "a\r\nb\r\nc", 5),
+            ("graphemes", "e\u0301e\u0301", 2),
+        ],
+    )
+    def test_offsets_in_another_unit_are_read_in_it_with_a_warning(self, tmp_path, unit, before, length) -> None:
+        spans = [[start + length + 1, end + length + 1, kind] for start, end, kind in SPANS]
+        text = f"{before} {TEXT}"
+        found = read(written(tmp_path, [{"text": text, "label": spans}] * 2))
+        assert all(sentence.tags[-6:] == GOLD[0].tags for sentence in found.splits["train"])
+        (warning,) = found.repairs.warnings
+        assert f"offsets are read as {unit}" in warning
+        right = [[start + len(before) + 1, end + len(before) + 1, kind] for start, end, kind in SPANS]
+        assert not read(written(tmp_path, [{"text": text, "label": right}] * 2)).repairs.warnings
+
+    def test_offsets_that_no_unit_explains_are_a_warning(self, tmp_path) -> None:
+        shifted = [[start + 1, end - 1, kind] for start, end, kind in SPANS]
+        (warning,) = read(written(tmp_path, [{"text": TEXT, "label": shifted}] * 2)).repairs.warnings
+        assert "4 of 4 entities begin or end inside words" in warning
+
+
+class TestStringsAndTags:
+    def test_strings_are_found_longest_first_at_words_and_everywhere(self) -> None:
+        text = "New York and York. Yorkshire, New York!"
+        found, lost = locate_strings(text, [("York", "a"), ("New York", "b"), ("Leeds", "c")])
+        assert [(text[each.start : each.end], each.type) for each in found] == [
+            ("New York", "b"),
+            ("York", "a"),
+            ("New York", "b"),
+        ]
+        assert lost == {strings.UNFOUND: 1}
+
+    def test_a_string_of_several_types_is_taken_in_order_or_counted_as_ambiguous(self) -> None:
+        pairs = [("Washington", "person"), ("Washington", "city")]
+        found, lost = locate_strings("Washington left Washington.", pairs)
+        assert [each.type for each in found] == ["person", "city"] and not lost
+        found, lost = locate_strings("Washington left.", pairs)
+        assert not found and lost == {strings.AMBIGUOUS: 2}
+
+    def test_the_share_of_strings_that_were_lost_is_told(self, tmp_path) -> None:
+        lines = [{"text": TEXT, "entities": [{"text": "Anna Beck", "type": "per"}, {"text": "Bob", "type": "per"}]}]
+        found = read(written(tmp_path, lines))
+        assert found.repairs.counts == {strings.UNFOUND: 1}
+        assert "1 of 2 entity strings (50.0 %) left out" in found.repairs.warnings[0]
+
+    @given(st.text("ab .>&é", max_size=12), st.text("abé", min_size=1, max_size=6), st.text("ab .< &é", max_size=12))
+    def test_tags_come_off_and_leave_the_text_as_it_is(self, before: str, inside: str, behind: str) -> None:
+        text, found, nested = parse_tags(f"{before}<per>{inside}</per>{behind}")
+        assert text == before + inside + behind and not nested
+        ((start, end),) = [(each.start, each.end) for each in found]
+        assert text[start:end] == inside
+
+    @pytest.mark.parametrize("text", ["<per>Anna", "Anna</per>", "<per>Anna</loc>", "<a><b>x</a></b>"])
+    def test_a_tag_that_is_not_closed_is_refused_with_its_place(self, tmp_path, text: str) -> None:
+        with pytest.raises(BadLine):
+            parse_tags(text)
+        path = written(tmp_path, f"<per>Bob</per> left.\n{text}\n", "train.txt")
+        with pytest.raises(CrossNERError, match=r"train.txt:2: "):
+            read(path)
+
+
+class TestColumns:
+    @pytest.mark.parametrize(
+        ("content", "told"),
+        [
+            ("1\tAnna\tB-per\n2\tBeck\tI-per\n3\tlives\tO\n4\tin\tO\n5\tRome\tB-loc\n6\t.\tO\n", "word 2, tag 3"),
+            ("Anna per\nBeck per\nlives O\nin O\nRome loc\n. O\n", "without prefixes"),
+            ("Anna N B-NP B-per\nBeck N I-NP I-per\nlives V B-VP O\nin P B-PP O\nRome N B-NP B-loc\n. . O O\n", "tag"),
+            ("Anna\tB-per\tx\nBeck\tI-per\tx\nlives\tO\tx\nin\tO\tx\nRome\tB-loc\tx\n.\tO\tx\n", "word 1, tag 2"),
+            (
+                "# global.columns = ID FORM UPOS NER:BIO\n1\tAnna\tN\tB-per\n2\tBeck\tN\tI-per\n3\tlives\tV\tO\n"
+                "4\tin\tP\tO\n5\tRome\tN\tB-loc\n6\t.\tX\tO\n",
+                "word 2, tag 4",
+            ),
+            (
+                "#begin document (bc/x); part 000\n"
+                + "".join(
+                    f"bc/x 0 {number} {word} X (S* - - - - {ner} (V*) (3)\n"
+                    for number, (word, ner) in enumerate(
+                        zip(WORDS, ["(per*", "*)", "*", "*", "(loc)", "*"], strict=True)
+                    )
+                )
+                + "\n#end document\n",
+                "word 4, tag 11 in brackets",
+            ),
+        ],
+    )
+    def test_words_and_tags_are_found_and_told(self, tmp_path: Path, content: str, told: str) -> None:
+        found = read(written(tmp_path, content, "train.conll"))
+        assert found.splits["train"] == GOLD
+        assert any(told in note for note in found.repairs.notes)
+
+    def test_of_several_columns_of_tags_all_are_told_and_the_user_may_choose(self, tmp_path: Path) -> None:
+        rows = [("Anna", "B-per", "O"), ("Beck", "I-per", "O"), ("in", "O", "O"), ("Rome", "B-loc", "B-code")]
+        path = written(tmp_path, "".join("\t".join(row) + "\n" for row in rows), "train.txt")
+        found = read(path)
+        assert found.types == ("per", "loc")
+        assert "2 (2 entities of 2 types), 3 (1 entities of 1 types)" in found.repairs.notes[0]
+        assert read(path, columns="word=1,tag=3").types == ("code",)
+
+    def test_comments_are_counted_and_words_that_begin_alike_stay(self, tmp_path: Path) -> None:
+        content = "# id 5239 domain=en\n###MEDLINE:1\n\n#NASA B-org\nleft O\n# O\n"
+        found = read(written(tmp_path, content, "train.txt"))
+        assert found.splits["train"] == [Sentence(("#NASA", "left", "#"), ("B-org", "O", "O"))]
+        assert found.repairs.counts == {COMMENT: 2}
+
+    def test_rows_of_several_words_are_counted(self, tmp_path: Path) -> None:
+        content = "# text = x\n1-2\tAnnas\t_\n1\tAnna\tB-per\n2\ts\tO\n2.1\tx\t_\n\n1\tYes\tO\n2\t.\tO\n"
+        found = read(written(tmp_path, content, "train.conllu"))
+        assert [sentence.words for sentence in found.splits["train"]] == [("Anna", "s"), ("Yes", ".")]
+        assert found.repairs.counts == {COMMENT: 1, SURFACE_ROW: 2}
+
+    def test_webanno_is_refused_with_the_export_to_choose(self, tmp_path: Path) -> None:
+        with pytest.raises(CrossNERError, match="WebAnno TSV") as caught:
+            read(written(tmp_path, "#FORMAT=WebAnno TSV 3.3\n#T_SP=x\n", "train.tsv"))
+        assert "CoNLL 2002" in caught.value.hint
+
+    def test_windows_text_is_read_after_its_way_out(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.txt"
+        path.write_bytes("“ O\nAnna B-per\n– O\n€ O\n".encode("windows-1252"))
+        with pytest.raises(CrossNERError, match="byte 0x93") as caught:
+            read(path)
+        assert "iconv -f WINDOWS-1252 -t UTF-8" in caught.value.hint
+        path.write_text(path.read_bytes().decode("windows-1252"), encoding="utf-8")
+        assert read(path).splits["train"][0].words == ("“", "Anna", "–", "€")
+
+
+class TestHuggingFace:
+    NAMES = ("O", "B-per", "I-per", "B-loc")
+    ROW = {"tokens": list(WORDS), "ner_tags": [1, 2, 0, 0, 3, 0]}
+
+    def features(self) -> dict[str, Any]:
+        label = {"names": list(self.NAMES), "_type": "ClassLabel"}
+        return {"tokens": {"feature": {"dtype": "string"}}, "ner_tags": {"feature": label, "_type": "Sequence"}}
+
+    def test_numbers_are_named_by_the_schema_by_infos_or_by_the_card_and_never_guessed(self, tmp_path: Path) -> None:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        table = pyarrow.Table.from_pylist([self.ROW])
+        parquet.write_table(table, tmp_path / "train.parquet")
+        lines = written(tmp_path, [self.ROW], "test.jsonl")
+        for path in (tmp_path / "train.parquet", lines):
+            with pytest.raises(CrossNERError, match="numbers whose names are not known") as caught:
+                read(path)
+            assert "dataset_infos.json" in caught.value.hint
+        info = json.dumps({"info": {"features": self.features()}})
+        parquet.write_table(table.replace_schema_metadata({"huggingface": info}), tmp_path / "train.parquet")
+        assert read(tmp_path / "train.parquet").splits["train"] == GOLD
+        (tmp_path / "dataset_infos.json").write_text(json.dumps({"default": {"features": self.features()}}))
+        assert read(lines).splits["train"] == GOLD
+        (tmp_path / "dataset_infos.json").unlink()
+        names = "".join(f"            '{number}': {name}\n" for number, name in enumerate(self.NAMES))
+        (tmp_path / "README.md").write_text(
+            "---\ndataset_info:\n  features:\n  - name: ner_tags\n    sequence:\n      class_label:\n        names:\n"
+            f"{names}---\n# Data\n"
+        )
+        assert read(lines).splits["train"] == GOLD
+
+    def test_a_data_set_of_the_hub_is_fetched_without_scripts_and_its_shards_are_read_together(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        table = pyarrow.Table.from_pylist([self.ROW])
+        info = json.dumps({"info": {"features": self.features()}})
+        (tmp_path / "data").mkdir()
+        for number in range(2):
+            shard = tmp_path / "data" / f"train-{number:05}-of-00002.parquet"
+            parquet.write_table(table.replace_schema_metadata({"huggingface": info}), shard)
+        asked: dict[str, Any] = {}
+
+        def snapshot(name: str, **options: Any) -> str:
+            asked.update(options, name=name)
+            return str(tmp_path)
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+        found = find_domain("hf://datasets/someone/ner-data@v2")
+        assert (asked["name"], asked["revision"], asked["repo_type"]) == ("someone/ner-data", "v2", "dataset")
+        assert not any(pattern.endswith(".py") for pattern in asked["allow_patterns"])
+        assert found.name == "ner-data"
+        assert read_domain(found.files).splits["train"] == GOLD * 2
+        for address in ("hf://datasets/someone", "hf://datasets/../x/y", "hf://datasets/a/b/../c"):
+            with pytest.raises(CrossNERError, match="names no data set of the hub"):
+                find_domain(address)
+
+
+def test_brat_is_read_with_pieces_of_one_entity_and_counts_what_it_leaves_out(tmp_path: Path) -> None:
+    (tmp_path / "1.txt").write_text("Anna\nBeck lives in Rome.")
+    lines = ["T1\tper 0 4;5 9\tAnna Beck", "T2\tloc 19 23\tRome", "R1\tin Arg1:T1 Arg2:T2", "T3\tx 0 4;15 17\tAnna in"]
+    (tmp_path / "1.ann").write_text("\n".join(lines) + "\n")
+    (tmp_path / "2.txt").write_text("Nobody labelled this.")
+    found = read_domain(find_domain(str(tmp_path)).files)
+    assert found.splits["train"] == GOLD
+    assert found.repairs.counts == {brat.UNLABELLED: 1, brat.OTHER_ANNOTATION: 1, brat.APART: 1}
+
+
+def test_types_that_differ_only_in_case_or_in_what_does_not_show_are_a_warning(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "a B-per\nb B-PER\nc B-loc\nd B-loc\u200b\n", "train.txt"))
+    assert [warning.partition(";")[0] for warning in found.repairs.warnings] == [
+        "Entity types that look alike: 'per', 'PER'",
+        "Entity types that look alike: 'loc', 'loc\\u200b'",
+    ]
+
+
+def test_overlapping_spans_of_words_keep_the_longest(tmp_path: Path) -> None:
+    record = {"tokenized_text": ["New", "York", "City"], "ner": [[0, 1, "x"], [0, 2, "y"]]}
+    found = read(written(tmp_path, json.dumps([record]), "train.json"))
+    assert found.splits["train"][0].tags == ("B-y", "I-y", "I-y")
+    assert found.repairs.counts == {OVERLAPPING_ENTITY: 1}
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in ("columns", "jsonl")])
+def test_ten_thousand_texts_of_any_format_take_seconds(tmp_path: Path, name: str) -> None:
+    file, content = FILES[name]
+    if file.endswith(".json"):
+        content = json.dumps(json.loads(content) * 10_000)
+    else:
+        content = (content.rstrip("\n") + "\n") * 10_000
+    with within(10):
+        assert len(read(written(tmp_path, content, file)).splits["train"]) == 10_000
+
+
+def test_json_that_is_broken_is_refused_with_the_line(tmp_path: Path) -> None:
+    with pytest.raises(CrossNERError, match=r"train.json:2: no JSON"):
+        read(written(tmp_path, '[\n  {"a": 1,}\n]', "train.json"))
+    assert not Repairs().notes
