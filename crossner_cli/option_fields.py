@@ -235,6 +235,13 @@ def to_json(value: Any) -> Any:
     return [to_json(item) for item in value] if isinstance(value, list) else value
 
 
+def resolve_output(path: Path | None) -> Path | None:
+    """Return the path of an output, links followed so that they stay; None for stdout."""
+    if path is None or str(path) in STDOUT:
+        return None
+    return path.resolve() if path.is_symlink() and not is_stream(path) else path
+
+
 def is_stream(path: Path) -> bool:
     """Return whether a path is a pipe, a device, or a stream that is open already: it cannot be replaced."""
     return str(path).startswith(STREAMS) or (path.exists() and not path.is_file() and not path.is_dir())

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from crossner_cli.option_fields import DEVICE, STDOUT, Command, Compute, OnDevice, is_stream, option
+from crossner_cli.option_fields import DEVICE, Command, Compute, OnDevice, is_stream, option, resolve_output
 
 # The groups of the help, each with what its options have in common.
 labelled_option = partial(option, panel="Labelled data")
@@ -24,6 +24,9 @@ masked_optimisation = partial(optimisation, needs="encoder!=strings")
 strings_detail = partial(detail, needs="encoder=strings")
 
 Decoding = Literal["trained", "legal", "any"]
+OutputName = Literal[
+    "auto", "text", "jsonl", "conll", "brat", "spacy", "html", "parquet", "label-studio", "prodigy", "doccano"
+]
 STRINGS = "strings"  # dapt --encoder strings: language models of characters
 ENCODER_RATE, STRINGS_RATE = 1e-4, 5e-3  # peak learning rates of dapt
 CPU_SUBWORDS, GPU_SUBWORDS = 1024, 16384  # read at once outside training, padding included
@@ -300,18 +303,21 @@ class Evaluate(Compute):
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(Compute):
-    """Tag new text: plain text, CoNLL, JSONL or Parquet. The output has the order of the input."""
+    """Tag new text: plain text, CoNLL, JSONL or Parquet."""
 
     makes_stage: ClassVar[bool] = False
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     text: list[str] = option([], "Text to tag instead of files. Repeatable.")
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
     output: Path | None = option(None, "File to write, with brat a folder; default: stdout.")
-    format: Literal["auto", "text", "jsonl", "conll", "brat", "spacy", "html", "parquet"] = option(
+    format: OutputName = option(
         "auto", "Output format; auto goes by the ending of --output, and is text on a terminal, else jsonl."
     )
     input_format: Literal["auto", "text", "conll", "jsonl", "parquet"] = option(
         "auto", "Input format; auto goes by the ending of each file."
+    )
+    order: Literal["input", "uncertain"] = option(
+        "input", "Order of the output. uncertain: least certain documents first; all are kept on disk until the end."
     )
     workers: int = option(1, "Processes on the CPU; the threads are shared among them.", minimum=1, counts=False)
     skip_bad_lines: bool = detail(False, "Skip lines that cannot be read, and count them.")
@@ -328,11 +334,8 @@ class Predict(Compute):
 
     @property
     def place(self) -> Path | None:
-        """The path of the output, links followed so that they stay; None for stdout."""
-        path = self.output
-        if path is None or str(path) in STDOUT:
-            return None
-        return path.resolve() if path.is_symlink() and not is_stream(path) else path
+        """The path of the output, links followed; None for stdout."""
+        return resolve_output(self.output)
 
     @property
     def has_data_on_stdout(self) -> bool:
@@ -351,7 +354,6 @@ class Inspect(Compute):
     """Look inside a tagger: the weights that it computes for a sentence, and the states of words on a plane."""
 
     makes_stage: ClassVar[bool] = False
-
     sentence: list[str] = option([], "Text whose weights to show. Repeatable.")
     states: Literal["none", "hidden", "cells"] = option(
         "none", "States of the words inside entities to draw by t-SNE; cells: those of multi-cell-lstm."
@@ -367,7 +369,6 @@ class Export(Compute):
     """Write a linear tagger as ONNX, and compare F1 and speed of the tagger and its graphs."""
 
     makes_stage: ClassVar[bool] = False
-
     device: str = option("cpu", "Device; only cpu is possible.", panel=DEVICE, counts=False)
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
     output: Path | None = option(None, "Folder to write to; default: export in the run directory.")
@@ -380,7 +381,6 @@ class Report(Command):
     """Put many runs into one table or curve, and compare their models. It makes no stage."""
 
     makes_stage: ClassVar[bool] = False
-
     runs: list[Path] = option(
         [], "Run directories, folders of them, or evaluate stages; default: the run directory.", argument=True
     )

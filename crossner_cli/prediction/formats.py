@@ -1,4 +1,4 @@
-"""Tagged documents, counts of them, and their formats: text, JSONL, CoNLL, Parquet, brat, HTML and spaCy."""
+"""Tagged documents, counts of them, and their formats; those of annotation tools and spaCy have their own modules."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 
 from crossner_cli import figures
 from crossner_cli.data import documents
@@ -18,7 +18,9 @@ from crossner_cli.data.documents import Document
 from crossner_cli.data.files import is_writable
 from crossner_cli.data.formats.columns import NO_WORD
 from crossner_cli.errors import CrossNERError
+from crossner_cli.prediction.annotation import to_doccano, to_label_studio, to_prodigy
 from crossner_cli.prediction.doc_bin import join_doc_bins, spacy_module, to_doc_bin
+from crossner_cli.prediction.order import keep, write_kept
 from crossner_cli.run.storage import to_json
 
 # Name and bytes of a file of a folder; of an output that is one file, the bytes that follow.
@@ -28,6 +30,9 @@ BRAT_CONFIGURATION = "annotation.conf"
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 # An ending that is read as a format is written as it, too.
 ENDINGS = {**ENDINGS_READ, ".html": "html", ".htm": "html", ".spacy": "spacy"}
+# What stands before and behind all documents.
+HEADS = {"label-studio": b"[\n"}
+TAILS = {"label-studio": b"\n]\n", "html": b"</main>\n</body>\n</html>\n"}
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,15 @@ class TaggedDocument:
             score is the probability that the entity is right if the tagger is calibrated; if not, it is the lowest
             probability of the tags of its words, an upper bound of that of the whole.
         repaired: Number of tags that could not follow the tag before them; an ``I-`` became a ``B-``.
+        score: The lowest probability of the tag of any word, also outside entities; 1 without words. It is not
+            calibrated.
     """
 
     document: Document
     tags: Sequence[Sequence[str]]
     entities: list[dict[str, Any]]
     repaired: int
+    score: float = 1.0
 
 
 @dataclass
@@ -99,6 +107,8 @@ class OutputFormat:
         is_calibrated: Whether scores are probabilities of being right.
         passed_through: The schema of the rows that are read, if the output is Parquet and all input is.
         is_coloured: Whether text goes to a terminal that shows colours.
+        order: As ``--order`` has it.
+        model: The name of the tagger.
     """
 
     name: str
@@ -106,6 +116,8 @@ class OutputFormat:
     is_calibrated: bool = False
     passed_through: Any = None
     is_coloured: bool = False
+    order: Literal["input", "uncertain"] = "input"
+    model: str = ""
 
     @property
     def is_folder(self) -> bool:
@@ -116,6 +128,11 @@ class OutputFormat:
     def has_parts(self) -> bool:
         """Return whether documents are first written to several files in a folder."""
         return self.name in ("brat", "spacy", "parquet")
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether documents are kept until all are tagged: to sort them, or since half an array is no JSON."""
+        return self.order == "uncertain" or self.name == "label-studio"
 
     @property
     def notes(self) -> list[str]:
@@ -129,11 +146,14 @@ class OutputFormat:
         if self.name == "brat":
             sections = ["[entities]", *brat_names(self.types).values(), "[relations]", "[events]", "[attributes]", ""]
             return [(BRAT_CONFIGURATION, "\n".join(sections).encode())]
-        return [("", _html_head(self.types))] if self.name == "html" else []
+        return [] if self.has_parts or self.is_kept else [("", self._head())]
 
     def end(self) -> list[Piece]:
         """Return the pieces that come after all documents."""
-        return [("", b"</main>\n</body>\n</html>\n")] if self.name == "html" else []
+        return [] if self.has_parts or self.is_kept else [("", TAILS.get(self.name, b""))]
+
+    def _head(self) -> bytes:
+        return _html_head(self.types) if self.name == "html" else HEADS.get(self.name, b"")
 
     def write(self, numbered: Sequence[tuple[int, TaggedDocument]], totals: Totals) -> list[Piece]:
         """Write documents as bytes.
@@ -154,15 +174,33 @@ class OutputFormat:
                 rows = [to_row(each, self.is_calibrated) for each in tagged]
                 schema = documents.output_schema(self.passed_through)
                 return [(f"{first:09}.parquet", documents.rows_to_bytes(rows, schema))]
+        texts = [self._write_one(each, totals).encode() for each in tagged]
+        if self.is_kept:
+            texts = [keep(each.score, text) for each, text in zip(tagged, texts, strict=True)]
+        return [("", b"".join(texts))]
+
+    def _write_one(self, tagged: TaggedDocument, totals: Totals) -> str:
+        match self.name:
             case "conll":
-                text = "".join(to_conll(each, totals) for each in tagged)
+                return to_conll(tagged, totals)
             case "text":
-                text = "".join(to_text(each, self.types, is_coloured=self.is_coloured) for each in tagged)
+                return to_text(tagged, self.types, is_coloured=self.is_coloured)
             case "html":
-                text = "".join(to_html(each, self.types) for each in tagged)
-            case _:
-                text = "".join(to_jsonl(each, self.is_calibrated) for each in tagged)
-        return [("", text.encode())]
+                return to_html(tagged, self.types)
+            case "label-studio":
+                return _to_json(to_label_studio(_without_blanks(tagged, totals), self.model))
+            case "prodigy":
+                return _to_json(to_prodigy(_without_blanks(tagged, totals))) + "\n"
+            case "doccano":
+                return _to_json(to_doccano(_without_blanks(tagged, totals))) + "\n"
+        return to_jsonl(tagged, self.is_calibrated)
+
+    def write_kept(self, kept: BinaryIO, output: BinaryIO) -> None:
+        """Write the whole output, given the file of what ``write`` returned."""
+        output.write(self._head())
+        between = b",\n" if self.name == "label-studio" else b""
+        write_kept(kept, output, between=between, is_sorted=self.order == "uncertain")
+        output.write(TAILS.get(self.name, b""))
 
     def join(self, parts: Sequence[Path], target: Path) -> None:
         """Join the files of a folder into one file."""
@@ -221,10 +259,20 @@ def to_row(tagged: TaggedDocument, is_calibrated: bool) -> dict[str, Any]:
 
 def to_jsonl(tagged: TaggedDocument, is_calibrated: bool = False) -> str:
     """Write ``to_record`` on one line. Values of Parquet that JSON lacks become text, bytes hexadecimal, NaN null."""
-    record = to_record(tagged, is_calibrated)
+    return _to_json(to_record(tagged, is_calibrated)) + "\n"
+
+
+def _without_blanks(tagged: TaggedDocument, totals: Totals) -> TaggedDocument:
+    """Leave out entities without visible characters, which annotation tools refuse, and count them."""
+    visible = [entity for entity in tagged.entities if entity["text"].strip()]
+    totals.rewritten_words += len(tagged.entities) - len(visible)
+    return replace(tagged, entities=visible)
+
+
+def _to_json(record: dict[str, Any]) -> str:
     line = to_json(record, ensure_ascii=False, default=_to_text)
     # Half a surrogate pair in a value passed through can only be written as the escape it was read from.
-    return (line if is_writable(line) else to_json(record, default=_to_text)) + "\n"
+    return line if is_writable(line) else to_json(record, default=_to_text)
 
 
 def _to_text(value: Any) -> str:

@@ -2,8 +2,8 @@
 
 ``FILE`` is first written as ``.FILE.draft``, a file or a folder of parts, beside ``.FILE.progress.json``, which records
 what the output depends on, how many documents and bytes the draft holds, and their counts. What a kill left after that
-point is cut off, so the result has the same bytes as that of a command that was never interrupted. ``.FILE.lock`` is
-held while a process writes.
+point is cut off, so the result has the same bytes as that of a command that was never interrupted. Documents that wait
+until all are tagged are put in order in ``.FILE.whole``. ``.FILE.lock`` is held while a process writes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import shutil
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ SECONDS_BETWEEN_RECORDS = 5.0
 class Stream:
     """An output that is written as it is made: stdout or a pipe; it never continues an earlier command.
 
+    Documents that are kept until all are tagged wait in a temporary file.
+
     Args:
         stream: Where to write; None on a process that writes nothing.
         output_format: How the output begins and ends.
@@ -42,21 +45,31 @@ class Stream:
         self.totals = Totals()
         self.notes: list[str] = []
         self._is_begun = False
+        is_kept = stream is not None and output_format.is_kept
+        self._kept = tempfile.TemporaryFile() if is_kept else None  # noqa: SIM115 - until close
 
     def write(self, pieces: Sequence[Piece], totals: Totals) -> None:
         """Write and flush."""
-        if self.stream is not None:
+        if self._kept is not None:
+            self._kept.writelines(data for _, data in pieces)
+        elif self.stream is not None:
             begin = [] if self._is_begun else self.format.begin()
             self.stream.write(b"".join(data for _, data in [*begin, *pieces]))
             self.stream.flush()
         self._is_begun = True
 
     def finish(self) -> None:
-        """Write what comes after all documents."""
-        self.write(self.format.end(), self.totals)
+        """Write what comes after all documents, and before it the documents that were kept."""
+        if self._kept is not None and self.stream is not None:
+            self.format.write_kept(self._kept, self.stream)
+            self.stream.flush()
+        else:
+            self.write(self.format.end(), self.totals)
 
     def close(self) -> None:
         """Close the stream if it was opened for this output."""
+        if self._kept is not None:
+            self._kept.close()
         if self.is_own and self.stream is not None:
             with contextlib.suppress(BrokenPipeError):
                 self.stream.close()
@@ -79,6 +92,7 @@ class Draft:
     def __init__(self, path: Path, output_format: OutputFormat, depends_on: Mapping[str, Any] | None) -> None:
         self.path, self.format, self.depends_on = path, output_format, depends_on
         self.draft = path.with_name(f".{path.name}.draft")
+        self.whole = path.with_name(f".{path.name}.whole")  # put in order out of the draft
         self.progress = path.with_name(f".{path.name}.progress.json")
         self.totals, self.bytes = Totals(), 0
         self.notes: list[str] = []
@@ -115,6 +129,10 @@ class Draft:
         if self.format.has_parts and not self.format.is_folder:
             whole = self.draft / "whole"
             self.format.join(self._parts(), whole)
+        elif self.format.is_kept:
+            whole = self.whole
+            with self.draft.open("rb") as kept, whole.open("wb") as stream:
+                self.format.write_kept(kept, stream)
         _flush(whole)
         self.progress.unlink(missing_ok=True)  # the draft that it describes is about to be renamed
         replaced = self.path.with_name(f".{self.path.name}.replaced")
@@ -129,6 +147,7 @@ class Draft:
     def close(self) -> None:
         """Keep an unfinished draft that can be continued; remove any other."""
         try:
+            _remove(self.whole)
             if not self._is_finished and self.depends_on is not None and self.totals.documents:
                 self._record_progress()
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -72,7 +73,7 @@ class ChunkTagger:
     def __call__(self, chunk: Chunk) -> TaggedChunk:
         """Tag the documents of a chunk and write them as bytes."""
         totals, written, least = Totals(), [], self.tagging.min_score
-        for number, tagged in enumerate(self._tag(chunk.documents), start=chunk.first):
+        for number, tagged in enumerate(self.tag_documents(chunk.documents), start=chunk.first):
             scores = [entity["score"] for entity in tagged.entities]
             is_written = least is None or min(scores, default=-1.0) >= least
             totals.add(tagged, is_written=is_written)
@@ -84,7 +85,7 @@ class ChunkTagger:
         self._before = counts
         return TaggedChunk(pieces, totals)
 
-    def _tag(self, documents: Sequence[Document]) -> list[TaggedDocument]:
+    def tag_documents(self, documents: Sequence[Document]) -> list[TaggedDocument]:
         """Tag documents, their sentences batched together by length."""
         sentences = [
             Sentence(tuple([word.text for word in words]), None, self.domain)
@@ -117,7 +118,8 @@ def to_tagged_document(
             start, end, score = words[span.start].start, words[span.end - 1].end, score_entity(tagged, span)
             entity = {"start": start, "end": end, "type": span.type, "text": document.text[start:end]}
             entities.append(entity | {"score": round(score if calibration is None else calibration(score), 4)})
-    return TaggedDocument(document, tags, entities, repaired)
+    least = min(itertools.chain.from_iterable(tagged.probabilities for tagged in found), default=1.0)
+    return TaggedDocument(document, tags, entities, repaired, round(least, 4))
 
 
 def tag_in_processes(

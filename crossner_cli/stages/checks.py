@@ -61,6 +61,11 @@ def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) 
     place: Path | None = options.place
     name = choose_format(options.format, None if place is None else options.output, on_terminal=on_terminal)
     kind = OutputFormat(name)
+    if options.order != "input" and kind.has_parts:
+        raise CrossNERError(
+            f"--order {options.order} is not possible with --format {name}.",
+            hint="Leave --order out, or choose another --format, as jsonl.",
+        )
     if place is not None and is_stream(place) and kind.has_parts:
         raise CrossNERError(f"--format {name} cannot be written to {place}.", hint="Name a file or a folder.")
     if place is not None and not is_stream(place):

@@ -65,15 +65,16 @@ def run(
     calibration = read_calibration(trained.folder) if decoding == "trained" else None
     yield Notice(_describe_calibration(calibration))
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
-    tags = read_tag_set(trained.folder).domains[domain]
+    types = read_tag_set(trained.folder).domains[domain]
     is_coloured = on_terminal and "NO_COLOR" not in os.environ
-    output_format = OutputFormat(format_name, tags, calibration is not None, schema, is_coloured)
+    output_format = OutputFormat(
+        format_name, types, calibration is not None, schema, is_coloured, options.order, trained.label
+    )
     tagging = Tagging(trained.folder, output_format, decoding, calibration, options.min_score, options.batch_subwords)
     chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
     with contextlib.ExitStack() as stack:
-        output = stack.enter_context(
-            contextlib.closing(_open_output(options, inputs, trained, engine, output_format, stdout))
-        )
+        opened = _open_output(options, inputs, trained, engine, output_format, stdout)
+        output = stack.enter_context(contextlib.closing(opened))
         gc.freeze()  # a collection that visits the imported libraries takes a fifth of a second
         stack.callback(gc.unfreeze)
         yield from map(Notice, [*output_format.notes, *output.notes])
@@ -84,8 +85,7 @@ def run(
         else:
             tagged = _tag_here(chunks, chunk_tagger, engine)
         counts = yield from _write_all(stack.enter_context(contextlib.closing(tagged)), output)
-    for kind, count in repairs.counts.items():
-        yield Notice(f"{kind}: {count} (first: {', '.join(repairs.examples[kind])})")
+    yield from map(Notice, _describe_repairs(repairs))
     result = {
         "model": trained.label,
         "folder": str(trained.folder),
@@ -104,6 +104,11 @@ def _describe_calibration(calibration: Calibration | None) -> str:
     if calibration is None:
         return "Scores are not calibrated, because the tagger has no calibration, or another --decoding."
     return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
+
+
+def _describe_repairs(repairs: Repairs) -> list[str]:
+    examples = {kind: ", ".join(repairs.examples[kind]) for kind in repairs.counts}
+    return [f"{kind}: {count} (first: {examples[kind]})" for kind, count in repairs.counts.items()]
 
 
 def _check(options: Predict, inputs: Inputs, engine: Engine, *, on_terminal: bool) -> str:

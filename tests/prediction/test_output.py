@@ -33,6 +33,7 @@ OUTPUTS = {
     "brat": "out",
     "spacy": "out.spacy",
     "parquet": "out.parquet",
+    "label-studio": "out.json",
 }
 
 
@@ -135,6 +136,17 @@ def test_a_killed_command_continues_to_the_same_bytes(begin: Any, whole: Any, tm
     assert (counts["words_before"], result["words_before"]) == (0, counts["words"] * 40 // LINES)
 
 
+def test_a_killed_command_that_sorts_continues_to_the_same_bytes(begin: Any, whole: Any, tmp_path: Path) -> None:
+    expected, _ = whole(order="uncertain")
+    texts = [json.loads(line)["text"] for line in expected.splitlines()]
+    assert len(texts) == LINES and texts != sorted(texts, key=lambda text: int(text.split()[1]))
+    output = as_a_kill_leaves_it(begin, tmp_path, "out.jsonl", 2, order="uncertain")
+    output.with_name(".out.jsonl.whole").write_bytes(b"half")
+    _, told = finish(begin(output, order="uncertain"))
+    assert f"{output}: continued after the 40 documents tagged before." in told
+    assert content(output) == expected and names_in(output.parent) == [output.name]
+
+
 @pytest.mark.parametrize("was_recorded", [False, True])
 def test_a_kill_before_the_first_record_and_one_at_the_end_change_nothing(
     begin: Any, whole: Any, tmp_path: Path, was_recorded: bool
@@ -226,12 +238,13 @@ def test_with_force_an_interrupted_replacement_is_continued(begin: Any, tmp_path
     assert result["words_before"] and len(output.read_text().splitlines()) == LINES
 
 
+@pytest.mark.parametrize("order", ["input", "uncertain"])
 def test_an_interruption_while_the_end_is_written_leaves_one_end(
-    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
-    expected, _ = whole("out.html")
+    expected, _ = whole("out.html", order=order)
     output = tmp_path / "out.html"
-    work = begin(output)
+    work = begin(output, order=order)
     run_until(work, 4)
 
     def be_interrupted(path: Path) -> None:
@@ -241,8 +254,8 @@ def test_an_interruption_while_the_end_is_written_leaves_one_end(
     monkeypatch.setattr(module, "_flush", be_interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(work)
-    assert not output.exists()
-    _, told = finish(begin(output))
+    assert names_in(tmp_path) == [".out.html.draft", ".out.html.progress.json", "in.txt", "whole"]
+    _, told = finish(begin(output, order=order))
     assert any("continued after the 70 documents" in text for text in told) and content(output) == expected
 
 
@@ -362,15 +375,16 @@ def test_a_process_that_is_killed_is_continued_to_the_same_bytes(
     assert result["documents"] == LINES and content(output) == whole(precision="fp32")[0]
 
 
+@pytest.mark.parametrize("order", ["input", "uncertain"])
 def test_several_processes_write_the_bytes_of_one(
-    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    begin: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     forked = multiprocessing.get_context("fork")  # torch is imported once, not three times
     monkeypatch.setattr(multiprocessing, "get_context", lambda kind: forked)
-    expected, one = whole(threads=1)
+    expected, one = whole(threads=1, order=order)
     output = tmp_path / "two.jsonl"
-    interrupt(begin(output, threads=1, workers=2), 1)
-    two, told = finish(begin(output, threads=1, workers=2))
+    interrupt(begin(output, threads=1, workers=2, order=order), 1)
+    two, told = finish(begin(output, threads=1, workers=2, order=order))
     assert f"{output}: continued after the 20 documents tagged before." in told
     assert content(output) == expected
     for name in ("documents", "words", "entities"):
