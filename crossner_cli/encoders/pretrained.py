@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from crossner_cli.encoders.fast_layers import register_cpu_attention
+from crossner_cli.encoders.word_borders import put_spaces_before_words
 from crossner_cli.errors import CrossNERError
 
 # Encoders whose positions start behind the padding id, which costs them that many places.
@@ -210,13 +211,11 @@ def _check_sizes(folder: Path, config: Any) -> None:
 
 
 def read_tokenizer(folder: str | Path) -> Any:
-    """Load a fast tokenizer from a folder or by name; remote code is never run.
+    """Load a fast tokenizer from a folder or by name, to cut words as in a text; remote code is never run.
 
     Raises:
         CrossNERError: There is none, it has no fast form or no vocabulary.
     """
-    from tokenizers.pre_tokenizers import ByteLevel
-
     tokenizer = _load_tokenizer(str(folder))
     if not tokenizer.is_fast:
         raise CrossNERError(
@@ -227,9 +226,7 @@ def read_tokenizer(folder: str | Path) -> Any:
             f"The tokenizer of {str(folder)!r} has no vocabulary.",
             hint="Put the tokenizer.json that belongs to the model into its folder.",
         )
-    cutter = tokenizer.backend_tokenizer.pre_tokenizer
-    if isinstance(cutter, ByteLevel):  # a word alone is cut as in a text, where a space stands before it
-        cutter.add_prefix_space = True
+    put_spaces_before_words(tokenizer)
     return tokenizer
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.word_borders import find_differently_cut
 from crossner_cli.errors import CrossNERError
 
 Ids = NDArray[np.int64]
@@ -150,6 +151,7 @@ class SubwordReader:
         unreadable_words: Distinct words without a subword, read as an unknown one.
         shortened_words: Distinct words longer than a window, whose beginning is read.
         unknown_words: Always 0: every word is read by its subwords.
+        differently_cut: Words that the tokenizer cuts otherwise inside a text; empty for encoders in wide use.
 
     Raises:
         CrossNERError: The tokenizer marks no start, end or padding, a window has no room for a word, or in reading, the
@@ -174,6 +176,7 @@ class SubwordReader:
         self.unreadable_words = 0
         self.shortened_words = 0
         self.unknown_words = 0
+        self.differently_cut = find_differently_cut(tokenizer)
         self._subwords: dict[str, list[int]] = {}
 
     @property

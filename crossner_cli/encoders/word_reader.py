@@ -195,6 +195,11 @@ class WordReader:
         return self.subwords.shortened_words if self.subwords else 0
 
     @property
+    def differently_cut(self) -> list[str]:
+        """Words that the transformer's tokenizer cuts otherwise inside a text."""
+        return self.subwords.differently_cut if self.subwords else []
+
+    @property
     def unknown_words(self) -> int:
         """Distinct words read so far that have no vector in any of their forms."""
         return self._forgotten + len(self._unknown)

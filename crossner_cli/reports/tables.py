@@ -277,7 +277,18 @@ def training_tables(manifest: Manifest) -> list[Block]:
         summary=[("mean", score, "", "", "", "")] if over else [],
         texts=(0, 5),
     )
-    return [Line(f"{name}: dev F1 {score}{over}", is_headline=True), table, *map(Line, _start_lines(result.start))]
+    lines = [*_cutting_warnings(result), *_start_lines(result.start)]
+    return [Line(f"{name}: dev F1 {score}{over}", is_headline=True), table, *map(Line, lines)]
+
+
+def _cutting_warnings(result: TrainResult) -> list[str]:
+    words = dict.fromkeys(word for trained in result.seeds.values() for word in trained.differently_cut)
+    if not words:
+        return []
+    return [
+        f"{WARNING}the encoder's tokenizer cuts words alone otherwise than inside a text, as {', '.join(words)}: the"
+        " tagger reads other subwords than the encoder was trained on. Compare with another --encoder."
+    ]
 
 
 def _start_lines(start: StartCounts) -> list[str]:

@@ -103,7 +103,11 @@ class DaptStringsResult:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """The training of one tagger; ``history`` has losses, score, scores and words a second of each epoch."""
+    """The training of one tagger.
+
+    ``history`` has losses, score, scores and words a second of each epoch; ``differently_cut`` are words that the
+    encoder's tokenizer cuts otherwise inside a text.
+    """
 
     folder: str
     learning_rate: float | None
@@ -117,6 +121,7 @@ class SeedResult:
     unreadable_words: int
     shortened_words: int
     history: list[Record]
+    differently_cut: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -326,6 +326,7 @@ class TrainingJob:
             unreadable_words=reader.unreadable_words,
             shortened_words=reader.shortened_words,
             history=[*fitted.history],
+            differently_cut=reader.differently_cut,
         )
 
     def _write_card(self, tagger: Tagger, folder: Path, seed: int, result: SeedResult) -> None:
