@@ -105,8 +105,9 @@ class DaptStringsResult:
 class SeedResult:
     """The training of one tagger.
 
-    ``history`` has losses, score, scores and words a second of each epoch; ``differently_cut`` are words that the
-    encoder's tokenizer cuts otherwise inside a text.
+    Scores on dev are those of the weights kept, in percent, None without any. ``history`` has losses, score, scores
+    and words a second of each epoch; ``differently_cut`` are words that the encoder's tokenizer cuts otherwise inside
+    a text.
     """
 
     folder: str
@@ -121,6 +122,8 @@ class SeedResult:
     unreadable_words: int
     shortened_words: int
     history: list[Record]
+    dev_precision: float | None = None
+    dev_recall: float | None = None
     differently_cut: list[str] = dataclasses.field(default_factory=list)
 
 

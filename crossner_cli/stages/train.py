@@ -15,7 +15,7 @@ from crossner_cli.data.tags import TagSet, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.engine.processes import keep_freed_memory
 from crossner_cli.errors import CrossNERError
-from crossner_cli.evaluation.scores import score
+from crossner_cli.evaluation.scores import Scores, score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.option_fields import LARGEST_SEED
@@ -294,8 +294,10 @@ class TrainingJob:
             checkpoints=checkpoints,
             task=task,
         )
-        result = self._describe(tagger, fitted, folder, carried.to_counts())
-        calibration = fit_calibration(score_entities(self.gold, tag(tagger, data.dev, engine)))
+        tagged = tag(tagger, data.dev, engine)
+        dev = score(self.gold, [sentence.tags for sentence in tagged], mode="conll")
+        result = self._describe(tagger, fitted, folder, carried.to_counts(), dev)
+        calibration = fit_calibration(score_entities(self.gold, tagged))
 
         def save() -> None:
             found = {CALIBRATION: calibration.to_json()} if calibration.entities else {}
@@ -311,8 +313,8 @@ class TrainingJob:
         tagged = tag(tagger, self.data.dev, self.engine)
         return {"dev_f1": score(self.gold, [sentence.tags for sentence in tagged], mode="conll").f1}
 
-    def _describe(self, tagger: Tagger, fitted: FitResult, folder: Path, start: StartCounts) -> SeedResult:
-        reader = tagger.encoder.reader
+    def _describe(self, tagger: Tagger, fitted: FitResult, folder: Path, start: StartCounts, dev: Scores) -> SeedResult:
+        reader, is_scored = tagger.encoder.reader, fitted.best is not None
         return SeedResult(
             folder=folder.name,
             learning_rate=self.rates.for_transformer(tagger.encoder),
@@ -326,6 +328,8 @@ class TrainingJob:
             unreadable_words=reader.unreadable_words,
             shortened_words=reader.shortened_words,
             history=[*fitted.history],
+            dev_precision=dev.precision if is_scored else None,
+            dev_recall=dev.recall if is_scored else None,
             differently_cut=reader.differently_cut,
         )
 

@@ -86,16 +86,12 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
     names = [provenance.domains[role]["name"] for role in facts.labelled]
     licences = provenance.find_licences(names)
     is_known = licences.keys() == set(names) != set()
-    is_classifier, dev_f1 = _is_token_classifier(folder), facts.result.dev_f1
-    dev_score = EvalResult(
-        task_type="token-classification",
-        dataset_type=facts.dev,
-        dataset_name=facts.dev,
-        dataset_split="dev",
-        metric_type="f1",
-        metric_name="F1 in percent (micro, CoNLL)",
-        metric_value=None if dev_f1 is None else round(dev_f1, 2),
-    )
+    is_classifier, result = _is_token_classifier(folder), facts.result
+    scores = {"F1": result.dev_f1, "precision": result.dev_precision, "recall": result.dev_recall}
+    seeds: dict[str, Any] = {"seed": facts.seed, "seeds": list(facts.seeds)}
+    measured = [
+        _to_result(facts.dev, "dev", name, value, **seeds) for name, value in scores.items() if value is not None
+    ]
     front_matter = ModelCardData(
         language="en" if is_known else None,
         base_model=base_model(provenance.lineage) if (folder / "config.json").is_file() else None,
@@ -103,7 +99,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         library_name="transformers" if is_classifier else "crossner",
         tags=["named-entity-recognition", "token-classification", "crossner", method],
         model_name=f"{provenance.name}-seed-{facts.seed}",
-        eval_results=None if dev_f1 is None else [dev_score],
+        eval_results=measured or None,
     )
     _write(
         folder,
@@ -112,7 +108,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         provenance,
         seed=facts.seed,
         facts=facts,
-        result=facts.result,
+        result=result,
         method=method,
         settings=vars(tagger.hyper),
         target=target,
@@ -160,9 +156,33 @@ def write_onnx_card(folder: Path, tagger_folder: Path, label: str, result: Expor
     without = f"---\nlibrary_name: crossner\n---\n\n# {plain(label)}, exported\n"
     card = ModelCard(path.read_text(encoding="utf-8") if path.is_file() else without)
     card.data["library_name"] = "onnx"
+    graphs = {model.name: model.f1 for model in result.models[1:] if model.name.startswith("ONNX")}
+    measured = [
+        _to_result(str(result.domain), result.split, "F1", f1, of=f" of {name}", seed=result.seed)
+        for name, f1 in graphs.items()
+        if f1 is not None
+    ]
+    if measured:
+        index: Any = card.data
+        index.model_name = index.model_name or Path(label).name
+        index.eval_results = [*(index.eval_results or []), *measured]
     card.text = re.sub(r"(?ms)^## Use\n.*?(?=^## )", "", card.text, count=1)  # for PyTorch, which finds nothing here
     card.text += "\n" + _templates().get_template("onnx.md").render(result=result)
     write_atomically(folder / CARD, str(card))
+
+
+def _to_result(domain: str, split: str, name: str, value: float, *, of: str = "", **args: Any) -> EvalResult:
+    """A score in percent for the model index: F1, precision or recall; ``args`` tell of the seeds."""
+    return EvalResult(
+        task_type="token-classification",
+        dataset_type=domain,
+        dataset_name=domain,
+        dataset_split=split,
+        metric_type=name.lower(),
+        metric_name=f"{name} in percent{of} (micro, CoNLL)",
+        metric_value=round(value, 2),
+        metric_args={key: arg for key, arg in args.items() if arg is not None},
+    )
 
 
 def base_model(lineage: Sequence[Mapping[str, str]]) -> str | None:

@@ -117,8 +117,11 @@ def test_the_card_in_each_model_folder_tells_what_the_manifest_tells(chain: Path
     train = manifest_of(chain / "prepare-data")["result"]["domains"]["target"]["splits"]["train"]
     for seed, record in manifest_of(chain / "finetune")["result"]["seeds"].items():
         card = ModelCard.load(chain / "finetune" / record["folder"] / "README.md")
-        (scored,) = card.data.eval_results or []
-        assert (scored.dataset_name, scored.metric_value) == ("sample-target", round(record["dev_f1"], 2))
+        scored = {each.metric_type: each for each in card.data.eval_results or []}
+        for metric in ("f1", "precision", "recall"):
+            assert scored[metric].metric_value == round(record[f"dev_{metric}"], 2)
+            assert (scored[metric].dataset_name, scored[metric].dataset_split) == ("sample-target", "dev")
+            assert scored[metric].metric_args == {"seed": int(seed), "seeds": [1, 2]}
         assert (card.data.language, card.data.library_name) == ("en", "transformers")
         for told in (
             f"| target | sample-target | {train['sentences']:,} | {train['words']:,} |",

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Dapt, Finetune
-from crossner_cli.run.results import ExportResult, SeedResult, StartCounts
+from crossner_cli.run.results import ExportedModel, ExportResult, SeedResult, StartCounts
 from crossner_cli.taggers.card import (
     CARD,
     Provenance,
@@ -37,7 +37,7 @@ HOSTILE = "a|b `x` <script>alert(1)</script> **c** [d](http://e) ![f](g) $h$ _i_
 KINDS = ("person", HOSTILE, "--- license: mit - x: {y")
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 START = StartCounts("base", 3, 2, 1, ["a", "b"], ["c"], [], [])
-RESULT = SeedResult("tagger", 1e-4, 1e-3, 61.234, 2, 5, 50, 1000.0, START, 0, 0, [])
+RESULT = SeedResult("tagger", 1e-4, 1e-3, 61.234, 2, 5, 50, 1000.0, START, 0, 0, [], 70.5, 54.116)
 
 
 def shown(text: str) -> str:
@@ -86,16 +86,33 @@ def test_names_that_are_markdown_yaml_or_html_are_shown_as_they_are(linear: Any)
     folder, tagger = linear
     text = tagger_card(folder, tagger, provenance(HOSTILE, settings=[HOSTILE]), training(HOSTILE))
     card = ModelCard(text)
-    (score,) = card.data.eval_results or []
-    assert (score.dataset_name, score.dataset_split, score.metric_value) == (HOSTILE, "dev", 61.23)
+    assert {each.dataset_name for each in card.data.eval_results or []} == {HOSTILE}
     assert (card.data.library_name, card.data.base_model) == ("transformers", "bert-base-cased")
     assert "license" not in card.data.to_dict() and card.data.language is None, "a folder's language is not known"
     rendered = RENDERER.render(card.text)
     assert not re.search(r"<(script|a|img|em|strong|s|h[3-9])\b", rendered)
-    assert rendered.count("<table>") == 2 and rendered.count("<th>") == rendered.count("<td>") == 10
+    assert rendered.count("<table>") == 2 and rendered.count("<th>") == rendered.count("<td>") == 12
     seen = shown(card.text)
     assert seen.count(HOSTILE) == 10, "title, types, data, scores, lineage, options and limits"
     assert f"{HOSTILE} 12" in seen and "person 24" in seen
+
+
+def test_the_model_index_holds_the_scores_on_dev_with_data_split_and_seeds(linear: Any) -> None:
+    folder, tagger = linear
+    write_tagger_card(folder, tagger, provenance("news"), training("news"))
+    card = ModelCard.load(folder / CARD)
+    found = card.data.eval_results or []
+    assert [(score.metric_type, score.metric_value) for score in found] == [
+        ("f1", 61.23),
+        ("precision", 70.5),
+        ("recall", 54.12),
+    ]
+    for score in found:
+        assert (score.dataset_name, score.dataset_split, score.task_type) == ("news", "dev", "token-classification")
+        assert score.metric_args == {"seed": 3, "seeds": [2, 3]} and "percent (micro, CoNLL)" in str(score.metric_name)
+    (entry,) = card.data.to_dict()["model-index"]
+    assert entry["name"] == "of | all-seed-3" and len(entry["results"]) == 1, "one data set and split"
+    assert "| news | dev | 7 | 61.23 | 70.50 | 54.12 | 2 of 5 |" in card.text
 
 
 @given(st.text(st.characters(codec=None), max_size=40))
@@ -135,7 +152,8 @@ def test_limits_are_told_by_what_was_read(linear: Any) -> None:
     last = shown(told(training(HOSTILE), HOSTILE, keep="last"))
     assert f"The last epoch was kept; F1 on dev sentences of {HOSTILE} did not choose it." in last
     assert "The epoch was chosen by F1 on dev" in few and "was chosen" not in last and "looks better" not in last
-    unscored = told(training("x", result=dataclasses.replace(RESULT, dev_f1=None)), "x")
+    nothing = dataclasses.replace(RESULT, dev_f1=None, dev_precision=None, dev_recall=None)
+    unscored = told(training("x", result=nothing), "x")
     assert ModelCard(unscored).data.eval_results is None and "It was scored on nothing." in unscored
 
 
@@ -184,3 +202,18 @@ def test_the_card_of_a_graph_has_no_use_with_transformers(tmp_path: Path) -> Non
     write_onnx_card(tmp_path, tmp_path / "tagger", "x", result)
     card = (tmp_path / CARD).read_text()
     assert card.startswith("---\nlibrary_name: onnx\n---\n# x\n\n## Data\n\nSongs.\n\n## ONNX")
+
+
+def test_the_card_of_a_graph_holds_its_own_f1_beside_the_scores_of_its_tagger(linear: Any, tmp_path: Path) -> None:
+    write_tagger_card(linear[0], linear[1], provenance("news"), training("news"))
+    models = [
+        ExportedModel("PyTorch fp32", 9, 58.0),
+        ExportedModel("ONNX fp32", 9, 57.996),
+        ExportedModel("ONNX int8", 3),
+    ]
+    result = ExportResult("x", 3, "out", "conll", "seqeval", "", 0, 7, 70, "news", "test", 3, 1, None, models)
+    write_onnx_card(tmp_path, linear[0], "x", result)
+    *of_tagger, graph = ModelCard.load(tmp_path / CARD).data.eval_results or []
+    assert [each.dataset_split for each in of_tagger] == ["dev"] * 3
+    assert (graph.dataset_split, graph.metric_value, graph.metric_args) == ("test", 58.0, {"seed": 3})
+    assert graph.metric_name == "F1 in percent of ONNX fp32 (micro, CoNLL)"

@@ -119,9 +119,12 @@ def test_f1_speed_and_size_are_measured_side_by_side_and_the_calibration_goes_al
     scored = crossner("evaluate", "--run", place / "run", "--model", place / "linear", "--split", "dev", *QUICK)
     (model,) = scored["result"]["models"].values()
     assert model["f1"]["mean"] == torch32["f1"]
-    card = ModelCard.load(folder / "README.md").text
-    assert f"| ONNX fp32 | {onnx32['f1']:.2f} | 0 |" in card and "onnxruntime.InferenceSession" in card
-    assert "sigmoid(slope * log(p / (1 - p)) + intercept)" in card
+    card = ModelCard.load(folder / "README.md")
+    assert f"| ONNX fp32 | {onnx32['f1']:.2f} | 0 |" in card.text and "onnxruntime.InferenceSession" in card.text
+    assert "sigmoid(slope * log(p / (1 - p)) + intercept)" in card.text
+    assert [(each.dataset_split, each.metric_name, each.metric_value) for each in card.data.eval_results or []] == [
+        ("dev", f"F1 in percent of {each['name']} (micro, CoNLL)", round(each["f1"], 2)) for each in (onnx32, onnx8)
+    ]
 
 
 def test_predict_and_evaluate_tag_with_the_graph(place: Path, tmp_path: Path) -> None:
