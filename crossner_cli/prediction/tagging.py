@@ -73,7 +73,7 @@ class ChunkTagger:
     def __call__(self, chunk: Chunk) -> TaggedChunk:
         """Tag the documents of a chunk and write them as bytes."""
         totals, written, least = Totals(), [], self.tagging.min_score
-        for number, tagged in enumerate(self.tag_documents(chunk.documents), start=chunk.first):
+        for number, tagged in enumerate(self.tag(chunk.documents), start=chunk.first):
             scores = [entity["score"] for entity in tagged.entities]
             is_written = least is None or min(scores, default=-1.0) >= least
             totals.add(tagged, is_written=is_written)
@@ -85,7 +85,7 @@ class ChunkTagger:
         self._before = counts
         return TaggedChunk(pieces, totals)
 
-    def tag_documents(self, documents: Sequence[Document]) -> list[TaggedDocument]:
+    def tag(self, documents: Sequence[Document]) -> list[TaggedDocument]:
         """Tag documents, their sentences batched together by length."""
         sentences = [
             Sentence(tuple([word.text for word in words]), None, self.domain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import sys
@@ -17,6 +18,7 @@ from builders.taggers import TAG_SET, make_tagger, some_sentences
 from huggingface_hub import ModelCard
 from typer.testing import CliRunner
 
+from crossner_cli import load_tagger as load_tagger_of_texts
 from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.engine.devices import Engine
@@ -142,6 +144,11 @@ def test_predict_and_evaluate_tag_with_the_graph(place: Path, tmp_path: Path) ->
         assert [entity["score"] for entity in one["entities"]] == pytest.approx(
             [entity["score"] for entity in other["entities"]], abs=1e-3
         )
+    from_python = load_tagger_of_texts(place / "run" / "export").tag((tmp_path / "new.txt").read_text().splitlines())
+    for record, entities in zip(found["graph"], from_python, strict=True):
+        assert [dataclasses.asdict(entity) for entity in entities] == [
+            {**entity, "score": pytest.approx(entity["score"], abs=1e-3)} for entity in record["entities"]
+        ]
     again = CliRunner().invoke(app, ["export", "--model", str(place / "run" / "export"), "--run", str(tmp_path)])
     assert again.exit_code == 1 and "is an exported tagger already" in again.stderr
 
