@@ -34,7 +34,7 @@ def make_server(model: str, engine: Engine, address: tuple[str, int]) -> HTTPSer
     def predict(request: dict[str, Any]) -> dict[str, Any]:
         from_name, to_name, key = names_in(request.get("label_config"))
         texts = [str(task["data"][key]) for task in request["tasks"]]
-        tagged = tagger.tag_documents([Document(text, segment(text)) for text in texts])
+        tagged = tagger.tag([Document(text, segment(text)) for text in texts])
         return {"results": [to_prediction(each, model, from_name=from_name, to_name=to_name) for each in tagged]}
 
     class Handler(BaseHTTPRequestHandler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crossner_cli.data.labelled import TEXT
+from crossner_cli.data.formats.words import TEXT
 
 if TYPE_CHECKING:
     from crossner_cli.prediction.formats import TaggedDocument

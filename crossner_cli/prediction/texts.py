@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crossner_cli.data.documents import Document
-from crossner_cli.data.labelled import check_strings
+from crossner_cli.data.formats.spans import check_strings
 from crossner_cli.data.text import segment
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError, suggest_path

@@ -35,7 +35,7 @@ TEXTS = st.text(st.sampled_from("aZ é東\u200d👍\n\r\t\x00\x0b\x1c\x85\u2028\
 
 @st.composite
 def tagged_documents(draw: Any) -> TaggedDocument:
-    """A document and entities that hold whole words, as ``tag_documents`` makes them."""
+    """A document and entities that hold whole words, as ``ChunkTagger.tag`` makes them."""
     if draw(st.booleans()):
         document = Document(text := draw(TEXTS), segment(text))
     else:

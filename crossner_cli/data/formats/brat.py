@@ -11,7 +11,7 @@ from crossner_cli.data.formats.spans import Entity, SpannedText, abbreviate, che
 from crossner_cli.errors import BadLine, CrossNERError
 
 UNLABELLED = "text without a file .ann left out"
-OTHER_ANNOTATION = "relation, event, attribute or note ignored"
+OTHER_ANNOTATION = "relation, event or attribute ignored"
 APART = "entity in pieces with other words between left out"
 HINT = "An entity is a line T1<TAB>person 0 4<TAB>Anna; its pieces are separated by semicolons, 0 4;5 10."
 _ENTITY = re.compile(r"T\d+\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
@@ -60,7 +60,7 @@ def _read(path: Path) -> str:
 
 def _read_line(line: str, text: str, place: str, repairs: Repairs) -> Entity | None:
     """The entity of a line; None if it holds none."""
-    if not line.strip():
+    if not line.strip() or line.startswith("#"):  # a note
         return None
     if not line.startswith("T"):
         repairs.add(OTHER_ANNOTATION, place)
