@@ -45,6 +45,7 @@ COLUMN_ENDINGS = (".txt", ".conll", ".tsv", ".bio", ".iob", ".iob2", ".bioes", "
 ENDINGS = (*COLUMN_ENDINGS, ".jsonl", ".json", ".ndjson", ".parquet", ".spacy")
 FOLDER_HINT = f"A folder holds train, dev and test files, each ending in one of {' '.join(ENDINGS)}; or give one file."
 INNER_FOLDERS = ("data", "dataset")  # of data sets on the hub
+SOFT_DROPPED = "probabilities of tags in another scheme than the run's dropped"
 ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 
@@ -342,7 +343,12 @@ def read_domain(
                 contradicting.append(f"{files[split]}:{located.lines[0]}")
             types.update(dict.fromkeys(span.type for span in spans))
             words = located.sentence.words
-            splits[split].append(Sentence(words, tuple(to_tags(spans, len(words), scheme)), name))
+            new = tuple(to_tags(spans, len(words), scheme))
+            soft = located.sentence.soft
+            if soft is not None and located.sentence.tags != new:
+                repairs.add(SOFT_DROPPED, f"{files[split]}:{located.lines[0]}")
+                soft = None
+            splits[split].append(Sentence(words, new, name, soft))
     if contradicting:
         first = ", ".join(contradicting[:EXAMPLES])
         number = len(contradicting)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
@@ -13,6 +14,7 @@ from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory
 from crossner_cli.run.storage import check_digest
 
 SPLITS = ("train", "dev", "test")
+PROBABILITIES = "probabilities"
 MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 
 
@@ -20,22 +22,29 @@ MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 class Sentence:
     """Words, at least one, with a tag each, or ``tags`` None if nobody labelled them.
 
-    The name of the domain that the sentence comes from decides which types may be decoded.
+    The name of the domain that the sentence comes from decides which types may be decoded. Soft labels are the
+    probabilities that a teacher gave to the tags of each word, those near zero left out.
     """
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
     domain: str = ""
+    soft: tuple[Mapping[str, float], ...] | None = field(default=None, compare=False)
 
 
 def write_sentences(path: Path, sentences: Iterable[Sentence]) -> int:
-    """Write sentences as JSONL, one ``{"words": [...], "tags": [...]}`` a line; return how many."""
+    """Write sentences as JSONL, one ``{"words": [...], "tags": [...]}`` a line; return how many.
+
+    Soft labels are a further key, ``"probabilities": [{"O": 0.9, "B-person": 0.1}, ...]``.
+    """
     count = 0
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         for sentence in sentences:
-            record = {"words": list(sentence.words)}
+            record: dict[str, Any] = {"words": list(sentence.words)}
             if sentence.tags is not None:
                 record["tags"] = list(sentence.tags)
+            if sentence.soft is not None:
+                record[PROBABILITIES] = list(sentence.soft)
             stream.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += 1
     return count
@@ -47,7 +56,8 @@ def read_sentences(path: Path, domain: str = "") -> Iterator[Sentence]:
         for line in stream:
             record = json.loads(line)
             tags = tuple(record["tags"]) if "tags" in record else None
-            yield Sentence(tuple(record["words"]), tags, domain)
+            soft = tuple(record[PROBABILITIES]) if PROBABILITIES in record else None
+            yield Sentence(tuple(record["words"]), tags, domain, soft)
 
 
 @dataclass(frozen=True)

@@ -326,3 +326,13 @@ def test_jsonl_that_tells_where_its_sentences_end_is_read_sentence_by_sentence()
     no_ranges = [None, "two", [], [[0, 3.0]], [[False, 3]], [[0, 1, 3]], [3], ["a", "b. c."]]
     for other in gaps + no_ranges:
         assert jsonl({**record, "sentences": other})[0] == [Sentence(("a", "b", "c"), ("B-x", "I-x", "O"))], other
+
+
+def test_soft_labels_stay_with_their_words_and_are_checked():
+    soft = [{"O": 1.0}, {"B-x": 0.75, "O": 0.25}]
+    record = {"words": ["a", "b"], "tags": ["O", "B-x"], "probabilities": soft, "sentences": [[0, 1], [1, 2]]}
+    assert [sentence.soft for sentence in jsonl(record)[0]] == [(soft[0],), (soft[1],)]
+    assert jsonl({**record, "probabilities": [0.9, 0.8]})[0][0].soft is None, "another tool's"
+    for wrong in ([{}, {"O": 1}], [{"O": 2.0}, {"O": 1}], [{"no tag": 1.0}, {"O": 1}], [{"O": 1.0}]):
+        with pytest.raises(CrossNERError, match="probabilities"):
+            jsonl({**record, "probabilities": wrong})

@@ -17,7 +17,7 @@ from crossner_cli.data.formats.spans import (
     check_type,
     drop_overlaps,
 )
-from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.sentences import PROBABILITIES, Sentence
 from crossner_cli.data.tags import OUTSIDE, Span, is_tag, to_tags
 from crossner_cli.errors import BadLine
 
@@ -65,8 +65,26 @@ def read_words(
     whole = tuple(word if word.strip(BLANK) else NO_WORD for word in words)
     if empty := sum(not word.strip(BLANK) for word in words):
         repairs.add(EMPTY_WORD, place, empty)
+    soft = _read_soft(record, len(words))
     borders = sentence_borders(record, len(words))
-    return [Sentence(whole[first:end], tuple(tags[first:end])) for first, end in borders]
+    return [
+        Sentence(whole[first:end], tuple(tags[first:end]), soft=tuple(soft[first:end]) if soft else None)
+        for first, end in borders
+    ]
+
+
+def _read_soft(record: dict[str, Any], words: int) -> list[dict[str, float]] | None:
+    """The probabilities of the tags of each word; None without any."""
+    soft = record.get(PROBABILITIES)
+    if not isinstance(soft, list) or not all(isinstance(each, dict) for each in soft):  # another tool's
+        return None
+    if len(soft) != words:
+        raise BadLine(f"found {words} words and the {PROBABILITIES} of {len(soft)}.", hint=JSONL_HINT)
+    for each in soft:
+        numbers = [value for value in each.values() if isinstance(value, int | float) and 0 <= value <= 1]
+        if len(numbers) < len(each) or not sum(numbers) or not all(map(is_tag, each)):
+            raise BadLine(f"found the {PROBABILITIES} {abbreviate(each)}.", hint="Label the sentences again.")
+    return soft
 
 
 def _read_tags(record: dict[str, Any], find_names: Names) -> list[str] | None:
