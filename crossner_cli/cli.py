@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature, cleandoc
 from pathlib import Path
@@ -61,6 +62,9 @@ def wrong_usage() -> Iterator[None]:
         raise typer.Exit(WRONG_USAGE) from None
 
 
+MOST_CHOICES = 8  # that a placeholder of the help lists
+
+
 class CommandGroup(typer.core.TyperGroup):
     """All commands. A wrong usage of one is reported as any other problem is, with exit status 2."""
 
@@ -76,7 +80,19 @@ class CommandGroup(typer.core.TyperGroup):
 
 
 class CommandHelp(typer.core.TyperCommand):
-    """A command whose help shows its options group by group."""
+    """A command whose help shows its options group by group, and that takes one value for one option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; refuse an option that is there twice and keeps one value."""
+        given: list[Any] = []
+        with contextlib.suppress(Exception):  # what else is wrong is told below
+            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        counts = Counter(each.name for each in given)
+        for parameter in given:
+            is_switch = getattr(parameter, "is_flag", False) or getattr(parameter, "count", False)
+            if counts[parameter.name] > 1 and not parameter.multiple and not is_switch and parameter.nargs == 1:
+                ctx.fail(f"{parameter.opts[0]} is given {counts[parameter.name]} times, and takes one value.")
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options into the help."""
@@ -165,9 +181,14 @@ def to_parameter(field: dataclasses.Field[Any], hint: Any) -> Parameter:
 
 
 def find_metavar(hint: Any) -> str | None:
-    """The placeholder of a value in the help; None leaves it to Typer, which lists choices."""
+    """The placeholder of a value in the help; None leaves it to Typer, which lists choices.
+
+    Many choices are left to the text of the help.
+    """
     names = {Path: "<path>", int: "<int>", float: "<float>", str: "<text>"}
     kinds = [hint, *typing.get_args(hint)]
+    if len(kinds) > MOST_CHOICES:
+        return "<name>"
     return next((name for kind, name in names.items() if kind in kinds), None)
 
 

@@ -49,10 +49,13 @@ class PrepareData(Command):
 
     does_anew: ClassVar[bool] = True
 
-    source: str | None = option(
-        None, "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME."
+    source: list[str] = option(
+        [], "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME. Repeatable."
     )
     target: str | None = option(None, "Labelled target domain, likewise.")
+    silver: str | None = option(
+        None, "Sentences of the target that a teacher labelled, as crossner label writes them.", needs="target"
+    )
     list_known: bool = option(False, "Print the known data sets and stop.", "--list", counts=False)
     corpus: list[Path] = option(
         [], "Raw text of the target: files or folders of text, JSONL or Parquet, or a MediaWiki dump. Repeatable."
@@ -73,7 +76,13 @@ class PrepareData(Command):
         None, "Share of train to use as dev in a domain without dev.", minimum=0.0, maximum=0.9
     )
     map_types: str | None = labelled_option(
-        None, "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type.", needs="source"
+        None,
+        "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type, NAME:person=PER"
+        " renames that of one data set.",
+        needs=("source", "silver"),
+    )
+    upsample_source: list[str] = labelled_option(
+        [], "Times that training sentences of one source count, as NAME=3. Repeatable.", needs="source"
     )
     train_limit_seed: int | None = labelled_option(
         None, "Seed of a random sample for --train-limit, instead of the first sentences.", needs="train_limit"
@@ -311,7 +320,9 @@ class Predict(Compute):
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
     output: Path | None = option(None, "File to write, with brat a folder; default: stdout.")
     format: OutputName = option(
-        "auto", "Output format; auto goes by the ending of --output, and is text on a terminal, else jsonl."
+        "auto",
+        "Output format: text, jsonl, conll, brat, spacy, html, parquet, label-studio, prodigy or doccano; auto goes by"
+        " the ending of --output, and is text on a terminal, else jsonl.",
     )
     input_format: Literal["auto", "text", "conll", "jsonl", "parquet"] = option(
         "auto", "Input format; auto goes by the ending of each file."

@@ -22,12 +22,10 @@ from crossner_cli.data.labelled import SHARD, files_of, form_of, read_labelled
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.tags import (
     OUTSIDE,
-    TYPE_HINT,
     Scheme,
     Span,
     detect_scheme,
     illegal_positions,
-    is_tag,
     to_spans,
     to_tags,
 )
@@ -366,26 +364,6 @@ def _alike(types: Iterable[str]) -> list[str]:
     return [", ".join(map(ascii, group)) for group in groups.values() if len(group) > 1]
 
 
-def parse_type_map(text: str, types: tuple[str, ...]) -> dict[str, str]:
-    """Read new names of entity types: ``old=new`` pairs separated by commas; ``O`` as the new name drops a type.
-
-    Raises:
-        CrossNERError: A pair is malformed or names no type, or a type is renamed twice.
-    """
-    names: dict[str, str] = {}
-    for pair in text.split(","):
-        old, _, new = (part.strip() for part in pair.partition("="))
-        if new and new != OUTSIDE and not is_tag(f"B-{new}"):
-            raise CrossNERError(f"--map-types {text!r}: {new!r} is no name of an entity type.", hint=TYPE_HINT)
-        if not new or old not in types or old in names:
-            raise CrossNERError(
-                f"--map-types {text!r}: {old!r} is no entity type of the source, is renamed twice, or has no new name.",
-                hint=f"Write old=new,…; the source's types are {', '.join(types)}.",
-            )
-        names[old] = new
-    return names
-
-
 def rename_types(labelled: LabelledDomain, names: Mapping[str, str]) -> LabelledDomain:
     """Give the entity types of a domain new names; those that are renamed to ``O`` are dropped."""
 
@@ -394,8 +372,20 @@ def rename_types(labelled: LabelledDomain, names: Mapping[str, str]) -> Labelled
         new = names.get(entity_type, entity_type)
         return OUTSIDE if new == OUTSIDE else f"{prefix}{hyphen}{new}"
 
+    def rename_soft(soft: tuple[Mapping[str, float], ...] | None) -> tuple[Mapping[str, float], ...] | None:
+        if soft is None:
+            return None
+        found: list[dict[str, float]] = [{} for _ in soft]
+        for shares, given in zip(found, soft, strict=True):
+            for tag, share in given.items():
+                shares[rename(tag)] = shares.get(rename(tag), 0.0) + share
+        return tuple(found)
+
     splits = {
-        split: [dataclasses.replace(item, tags=tuple(map(rename, item.tags or ()))) for item in sentences]
+        split: [
+            dataclasses.replace(item, tags=tuple(map(rename, item.tags or ())), soft=rename_soft(item.soft))
+            for item in sentences
+        ]
         for split, sentences in labelled.splits.items()
     }
     types = dict.fromkeys(names.get(entity_type, entity_type) for entity_type in labelled.types)

@@ -37,7 +37,6 @@ LONG_SENTENCES = 100  # words on average: no data set of the field has half as m
 SHORTEST_ABBREVIATION = 3  # letters of a type's name, as PER
 MOST_TYPES_BY_HAND = 200  # more are not looked through for typing errors, which takes the square of the time
 TYPING_ERROR = 0.8  # likeness of two names of types, by difflib
-FEWEST_WORDS = 5  # shorter sentences, as a name alone, are in any two data sets of news
 WITHOUT_ENTITIES = {
     "train": "nothing can be learnt from it",
     "dev": "no epoch can be chosen on it",
@@ -249,19 +248,9 @@ def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
 
 
 def _pair_warnings(domains: Mapping[str, Domain], labelled: Labelled) -> Iterator[str]:
-    """Warn of sentences and types that source and target have in common."""
+    """Warn of source and target that are the same, and of types that they name differently."""
     if domains["source"].files == domains["target"].files:
         yield f"Source and target are the same data, {domains['source'].name!r}."
-    else:
-        seen = {sentence.words for sentence in labelled["source"].splits.get("train", [])}
-        for split in ("dev", "test"):
-            sentences = labelled["target"].splits.get(split, [])
-            repeated = sum(len(sentence.words) >= FEWEST_WORDS and sentence.words in seen for sentence in sentences)
-            if repeated:
-                yield (
-                    f"{repeated} of {len(sentences)} {split} sentences of the target are in the source's train, word"
-                    f" for word (sentences of at least {FEWEST_WORDS} words are compared)."
-                )
     counts = Counter(
         span.type
         for sentences in labelled["target"].splits.values()

@@ -21,15 +21,9 @@ from crossner_cli.data.domains import (
     LabelledDomain,
     digest_split,
     find_bundled,
-    find_domain,
-    hides_folder,
-    limit_train,
-    parse_type_map,
-    read_domain,
-    rename_types,
-    take_dev,
 )
-from crossner_cli.data.sentences import SPLITS, Sentence, read_sentences, write_sentences
+from crossner_cli.data.mixture import join_places, places_of
+from crossner_cli.data.sentences import read_sentences, write_sentences
 from crossner_cli.data.statistics import (
     count_raw_words,
     count_words,
@@ -46,31 +40,41 @@ from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.tables import prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.freshness import describe_changed, find_outdated
-from crossner_cli.run.progress import Notice, Progress, Work
+from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
 from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_atomically, write_json
+from crossner_cli.stages.data_sets import Labelled, find_sets, make_domains, notes_on_sets, read_sets
 from crossner_cli.stages.rerun import command_again
 
 COMMAND = "prepare-data"
 # Lines of raw text that are enough to find the 5,000 most frequent words.
 VOCABULARY_LINES = 1_000_000
 
-Labelled = dict[str, LabelledDomain]
-
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of the stage: the data sets by role, raw text of target and source, and lists of names."""
+    """The inputs of the stage: the data sets by place, raw text of target and source, and lists of names."""
 
-    domains: dict[str, Domain]
+    sets: dict[str, Domain]
     corpus: list[Path]
     source_corpus: list[Path]
     entities: list[Path]
 
+    @property
+    def sources(self) -> list[Domain]:
+        """All sources."""
+        return [domain for place, domain in self.sets.items() if place.startswith("source")]
+
+    @property
+    def domains(self) -> dict[str, Domain]:
+        """The data set of each role, several sources as one."""
+        joined = {"source": join_places(self.sources)} if self.sources else {}
+        return joined | {role: self.sets[role] for role in ("target", "silver") if role in self.sets}
+
     def digests(self) -> dict[str, str]:
         """Digest of every file, by its part in the run."""
-        files = {f"{role}/{split}": path for role, each in self.domains.items() for split, path in each.files.items()}
+        files = {f"{place}/{split}": path for place, each in self.sets.items() for split, path in each.files.items()}
         found = {name: _digest(path, digest_split) for name, path in files.items()}
         files = {f"entities/{number}": path for number, path in enumerate(self.entities) if path != TRAIN}
         texts = {f"corpus/{number}": path for number, path in enumerate(self.corpus)}
@@ -94,12 +98,12 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
             hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
         )
     inputs = Inputs(
-        _find_domains(options),
+        find_sets(options),
         [find_bundled(str(path), "raw.txt") or path for path in options.corpus],
         [find_bundled(str(path), "raw.txt") or path for path in options.source_corpus],
         [find_bundled(str(path), "entities.tsv") or path for path in options.entities],
     )
-    yield from map(Notice, _domain_notes(options, inputs.domains))
+    yield from map(Notice, notes_on_sets(inputs.sets, places_of(options.record())))
     with open_stage(run, options.stage_request(COMMAND, inputs.digests())) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
@@ -157,28 +161,6 @@ def _keep_selected(draft: Path) -> bool:
     return any(draft.glob(f"*/{WORK}"))
 
 
-def _find_domains(options: PrepareData) -> dict[str, Domain]:
-    """Source and target, with names that differ unless they are the same data."""
-    wanted = {"source": options.source, "target": options.target}
-    domains = {role: find_domain(name) for role, name in wanted.items() if name}
-    source, target = domains.get("source"), domains.get("target")
-    if source and target and source.name == target.name and (source.files != target.files or options.map_types):
-        # The target keeps its name: taggers and scores of other runs, without this source, have it too.
-        domains["source"] = dataclasses.replace(source, name=f"{source.name}-source")
-    return domains
-
-
-def _domain_notes(options: PrepareData, domains: Mapping[str, Domain]) -> Iterator[str]:
-    """Say which data set a name stands for, and which data sets were fetched."""
-    for name in (options.source, options.target):
-        if name and hides_folder(name):
-            yield f"{name!r} is the known data set; for the folder {name}, give ./{name}."
-    for role, domain in domains.items():
-        fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
-        if fetched:
-            yield f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}."
-
-
 def _digest(path: Path, digest: Callable[[Path], str]) -> str:
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise CrossNERError(
@@ -195,27 +177,14 @@ def _digest(path: Path, digest: Callable[[Path], str]) -> str:
 
 def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[PrepareDataResult]:
     """Fill the stage's folder."""
-    labelled: Labelled = {}
-    for role, domain in inputs.domains.items():
-        task = f"read the {role} {domain.name}"
-        yield Progress(task, 0, None, "sentences")
-        found = read_domain(
-            domain.files,
-            name=domain.name,
-            scheme=options.scheme,
-            labels_format=options.labels_format,
-            columns=options.columns,
-            skips_bad_lines=options.skip_bad_lines,
-        )
-        yield from map(Notice, found.repairs.notes)
-        if role == "source" and options.map_types:
-            found = rename_types(found, parse_type_map(options.map_types, found.types))
-        labelled[role] = dataclasses.replace(found, splits=_choose_sentences(found.splits, role, options))
-        _write_domain(folder / role, domain.name, labelled[role], options.scheme)
-        count = sum(map(len, labelled[role].splits.values()))
-        yield Progress(task, count, count, "sentences")
+    sets = yield from read_sets(inputs.sets, options)
+    labelled, of_sources, had_dev = make_domains(sets, inputs.sets, options)
+    silver = labelled.pop("silver", None)
+    for role, found in {**labelled, **({"silver": silver} if silver else {})}.items():
+        name = inputs.domains[role].name
+        _write_domain(folder / role, name, found, options.scheme)
         for kind, times in found.repairs.counts.items():
-            yield Notice(f"{role} {domain.name}: {kind}: {times} (first: {found.repairs.examples[kind][0]})")
+            yield Notice(f"{role} {name}: {kind}: {times} (first: {found.repairs.examples[kind][0]})")
     levels: dict[str, Any] = {}
     source_levels: dict[str, Any] = {}
     if inputs.corpus:
@@ -234,17 +203,23 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         raw = CorpusInputs(corpus=inputs.source_corpus)
         source_levels = yield from write_corpus(folder / "source-corpus", raw, selection, labelled)
     statistics = _count(labelled, folder / "corpus")
+    if len(of_sources) > 1:
+        statistics["source"]["sources"] = of_sources
     warnings = [warning for found in labelled.values() for warning in found.repairs.warnings]
     warnings += data_warnings(inputs.domains, labelled, statistics)
     train = labelled["target"].splits.get("train", []) if "target" in labelled else []
     if options.train_limit and len(train) < options.train_limit:
         warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
-    if options.dev_from_train and all("dev" in domain.files for domain in inputs.domains.values()):
+    if options.dev_from_train and had_dev:
         warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
     if options.map_types and "target" in labelled:
         new = [pair.partition("=")[2].strip() for pair in options.map_types.split(",")]
         warnings += mapped_type_warnings([name for name in new if name != OUTSIDE], labelled["target"].types)
     warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
+    if silver is not None:
+        labelled["silver"] = silver
+        statistics["silver"] = domain_statistics(silver.splits)
+        warnings += silver.repairs.warnings
     write_json(folder / "statistics.json", statistics)
     write_json(folder / "repairs.json", {role: found.repairs.to_json() for role, found in labelled.items()})
     result = PrepareDataResult(
@@ -274,18 +249,6 @@ def _make_selection(options: PrepareData) -> Selection:
         execution=options.make(Execution, slurm_arguments=tuple(options.slurm_arguments)),
         weak_labels=None,
     )
-
-
-def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:
-    """The splits after ``--dev-from-train`` and, for the target, ``--train-limit``."""
-    chosen = dict(splits)
-    if options.dev_from_train and "train" in splits and "dev" not in splits:
-        chosen["train"], chosen["dev"] = take_dev(splits["train"], options.dev_from_train)
-    if options.train_limit and role == "target":
-        if "train" not in chosen:
-            raise CrossNERError("--train-limit: the target has no training sentences.", hint="Leave it out.")
-        chosen["train"] = limit_train(chosen["train"], options.train_limit, options.train_limit_seed)
-    return {split: chosen[split] for split in SPLITS if split in chosen}
 
 
 def _write_domain(folder: Path, name: str, labelled: LabelledDomain, scheme: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.data.domains import digest_split, known_domains, split_files
+from crossner_cli.data.mixture import places_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory
@@ -60,9 +61,8 @@ def suggest_next(run: RunDirectory) -> str | None:
 def changed_files(prepared: Manifest) -> list[str]:
     """Name the files of labelled sentences, of data sets in folders, that are others than those that were prepared."""
     found = []
-    for role in ("source", "target"):
-        name = prepared["options"].get(role)
-        if not name or name in known_domains():
+    for role, name in places_of(prepared["options"]).items():
+        if name in known_domains():
             continue
         with contextlib.suppress(CrossNERError, OSError):  # its folder is gone: the run does without
             now = {f"{role}/{split}": digest_split(path) for split, path in split_files(Path(name)).items()}

@@ -38,7 +38,11 @@ NEWS = "Rome\tB-location\nfell\tO\n"
 @pytest.fixture
 def inputs(tmp_path):
     """A folder with a source, a target, a dump and RDF."""
-    for name, text in {"news/train.txt": NEWS, "songs/train.txt": MUSIC, "songs/test.txt": NEWS}.items():
+    for name, text in {
+        "news/train.txt": NEWS,
+        "songs/train.txt": MUSIC,
+        "songs/test.txt": NEWS.replace("fell", "rose"),
+    }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "wiki.xml.bz2").write_bytes(bz2.compress(dump(PAGES)))
@@ -57,7 +61,7 @@ def with_dump(folder, **options):
 def prepare(folder, **options):
     """Result, lines of each corpus level, and notices."""
     run = RunDirectory(folder / "run")
-    given = {"source": str(folder / "news"), "target": str(folder / "songs"), "force": True} | options
+    given = {"source": [str(folder / "news")], "target": str(folder / "songs"), "force": True} | options
     manifest, events = drain(prepare_data.run(run, PrepareData(run=run.path, **given)))
     corpus = run.folder("prepare-data") / "corpus"
     texts = sorted(corpus.glob("*.txt"))

@@ -25,7 +25,6 @@ from crossner_cli.data.domains import (
     hides_folder,
     known_domains,
     limit_train,
-    parse_type_map,
     read_domain,
     rename_types,
     take_dev,
@@ -225,29 +224,12 @@ def test_dev_depends_on_the_sentences_alone_and_keeps_repeated_ones_together():
 
 def test_types_are_renamed_merged_and_dropped():
     before = read_domain(find_domain("sample-source").files)
-    names = parse_type_map("person=PER, misc=O,location=place,organisation=place", before.types)
+    names = {"person": "PER", "misc": "O", "location": "place", "organisation": "place"}
     after = rename_types(before, names)
     assert sorted(after.types) == ["PER", "place"]
     for old, new in zip(before.splits["dev"], after.splits["dev"], strict=True):
         kept = [(start, end, names[name]) for start, end, name in to_spans(old.tags) if names[name] != "O"]
         assert [tuple(span) for span in to_spans(new.tags)] == kept
-
-
-MAPS = {
-    "person=a\tb": "is no name of an entity type",
-    "nobody=PER": "'nobody' is no entity type of the source",
-    "person": "has no new name",
-    "person=": "has no new name",
-    "": "no entity type",
-    "person=PER,person=per": "renamed twice",
-}
-
-
-@pytest.mark.parametrize("text", MAPS)
-def test_a_map_that_names_no_type_or_gives_none_is_refused(text):
-    with pytest.raises(CrossNERError, match=f"--map-types .*{MAPS[text]}") as caught:
-        parse_type_map(text, ("person", "place"))
-    assert caught.value.hint
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

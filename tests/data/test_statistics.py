@@ -205,11 +205,6 @@ FAULTS = {
         {"target/dev": "soup\tB-dish\n" * 150},
         "The target 'target': dev has 150 words a sentence: is there an empty line after each?",
     ),
-    "source-in-test": (
-        {"source/train": DAYS, "target/test": DAYS + "\nw1\tB-dish\n"},
-        "1 of 2 test sentences of the target are in the source's train, word for word (sentences of at least 5"
-        " words are compared).",
-    ),
     "words": (
         {"target/test": "糖尿病\tB-dish\n"},
         "The target 'target': 8.3 % of its words are cut otherwise in plain text, as '糖尿病' -> '糖 尿 病', by raw"

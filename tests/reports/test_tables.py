@@ -31,7 +31,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     run = tmp_path_factory.mktemp("run")
     sample = [Path("sample-target")]
     options = PrepareData(
-        run=run, source="sample-source", target="sample-target", corpus=sample, entities=sample, weak_labels=True
+        run=run, source=["sample-source"], target="sample-target", corpus=sample, entities=sample, weak_labels=True
     )
     return {**exhaust(prepare_data.run(RunDirectory(run), options)), "run": str(run)}
 

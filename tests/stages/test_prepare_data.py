@@ -8,6 +8,7 @@ import pytest
 
 from crossner_cli.console import is_finished
 from crossner_cli.data.domains import SAMPLES, find_domain, read_domain
+from crossner_cli.data.mixture import LEAK
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import PrepareData
@@ -31,10 +32,12 @@ def folders(tmp_path):
         (tmp_path / name).mkdir()
         for file, text in files.items():
             (tmp_path / name / file).write_text(text)
-    return {"source": str(tmp_path / "news"), "target": str(tmp_path / "food")}
+    return {"source": [str(tmp_path / "news")], "target": str(tmp_path / "food")}
 
 
 def prepare(run, **options):
+    if isinstance(options.get("source"), str):
+        options["source"] = [options["source"]]
     return exhaust(prepare_data.run(run, PrepareData(run=run.path, **options)))
 
 
@@ -95,6 +98,32 @@ def test_the_manifest_tells_what_each_domain_holds(run, folders):
     assert result["statistics"]["vocabulary_overlap"] == overlap
     assert result["corpus"] == {}
     assert result["repairs"] == {"source": {}, "target": {}}
+
+
+def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path):
+    for name, text in {
+        "a": {"train": "Anna\tB-PER\n\nyes\tO\n", "dev": "Bob\tB-PER\n"},
+        "b": {"train": "Rome\tB-city\n\nBob\tO\n"},
+        "mine": {"train": "Rome\tB-place\nOtto\tB-person\n", "test": "Yes\tO\n"},
+        "silver": {"train": "Oslo\tB-place\n\nbob\tO\n"},
+    }.items():
+        (tmp_path / name).mkdir()
+        for split, rows in text.items():
+            (tmp_path / name / f"{split}.txt").write_text(rows)
+    options = {"source": [str(tmp_path / "a"), str(tmp_path / "b")], "target": str(tmp_path / "mine")}
+    maps = {"map_types": "a:PER=person,b:city=place", "upsample_source": ["b=2"]}
+    manifest = prepare(run, **options, **maps, silver=str(tmp_path / "silver"))
+    assert words(run, "source", "train") == ["Anna", "Rome", "Rome"], "dev of a and test of the target stay unseen"
+    assert words(run, "silver", "train") == ["Oslo"]
+    result = manifest["result"]
+    assert result["domains"]["source"]["name"] == "a+b" and result["domains"]["silver"]["name"] == "silver"
+    assert result["domains"]["source"]["types"] == ["person", "place"]
+    assert [each["train"]["sentences"] for each in result["statistics"]["source"]["sources"].values()] == [1, 1]
+    assert result["repairs"]["silver"] == {LEAK: 1} and result["repairs"]["source"] == {LEAK: 2}
+    assert set(manifest["inputs"]) >= {"source/train", "source-2/train", "silver/train"}
+    with pytest.raises(CrossNERError, match="the target has no type place") as caught:
+        prepare(run, target=str(tmp_path / "a"), silver=str(tmp_path / "silver"))
+    assert "--map-types silver:place=PER" in caught.value.hint
 
 
 def test_one_domain_alone_is_enough_and_hides_a_folder_of_its_name(run, folders, tmp_path, monkeypatch):
@@ -208,7 +237,7 @@ def test_folders_of_one_name_stay_two_domains_and_the_target_keeps_the_name(run,
 
 
 def test_repairs_are_counted_with_their_places(run, folders):
-    path = Path(folders["source"]) / "dev.txt"
+    path = Path(folders["source"][0]) / "dev.txt"
     path.write_text("-DOCSTART- O\n\nParis\tI-location\n\tO\n \nRome\tB-location\nCity\tE-location\n")
     repairs = prepare(run, **folders)["result"]["repairs"]
     stored = json.loads((run.folder("prepare-data") / "repairs.json").read_text())
@@ -285,10 +314,10 @@ def test_the_corpus_is_written_without_dev_and_test_sentences_and_for_types_the_
     run, folders, corpora, tmp_path
 ):
     (tmp_path / "raw.txt").write_text("Rome\n")
-    (Path(folders["target"]) / "test.txt").write_text("Eat\tO\nW1\tB-dish\n\nRome\tB-location\n")
+    (Path(folders["target"]) / "test.txt").write_text("Eat\tO\nW1\tB-dish\n\nOslo\tB-location\n")
     manifest = prepare(run, **folders, corpus=[tmp_path / "raw.txt"], dev_from_train=0.1, min_entities=3)
     (call,) = corpora
-    assert call["excluded"] == scored(run) >= {("eat", "w1"), ("rome",)}
+    assert call["excluded"] == scored(run) >= {("eat", "w1"), ("oslo",)}
     assert call["specialised_types"] == {"dish"}
     assert (call["min_entities"], call["level"]) == (3, None)
     assert manifest["result"]["corpus"] == {"documents": 1, "sentences": 1, "levels": {}}

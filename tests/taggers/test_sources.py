@@ -93,7 +93,7 @@ def test_an_unknown_start_is_answered_with_what_there_is(run, design, tagger, na
 
 
 def test_what_holds_nothing_to_start_from_is_refused(run, tagger, tmp_path, design, engine):
-    with open_stage(run, PrepareData(source="a").stage_request("prepare-data", {})) as stage:
+    with open_stage(run, PrepareData(source=["a"]).stage_request("prepare-data", {})) as stage:
         stage.finish({"domains": {}})
     folder = save_stage(run, "mine", {1: tagger}, [1.0])
     for name, problem in (
@@ -146,7 +146,7 @@ def test_an_encoder_beside_a_start_that_has_its_own_is_ignored_with_a_note(run, 
 @pytest.fixture
 def add_stage(run):
     """Leave a training stage in a run with prepared data; its taggers are folders by name only."""
-    with open_stage(run, PrepareData(source="a").stage_request("prepare-data", {})) as stage:
+    with open_stage(run, PrepareData(source=["a"]).stage_request("prepare-data", {})) as stage:
         stage.finish({"domains": {}})
 
     def add(name="finetune", seeds=(1,), scores=None, start_from="base", **inputs):

@@ -1,0 +1,144 @@
+"""Several data sets as one domain, new names of their types, and sentences of one that another is scored on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from crossner_cli.data.domains import Domain, LabelledDomain
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.leaks import make_leak_key
+from crossner_cli.data.sentences import SPLITS, Sentence
+from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, is_type
+from crossner_cli.errors import CrossNERError
+
+LEAK = "training sentence that is in the dev or test of another data set left out"
+TRAIN = "train"
+
+
+def places_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """The data sets that options of ``prepare-data`` name, by place.
+
+    Args:
+        options: The options, as a manifest keeps them.
+
+    Returns:
+        Names by ``source``, ``source-2`` and so on, ``target`` and ``silver``.
+    """
+    sources = options.get("source") or []
+    found = {f"source-{number}" if number > 1 else "source": name for number, name in enumerate(sources, start=1)}
+    return found | {role: options[role] for role in ("target", "silver") if options.get(role)}
+
+
+def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
+    """Read new names of entity types: ``old=new`` pairs separated by commas; ``O`` as the new name drops a type.
+
+    ``NAME:old=new`` renames a type of one data set, and without a name it is of all that have it.
+
+    Args:
+        text: The pairs.
+        types: Types of each data set, by its name.
+
+    Returns:
+        The new names of types, for each data set.
+
+    Raises:
+        CrossNERError: A pair is malformed or names no type, or a type is renamed twice.
+    """
+    found: dict[str, dict[str, str]] = {name: {} for name in types}
+    for pair in text.split(","):
+        old, _, new = (part.strip() for part in pair.partition("="))
+        named, colon, rest = old.partition(":")
+        of = (
+            [named]
+            if colon and named in types and old not in {kind for each in types.values() for kind in each}
+            else []
+        )
+        old = rest if of else old
+        if new and new != OUTSIDE and not is_type(new):
+            raise CrossNERError(f"--map-types {text!r}: {new!r} is no name of an entity type.", hint=TYPE_HINT)
+        having = [name for name in of or types if old in types[name] and old not in found[name]]
+        if not new or not having:
+            known = "; ".join(f"{name}: {', '.join(kinds)}" for name, kinds in types.items())
+            known = known if len(types) > 1 else known.partition(": ")[2]
+            raise CrossNERError(
+                f"--map-types {text!r}: {old!r} is no entity type of the source, is renamed twice, or has no new name.",
+                hint=f"Write old=new,…; the source's types are {known}.",
+            )
+        for name in having:
+            found[name][old] = new
+    return found
+
+
+def parse_times(given: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """Read how often the training sentences of each source count, as ``NAME=3``.
+
+    Raises:
+        CrossNERError: One is malformed, or names no source.
+    """
+    times = dict.fromkeys(names, 1)
+    for text in given:
+        name, _, number = text.rpartition("=")
+        if name not in times or not number.isdecimal() or not 1 <= int(number[:6]) <= 1000:
+            raise CrossNERError(
+                f"--upsample-source {text!r} is no source with a number from 1 to 1000.",
+                hint=f"Write NAME=3; the sources are {', '.join(names)}.",
+            )
+        times[name] = int(number)
+    return times
+
+
+def leave_out_leaks(train: LabelledDomain, others: Iterable[LabelledDomain]) -> LabelledDomain:
+    """Leave out the training sentences of a data set that stand in the dev or test of another, and count them.
+
+    Sentences are the same if they differ only in case, final stop and the way they are cut into words.
+
+    Raises:
+        CrossNERError: None is left.
+    """
+    scored = [sentence for other in others for split in SPLITS[1:] for sentence in other.splits.get(split, ())]
+    keys = {make_leak_key(" ".join(sentence.words)) for sentence in scored}
+    if not keys or TRAIN not in train.splits:
+        return train
+    kept = []
+    for number, sentence in enumerate(train.splits[TRAIN], start=1):
+        if make_leak_key(" ".join(sentence.words)) in keys:
+            train.repairs.add(LEAK, f"sentence {number}")
+        else:
+            kept.append(sentence)
+    if train.splits[TRAIN] and not kept:
+        raise CrossNERError(
+            f"All {len(train.splits[TRAIN])} training sentences are in the dev or test of another data set.",
+            hint="Give other data to train on.",
+        )
+    return dataclasses.replace(train, splits={**train.splits, TRAIN: kept})
+
+
+def join(found: Mapping[str, LabelledDomain], times: Mapping[str, int], name: str) -> LabelledDomain:
+    """Join data sets into one, whose training sentences count so many times."""
+    splits: dict[str, list[Sentence]] = {}
+    repairs = Repairs()
+    for label, each in found.items():
+        for split, sentences in each.splits.items():
+            renamed = [dataclasses.replace(sentence, domain=name) for sentence in sentences]
+            splits.setdefault(split, []).extend(renamed * (times[label] if split == TRAIN else 1))
+        repairs.counts.update(each.repairs.counts)
+        for kind, examples in each.repairs.examples.items():
+            repairs.examples.setdefault(kind, []).extend(examples)
+        repairs.warnings += each.repairs.warnings
+    return LabelledDomain(
+        {split: splits[split] for split in SPLITS if split in splits},
+        tuple(dict.fromkeys(kind for each in found.values() for kind in each.types)),
+        ", ".join(dict.fromkeys(each.found_scheme for each in found.values())),
+        repairs,
+    )
+
+
+def join_places(domains: Sequence[Domain]) -> Domain:
+    """The data sets at hand as one; its files are those of all, by place."""
+    if len(domains) == 1:
+        return domains[0]
+    files = {f"{domain.name}/{split}": path for domain in domains for split, path in domain.files.items()}
+    origins = {f"{domain.name}/{split}": domain.origins[split] for domain in domains for split in domain.files}
+    return Domain("+".join(domain.name for domain in domains), files, origins)

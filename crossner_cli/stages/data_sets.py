@@ -1,0 +1,137 @@
+"""The data sets of ``prepare-data``: found, read, and made into source, target and silver."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from crossner_cli.data.domains import (
+    Domain,
+    LabelledDomain,
+    find_domain,
+    hides_folder,
+    limit_train,
+    read_domain,
+    rename_types,
+    take_dev,
+)
+from crossner_cli.data.mixture import join, leave_out_leaks, parse_times, parse_type_maps, places_of
+from crossner_cli.data.sentences import SPLITS, Sentence
+from crossner_cli.data.statistics import count_split
+from crossner_cli.errors import CrossNERError
+from crossner_cli.options import PrepareData
+from crossner_cli.run.progress import Notice, Progress, Work
+
+Labelled = dict[str, LabelledDomain]
+
+
+def find_sets(options: PrepareData) -> dict[str, Domain]:
+    """Sources, target and silver by place, with names that differ unless they are the same data."""
+    sets = {place: find_domain(name) for place, name in places_of(options.record()).items()}
+    taken: dict[str, Domain] = {}
+    # The target keeps its name: taggers and scores of other runs, without these sources, have it too.
+    for place in sorted(sets, key=lambda place: place != "target"):
+        domain, other = sets[place], taken.get(sets[place].name)
+        if other is not None and (other.files != domain.files or options.map_types or place != "source"):
+            sets[place] = dataclasses.replace(domain, name=f"{domain.name}-{place}")
+        taken[sets[place].name] = domain
+    return sets
+
+
+def notes_on_sets(sets: Mapping[str, Domain], names: Mapping[str, str]) -> Iterator[str]:
+    """Say which data set a name stands for, and which data sets were fetched."""
+    for name in names.values():
+        if hides_folder(name):
+            yield f"{name!r} is the known data set; for the folder {name}, give ./{name}."
+    for role, domain in sets.items():
+        fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
+        if fetched:
+            yield f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}."
+
+
+def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[str, LabelledDomain]]:
+    """Read all data sets, by place."""
+    sets: dict[str, LabelledDomain] = {}
+    for place, domain in found.items():
+        task = f"read the {place} {domain.name}"
+        yield Progress(task, 0, None, "sentences")
+        sets[place] = read_domain(
+            domain.files,
+            name=domain.name,
+            scheme=options.scheme,
+            labels_format=options.labels_format,
+            columns=options.columns,
+            skips_bad_lines=options.skip_bad_lines,
+        )
+        yield from map(Notice, sets[place].repairs.notes)
+        count = sum(map(len, sets[place].splits.values()))
+        yield Progress(task, count, count, "sentences")
+    return sets
+
+
+def make_domains(
+    sets: Mapping[str, LabelledDomain], found: Mapping[str, Domain], options: PrepareData
+) -> tuple[Labelled, dict[str, Any], bool]:
+    """Rename types, leave out leaks, join the sources, and choose the sentences of each domain.
+
+    Returns:
+        The domains by role, the counts of each source by its name, and whether every domain had dev sentences.
+    """
+    names = {place: found[place].name for place in sets}
+    given = dict(sets)
+    renamed = {names[place]: place for place in sets if place != "target"}
+    if options.map_types:
+        maps = parse_type_maps(options.map_types, {name: sets[place].types for name, place in renamed.items()})
+        given |= {place: rename_types(sets[place], maps[name]) for name, place in renamed.items()}
+    kept = {}
+    for place, labels in given.items():
+        others = [other for each, other in given.items() if found[each].files != found[place].files]
+        kept[place] = leave_out_leaks(labels, others)
+    sources = {names[place]: kept[place] for place in kept if place.startswith("source")}
+    times = parse_times(options.upsample_source, list(sources))
+    labelled: Labelled = {}
+    if sources:
+        labelled["source"] = join(sources, times, "+".join(sources))
+    if "target" in kept:
+        labelled["target"] = kept["target"]
+    had_dev = all("dev" in each.splits for each in labelled.values())
+    labelled = {
+        role: dataclasses.replace(each, splits=_choose_sentences(each.splits, role, options))
+        for role, each in labelled.items()
+    }
+    if "silver" in kept:
+        labelled["silver"] = _make_silver(kept["silver"], labelled.get("target"), names)
+    of_sources = {
+        name: {split: count_split(each) for split, each in labels.splits.items()} for name, labels in sources.items()
+    }
+    return labelled, of_sources, had_dev
+
+
+def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: Mapping[str, str]) -> LabelledDomain:
+    """The training sentences that a teacher labelled, as sentences of the target.
+
+    Raises:
+        CrossNERError: There is no target, or it lacks a type.
+    """
+    if target is None:
+        raise CrossNERError("--silver needs a target, whose types it has.", hint="Add --target DATASET.")
+    unknown = [name for name in silver.types if name not in target.types]
+    if unknown:
+        raise CrossNERError(
+            f"--silver {names['silver']}: the target has no type {', '.join(unknown)}.",
+            hint=f"--map-types {names['silver']}:{unknown[0]}={next(iter(target.types), 'O')} renames, =O drops it.",
+        )
+    return dataclasses.replace(silver, splits={"train": silver.splits.get("train", [])})
+
+
+def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:
+    """The splits after ``--dev-from-train`` and, for the target, ``--train-limit``."""
+    chosen = dict(splits)
+    if options.dev_from_train and "train" in splits and "dev" not in splits:
+        chosen["train"], chosen["dev"] = take_dev(splits["train"], options.dev_from_train)
+    if options.train_limit and role == "target":
+        if "train" not in chosen:
+            raise CrossNERError("--train-limit: the target has no training sentences.", hint="Leave it out.")
+        chosen["train"] = limit_train(chosen["train"], options.train_limit, options.train_limit_seed)
+    return {split: chosen[split] for split in SPLITS if split in chosen}

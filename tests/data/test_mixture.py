@@ -1,0 +1,65 @@
+"""Several data sets as one domain, and nothing that is scored on in what is trained on."""
+
+import pytest
+
+from crossner_cli.data.domains import LabelledDomain
+from crossner_cli.data.files import Repairs
+from crossner_cli.data.mixture import LEAK, join, leave_out_leaks, parse_times, parse_type_maps
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.errors import CrossNERError
+
+
+def labelled(**splits):
+    """A data set of one-word sentences, given by split."""
+    found = {split: [Sentence((word,), ("B-x",), "a") for word in words.split()] for split, words in splits.items()}
+    return LabelledDomain(found, ("x",), "bio", Repairs())
+
+
+def words(domain, split="train"):
+    return " ".join(sentence.words[0] for sentence in domain.splits[split])
+
+
+MAPS = {
+    "person=a\tb": "is no name of an entity type",
+    "nobody=PER": "'nobody' is no entity type of the source",
+    "person": "has no new name",
+    "person=": "has no new name",
+    "": "no entity type",
+    "person=PER,person=per": "renamed twice",
+}
+
+
+@pytest.mark.parametrize("text", MAPS)
+def test_a_map_that_names_no_type_or_gives_none_is_refused(text):
+    with pytest.raises(CrossNERError, match=f"--map-types .*{MAPS[text]}") as caught:
+        parse_type_maps(text, {"news": ("person", "place")})
+    assert caught.value.hint
+
+
+def test_a_type_is_renamed_in_all_data_sets_that_have_it_or_in_the_one_that_is_named():
+    types = {"a": ("PER", "LOC"), "b": ("PER", "x:y")}
+    assert parse_type_maps("PER=person", types) == {"a": {"PER": "person"}, "b": {"PER": "person"}}
+    assert parse_type_maps("a:PER=person,b:PER=O", types) == {"a": {"PER": "person"}, "b": {"PER": "O"}}
+    assert parse_type_maps("x:y=z", types)["b"] == {"x:y": "z"}, "a type may hold a colon"
+    with pytest.raises(CrossNERError) as caught:
+        parse_type_maps("b:LOC=place", types)
+    assert caught.value.hint == "Write old=new,…; the source's types are a: PER, LOC; b: PER, x:y."
+
+
+def test_training_sentences_that_another_data_set_is_scored_on_are_left_out_and_counted():
+    train, other = labelled(train="a B. c d", dev="a"), labelled(train="c", dev="b", test="D")
+    found = leave_out_leaks(train, [other])
+    assert words(found) == "a c", "its own dev is its own affair, and another's train is none"
+    assert found.repairs.counts == {LEAK: 2} and found.repairs.examples[LEAK] == ["sentence 2", "sentence 4"]
+    with pytest.raises(CrossNERError, match="All 1 training sentences"):
+        leave_out_leaks(labelled(train="d"), [other])
+
+
+def test_sources_are_joined_and_counted_as_often_as_asked():
+    one, two = labelled(train="a b", dev="c"), labelled(train="d", test="e")
+    found = join({"one": one, "two": two}, parse_times(["two=3"], ["one", "two"]), "one+two")
+    assert (words(found), words(found, "dev"), words(found, "test")) == ("a b d d d", "c", "e")
+    assert {sentence.domain for sentences in found.splits.values() for sentence in sentences} == {"one+two"}
+    for text in ("three=2", "two", "two=0", "two=x", "=2"):
+        with pytest.raises(CrossNERError, match="is no source with a number"):
+            parse_times([text], ["one", "two"])
