@@ -40,6 +40,7 @@ ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
 START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
 PAPER_HELP = "Use the published value of every option and setting that is not given."
 CHECKPOINT_HELP = "Seconds between checkpoints, or more where one takes long; 0: one after each update."
+SILVER_HELP = "Times that each sentence of prepare-data --silver is read in a pass; 0 leaves them out."
 ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 
 
@@ -273,6 +274,8 @@ class Finetune(Optimisation):
 
     command, roles = "finetune", ("target",)
 
+    silver_weight: float = option(1.0, SILVER_HELP, minimum=0.0, maximum=100.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class JointTrain(Optimisation):
@@ -283,6 +286,7 @@ class JointTrain(Optimisation):
     epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=300)
     batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
     upsample: int = option(50, "Times that each target sentence is read in a pass.", minimum=1, paper=50)
+    silver_weight: float = option(1.0, SILVER_HELP, minimum=0.0, maximum=100.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from crossner_cli.run.storage import check_digest
 
 SPLITS = ("train", "dev", "test")
 PROBABILITIES = "probabilities"
+SILVER = "silver"  # the role of sentences that a teacher labelled
 MADE_AGAIN = "Copy the run again, or prepare the data again with --force."
 
 

@@ -33,6 +33,7 @@ class EncodedSentence:
         domain: Name of its domain.
         words: Its words, for encoders that read more than subwords.
         frozen_states: Vectors of the words by frozen models, (W, D); None if they are not known.
+        soft: A teacher's probability of each tag, (W, K); None without any.
     """
 
     windows: tuple[Ids, ...]
@@ -41,6 +42,7 @@ class EncodedSentence:
     domain: str
     words: tuple[str, ...] = ()
     frozen_states: Tensor | None = None
+    soft: NDArray[np.float32] | None = None
 
     @property
     def subwords(self) -> int:
@@ -73,6 +75,8 @@ class Batch:
         is_raw: Whether this is raw text; its tags are None, or ``UNLABELLED`` for words outside the dictionary.
         frozen_states: Vectors of the words by frozen models, (B, W, D); None unless known for all sentences.
         most_subwords: Subwords that an encoder reads at once without a gradient; None for all of them.
+        soft: The probability of each tag that is to be learnt, (B, W, K): a teacher's where a sentence has them, else 1
+            for its tag; None if no sentence has any.
     """
 
     input_ids: Tensor
@@ -90,6 +94,7 @@ class Batch:
     is_raw: bool = False
     frozen_states: Tensor | None = None
     most_subwords: int | None = None
+    soft: Tensor | None = None
 
     @property
     def domain(self) -> str:
@@ -219,12 +224,12 @@ class SubwordReader:
         lengths = np.fromiter((len(ids) for ids in pieces), np.int64, len(pieces))
         flat = np.fromiter((number for ids in pieces for number in ids), np.int64, int(lengths.sum()))
         starts = np.cumsum(lengths) - lengths
-        tags = number_tags(sentence, tag_set)
+        tags, soft = number_tags(sentence, tag_set), number_soft(sentence, tag_set)
         if len(flat) <= self.room:
             places = np.stack([np.zeros_like(starts), starts + 1], axis=1)
-            return EncodedSentence((flat,), places, tags, sentence.domain)
+            return EncodedSentence((flat,), places, tags, sentence.domain, soft=soft)
         windows, places = cut_windows(flat, starts, self.room)
-        return EncodedSentence(windows, places, tags, sentence.domain)
+        return EncodedSentence(windows, places, tags, sentence.domain, soft=soft)
 
     def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
         """Pad sentences into one batch."""
@@ -241,6 +246,7 @@ class SubwordReader:
                 input_ids[row, 0], input_ids[row, 1:end], input_ids[row, end] = self.first_id, window, self.last_id
                 row += 1
         batch.input_ids, batch.word_places = torch.from_numpy(input_ids), torch.from_numpy(places)
+        batch.soft = _pad_soft(sentences, batch.word_mask.shape[1])
         if (lengths != lengths[0]).any():
             batch.attention_mask = torch.from_numpy((np.arange(width) < lengths[:, None]).astype(np.int64))
         return batch
@@ -251,6 +257,39 @@ def number_tags(sentence: Sentence, tag_set: TagSet | None) -> Ids | None:
     if tag_set is None or sentence.tags is None:
         return None
     return np.asarray(tag_set.to_ids(sentence.tags), np.int64)
+
+
+def number_soft(sentence: Sentence, tag_set: TagSet | None) -> NDArray[np.float32] | None:
+    """A teacher's probability of each tag of the words of a sentence, (W, K); None without any.
+
+    Tags that the set lacks are left out, and the rest sums to 1; a word without the rest has its tag alone.
+    """
+    if tag_set is None or sentence.soft is None or sentence.tags is None:
+        return None
+    numbers = {name: number for number, name in enumerate(tag_set.tags)}
+    soft = np.zeros((len(sentence.words), len(numbers)), np.float32)
+    for row, shares in zip(soft, sentence.soft, strict=True):
+        for name, share in shares.items():
+            if name in numbers:
+                row[numbers[name]] = share
+    empty = soft.sum(1) == 0
+    soft[empty, np.asarray(tag_set.to_ids(sentence.tags))[empty]] = 1
+    normalised: NDArray[np.float32] = soft / soft.sum(1, keepdims=True)
+    return normalised
+
+
+def _pad_soft(sentences: Sequence[EncodedSentence], width: int) -> Tensor | None:
+    known = [sentence.soft for sentence in sentences if sentence.soft is not None]
+    if not known:
+        return None
+    soft = np.zeros((len(sentences), width, known[0].shape[1]), np.float32)
+    for rows, sentence in zip(soft, sentences, strict=True):
+        words = len(sentence.places)
+        if sentence.soft is not None:
+            rows[:words] = sentence.soft
+        elif sentence.tags is not None:
+            rows[np.arange(words), sentence.tags] = 1
+    return torch.from_numpy(soft)
 
 
 def pad_words(sentences: Sequence[EncodedSentence]) -> Batch:

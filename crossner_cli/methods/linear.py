@@ -44,10 +44,14 @@ class LinearTagger(Tagger):
         self.classifier = nn.Linear(encoder.output_dim, len(tag_set))
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the cross-entropy, summed over the real words of the batch."""
+        """Return the cross-entropy, summed over the real words of the batch.
+
+        It is that with the teacher's distribution (Hinton et al. 2015) where the batch has one.
+        """
         assert batch.tags is not None
         real = batch.word_mask  # (B, W)
-        return {"tags": functional.cross_entropy(self._scores(batch)[real], batch.tags[real], reduction="sum")}
+        wanted = batch.tags if batch.soft is None else batch.soft
+        return {"tags": functional.cross_entropy(self._scores(batch)[real], wanted[real], reduction="sum")}
 
     def decode(self, batch: Batch) -> Decoded:
         """Return the likeliest legal sequence of the domain's tags, with each word's probability of its tag."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crossner_cli import figures
-from crossner_cli.data.sentences import PreparedData, Sentence
+from crossner_cli.data.sentences import SILVER, PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.engine.processes import keep_freed_memory
@@ -105,6 +105,12 @@ class Recipe:
     dictionary: Dictionary | None
     notes: Sequence[str]
 
+    @property
+    def has_silver(self) -> bool:
+        """Return whether sentences that a teacher labelled are read: methods of several tasks read none."""
+        weight = getattr(self.options, "silver_weight", 0.0)
+        return weight > 0 and not self.tasks and SILVER in self.prepared.domains
+
     def digest_inputs(self) -> dict[str, str]:
         """Digest all that is read."""
         files = {f"dictionary/{number}": digest_path(path) for number, path in enumerate(self.options.dictionary)}
@@ -118,6 +124,7 @@ class Recipe:
             return [file for file in self.prepared.digests if "/" in file]
         roles = self.options.roles
         files = [f"{role}/{file}" for role in roles for file in ("train.jsonl", "types.json")]
+        files += [f"{SILVER}/train.jsonl"] if self.has_silver else []
         return [*files, f"{self.options.select_on}/dev.jsonl"]
 
 
@@ -232,6 +239,12 @@ def read_data(recipe: Recipe) -> Work[TaggerData]:
         for role in roles
         if not tasks or f"{role}-ner" in tasks
     }
+    if recipe.has_silver:
+        target = prepared.domains["target"].name
+        silver = prepared.domains[SILVER].sentences("train")
+        labelled[SILVER] = [dataclasses.replace(sentence, domain=target) for sentence in silver]
+    elif tasks and SILVER in prepared.domains:
+        yield Notice(f"{command}: {options.method} learns tasks of its own and reads no silver sentences.")
     dev = prepared.domain(options.select_on, wanted_by=f"{command} --select-on").sentences("dev")
     # Methods of several tasks tell target from source by their order, also before the target is trained on.
     first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.sentences import SILVER, Sentence
 from crossner_cli.encoders.raw_text import RawFile, RawStream, RawText
 from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
 from crossner_cli.methods.contract import Tagger
@@ -41,13 +41,13 @@ class SentenceStream:
     reader: SubwordReader
     batch_size: int  # most sentences of an update
     seed: int
-    repeats: Sequence[int] | None = None  # how often each sentence counts in an epoch
+    repeats: Sequence[float] | None = None  # how often each sentence counts in an epoch, on average
 
     def epoch(self, number: int) -> list[list[int]]:
         """Shuffle, sort pools of batches roughly by length, shuffle the batches."""
         random = np.random.default_rng([self.seed, number])
         items = np.arange(len(self.sentences))
-        order = random.permutation(items if self.repeats is None else np.repeat(items, self.repeats))
+        order = random.permutation(items if self.repeats is None else np.repeat(items, self._draw_repeats(number)))
         lengths = np.fromiter((sentence.longest_window for sentence in self.sentences), float, len(self.sentences))
         # Blurred lengths, so that a small data set does not make the same batches each epoch; a large one has enough
         # sentences of each length to shuffle, and every blur costs padding.
@@ -59,6 +59,15 @@ class SentenceStream:
             part = order[first : first + pool][np.argsort(blurred[first : first + pool], kind="stable")]
             batches += [piece.tolist() for piece in np.array_split(part, math.ceil(len(part) / self.batch_size))]
         return [batches[place] for place in random.permutation(len(batches))]
+
+    def _draw_repeats(self, number: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Draw how often each sentence counts in an epoch: one of 0.3 times counts in three epochs of ten."""
+        repeats = np.asarray(self.repeats, float)
+        whole = np.floor(repeats)
+        drawn = np.random.default_rng([self.seed, number, 1]).random(len(repeats)) < repeats - whole
+        counts: np.ndarray[Any, np.dtype[np.int64]] = (whole + drawn).astype(np.int64)
+        counts[0] += not counts.any()  # an update needs a sentence
+        return counts
 
     def batch(self, items: Sequence[int], epoch: int) -> Batch:
         """Pad the sentences."""
@@ -83,11 +92,12 @@ class Batching:
 
     batch_size: int  # most labelled sentences
     upsample: int = 1  # times that a labelled sentence of the target counts in an epoch
+    silver_weight: float = 1.0  # times that one labelled by a teacher does
     raw_batch_size: int = 32  # sentences of raw text
 
-    def times_read(self, role: str) -> int:
+    def times_read(self, role: str) -> float:
         """Return how often a labelled sentence of a role counts in an epoch."""
-        return self.upsample if role == "target" else 1
+        return {"target": self.upsample, SILVER: self.silver_weight}.get(role, 1)
 
     def updates_per_epoch(self, counts: Iterable[int]) -> int:
         """Return the updates that read the largest domain, given how many labelled sentences each has."""
@@ -118,7 +128,7 @@ def compute_paces(counts: Mapping[str, int], tasks: Sequence[str], batching: Bat
     updates = batching.updates_per_epoch([counts[labelled[0]]])
     found = {}
     for role in labelled:
-        often = batching.times_read(role) if role != labelled[0] else 1
+        often = batching.upsample if role == "target" and role != labelled[0] else 1
         size = min(batching.batch_size, math.ceil(often * counts[role] / updates))
         # Sentences shuffled in more often than an epoch reads them would be read by chance, some often, some never.
         repeats = max(1, min(often, math.floor(updates * size / max(1, counts[role]))))

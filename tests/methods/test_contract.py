@@ -421,6 +421,25 @@ def test_the_legal_sequence_of_a_linear_tagger_is_the_likeliest_one(tiny_encoder
     assert tuple(decode(tagger, [sentence]).tags[0]) == best
 
 
+def test_a_linear_tagger_learns_the_distribution_of_a_teacher_where_there_is_one(tiny_encoder_folder):
+    tag_set = TagSet({"news": ("person",)})
+    tagger = make_tagger(tiny_encoder_folder, "linear", tag_set)
+    soft = ({"B-person": 0.7, "O": 0.2, "B-unknown": 0.1}, {"O": 1.0}, {})
+    taught = Sentence(("anna", "visited", "london"), ("B-person", "O", "O"), "news", soft)
+    hard = Sentence(("anna", "of"), ("B-person", "O"), "news")
+    batch = batch_of(tagger, [taught, hard])
+    with torch.no_grad():
+        logs = tagger._scores(batch).log_softmax(-1)
+        found = float(tagger.loss(batch)["tags"])
+    number = {name: place for place, name in enumerate(tag_set.tags)}
+    person, outside = number["B-person"], number["O"]
+    of_taught = (0.7 * logs[0, 0, person] + 0.2 * logs[0, 0, outside]) / 0.9 + logs[0, 1, outside] + logs[0, 2, outside]
+    assert found == pytest.approx(-float(of_taught + logs[1, 0, person] + logs[1, 1, outside]), rel=1e-5)
+    assert batch_of(tagger, [hard]).soft is None
+    certain = Sentence(hard.words, hard.tags, "news", ({"B-person": 1.0}, {"O": 1.0}))
+    assert loss_of(tagger, [certain]) == pytest.approx(loss_of(tagger, [hard]))
+
+
 class Configurable(LinearTagger):
     """A method with a setting of each kind."""
 

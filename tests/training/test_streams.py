@@ -49,6 +49,17 @@ def test_each_sentence_counts_as_often_as_it_should_in_every_epoch() -> None:
         assert all(len(batch) <= 4 for batch in stream.epoch(epoch))
 
 
+def test_a_sentence_that_counts_in_part_is_read_in_that_share_of_the_epochs() -> None:
+    stream = SentenceStream(sentences([3] * 40), READER, 4, 1, [1.0] * 10 + [0.25] * 20 + [1.5] * 10)
+    counts = [
+        np.bincount([item for batch in stream.epoch(epoch) for item in batch], minlength=40) for epoch in range(80)
+    ]
+    mean = np.mean(counts, 0)
+    assert (mean[:10] == 1).all()
+    assert mean[10:30].mean() == pytest.approx(0.25, abs=0.03) and mean[30:].mean() == pytest.approx(1.5, abs=0.05)
+    assert sum(map(len, SentenceStream(sentences([3] * 3), READER, 4, 1, [1e-9] * 3).epoch(0))) == 1
+
+
 @pytest.mark.parametrize(("target", "source", "upsample"), [(24, 60, 50), (33, 90, 3), (100, 14041, 50)])
 def test_the_pace_that_is_told_is_the_one_read_however_small_the_domains(
     target: int, source: int, upsample: int
