@@ -22,7 +22,10 @@ def read_doc_bin(path: Path, repairs: Repairs) -> Iterator[SpannedText]:
     tokens = import_optional("spacy.tokens", "DocBin files are read with spaCy", extra="spacy")
     vocabulary = import_optional("spacy.vocab", "DocBin files are read with spaCy", extra="spacy").Vocab()
     try:
-        docs = list(tokens.DocBin().from_disk(path).get_docs(vocabulary))
+        bin = tokens.DocBin().from_disk(path)
+        # Groups of spans and data of users are not read here, and spaCy takes a millisecond a document to unpack them.
+        bin.span_groups, bin.user_data = [b""] * len(bin), []
+        docs = list(bin.get_docs(vocabulary))
     except Exception as error:  # spaCy, msgpack and zlib each raise their own
         raise CrossNERError(
             f"{path} cannot be read as a DocBin: {type(error).__name__}.", hint="Give a whole file .spacy."
