@@ -114,6 +114,16 @@ class Tagger(nn.Module, ABC):
     def decode(self, batch: Batch) -> Decoded:
         """Return one tag a word, among the tags of the sentence's domain. Gold tags are never read."""
 
+    def distributions(self, batch: Batch) -> Tensor:
+        """Return the probability of each tag of each word, (B, W, K), 0 for tags of other domains than the sentence's.
+
+        Rows outside the word mask mean nothing. Optional: ``gives_distributions`` tells whether a method has it.
+
+        Raises:
+            NotImplementedError: The method does not have it.
+        """
+        raise NotImplementedError
+
     def explain(self, batch: Batch) -> dict[str, Shares]:
         """Return the weights that ``decode`` computes on its way, by name; none where a method has no such weights."""
         return {}
@@ -178,6 +188,11 @@ def find_method(name: str) -> type[Tagger]:
     module = importlib.import_module(f"crossner_cli.methods.{name.replace('-', '_')}")
     method: type[Tagger] = module.METHOD
     return method
+
+
+def gives_distributions(method: type[Tagger]) -> bool:
+    """Return whether taggers of a method give the probability of every tag of each word, as a teacher must."""
+    return method.distributions is not Tagger.distributions
 
 
 def read_settings(method: type[Tagger], settings: Iterable[str]) -> Any:

@@ -47,9 +47,16 @@ class CRFTagger(Tagger):
 
     def decode(self, batch: Batch) -> Decoded:
         """Return the best sequence (Viterbi) of the domain's tags, with the marginal probability of each tag."""
-        scores = self._scores(batch).masked_fill(~self.rules.allowed(batch.domains)[:, None], self.crf.impossible)
+        scores = self._allowed_scores(batch)
         tags = self.crf.viterbi(scores, batch.word_mask, self.rules.moves(self.hyper.legal))  # (B, W)
         return pair_probabilities(tags, self.crf.marginals(scores, batch.word_mask), batch.word_mask)
+
+    def distributions(self, batch: Batch) -> Tensor:
+        """Return the marginal probability of each of the domain's tags at each word, (B, W, K)."""
+        return self.crf.marginals(self._allowed_scores(batch), batch.word_mask)
+
+    def _allowed_scores(self, batch: Batch) -> Tensor:
+        return self._scores(batch).masked_fill(~self.rules.allowed(batch.domains)[:, None], self.crf.impossible)
 
     def _scores(self, batch: Batch) -> Tensor:
         scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))

@@ -55,9 +55,15 @@ class LinearTagger(Tagger):
 
     def decode(self, batch: Batch) -> Decoded:
         """Return the likeliest legal sequence of the domain's tags, with each word's probability of its tag."""
+        return decode_words(self._log_probabilities(batch), batch.word_mask, self.rules.moves(self.hyper.legal))
+
+    def distributions(self, batch: Batch) -> Tensor:
+        """Return the probability of each tag of each word, (B, W, K): the softmax over the domain's tags."""
+        return self._log_probabilities(batch).exp()
+
+    def _log_probabilities(self, batch: Batch) -> Tensor:
         allowed = self.rules.allowed(batch.domains)[:, None]  # (B, 1, K)
-        log_probabilities = torch.log_softmax(self._scores(batch).masked_fill(~allowed, IMPOSSIBLE), -1)
-        return decode_words(log_probabilities, batch.word_mask, self.rules.moves(self.hyper.legal))
+        return torch.log_softmax(self._scores(batch).masked_fill(~allowed, IMPOSSIBLE), -1)
 
     def _scores(self, batch: Batch) -> Tensor:
         scores: Tensor = self.classifier(self.dropout(self.encoder(batch)))

@@ -33,7 +33,15 @@ from crossner_cli.encoders.subwords import Batch
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.methods.contract import OtherUnits, Tagger, find_method, head_tensors, method_names, read_settings
+from crossner_cli.methods.contract import (
+    OtherUnits,
+    Tagger,
+    find_method,
+    gives_distributions,
+    head_tensors,
+    method_names,
+    read_settings,
+)
 from crossner_cli.methods.linear import LinearTagger
 
 
@@ -537,3 +545,20 @@ def test_a_probability_is_that_among_the_tags_of_the_domain(tiny_encoder_folder,
     assert found.tags == expected.tags
     for own, other in zip(found.probabilities, expected.probabilities, strict=True):
         assert own == pytest.approx(other, abs=1e-4)
+
+
+def test_some_methods_give_the_probability_of_every_tag_among_those_of_the_domain(tiny_encoder_folder: Any) -> None:
+    teachers = [name for name in method_names() if gives_distributions(find_method(name))]
+    assert teachers == ["crf", "linear"]
+    sentences = some_sentences(6)
+    for name in teachers:
+        tagger = make_tagger(tiny_encoder_folder, name)
+        batch, decoded = batch_of(tagger, sentences, with_tags=False), decode(tagger, sentences)
+        with torch.no_grad():
+            found = tagger.distributions(batch)
+        for row, sentence, tags, probabilities in zip(found, sentences, *decoded, strict=True):
+            of_words = row[: len(sentence.words)]
+            assert torch.allclose(of_words.sum(-1), torch.ones(len(sentence.words)), atol=1e-4)
+            assert of_words[:, ~torch.tensor(TAG_SET.of(sentence.domain))].max() < 1e-6
+            picked = of_words.gather(1, torch.tensor(tags)[:, None])[:, 0]
+            assert picked.tolist() == pytest.approx(probabilities, abs=1e-5)
