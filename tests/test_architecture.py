@@ -23,9 +23,10 @@ LAYERS = {
     "training": {"taggers"} | BELOW_TAGGERS,
     "evaluation": {"taggers", "data", "run"},
     "prediction": {"taggers", "engine", "methods", "data", "run"},
+    "labelling": {"taggers", "corpus"} | BELOW_TAGGERS,
     "reports": {"evaluation", "taggers"} | BELOW_TAGGERS,
 }
-ABOVE = {"stages": {"options", "option_fields", *LAYERS}}
+ABOVE = {"stages": {"options", "options_label", "option_fields", *LAYERS}}
 
 
 def imports_of(path: Path) -> Iterator[str]:

@@ -1,0 +1,251 @@
+"""Questions to a language model behind an interface like OpenAI's: in parallel, asked again, each answer kept."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from crossner_cli.data.files import is_writable
+from crossner_cli.errors import CrossNERError
+from crossner_cli.labelling.prompt import Message
+from crossner_cli.run.environment import import_optional
+from crossner_cli.run.progress import Progress, Work
+from crossner_cli.run.storage import write_json
+
+OPENAI_URL, KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
+RETRIES = 5  # after 429, 5xx, a timeout or a lost connection, ever longer apart
+READINGS = 2  # times that a question is asked whose answer is no answer of a model
+MOST_FAILURES = 3  # without any answer, before the command gives up
+REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
+LONGEST_REASON = 300
+HIDDEN = "[key]"
+GOES_ON = "Answers that came are kept: the same command goes on from there."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a model; ``certainty`` is the lowest probability of its tokens, None where they are not told."""
+
+    text: str
+    certainty: float | None
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a question has no answer: ``REFUSED`` or ``UNREADABLE``, and what the server said."""
+
+    kind: str
+    reason: str
+
+
+def check_server(base_url: str | None) -> tuple[str, str]:
+    """Return the address of the interface and the key, before anything heavy is loaded.
+
+    Raises:
+        CrossNERError: The client is not installed, there is no key, or the address is none or holds secrets.
+    """
+    import_optional("openai", "Language models are asked with the package openai", extra="openai")
+    url = (base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.username or parts.password or parts.query:
+            raise CrossNERError(
+                "--base-url holds a name, a password or a query, and it is written into manifests.",
+                hint=f"Give the address alone, and the key in the environment variable {KEY}.",
+            )
+        if parts.scheme in ("http", "https") and parts.hostname:
+            key = os.environ.get(KEY, "").strip()
+            if key:
+                return url, key
+            raise CrossNERError(
+                f"There is no key for {url}: the environment variable {KEY} is not set.",
+                hint=f"export {KEY}=…; any text will do for a server that wants no key.",
+            )
+    raise CrossNERError(
+        f"--base-url {url} is no address.", hint="Give one such as http://localhost:8000/v1; it mostly ends in /v1."
+    )
+
+
+class LanguageModel:
+    """A language model that answers questions, each but once: answers lie in a folder, by what was asked of whom.
+
+    Args:
+        name: The model.
+        base_url: The address of the interface, as ``check_server`` returns it.
+        key: The key, which is written nowhere.
+        cache: The folder of the answers.
+        parallel: Requests at once.
+        timeout: Seconds to wait for an answer.
+        max_requests: Requests in all, repeated ones not counted; None: as many as it takes.
+
+    Attributes:
+        requests: The requests made.
+        used: The answers used, new and kept, by their key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        base_url: str,
+        key: str,
+        cache: Path,
+        *,
+        parallel: int,
+        timeout: float,
+        max_requests: int | None = None,
+    ) -> None:
+        import openai
+
+        self.name, self.base_url, self.cache, self.parallel, self.timeout = name, base_url, cache, parallel, timeout
+        self.requests = self.answered = 0
+        self.used: dict[str, Answer] = {}
+        self._most = math.inf if max_requests is None else max_requests
+        self._key, self._openai, self._tells_probabilities = key, openai, True
+        self._failures = 0
+        self._client = openai.OpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=RETRIES)
+
+    def answer_all(self, questions: Sequence[list[Message]], task: str) -> Work[list[Answer | Failure | None]]:
+        """Answer questions, in their order; None for those that were not asked because of ``max_requests``.
+
+        If this is left early, answers under way are waited for and kept.
+
+        Raises:
+            CrossNERError: The server cannot be reached, does not know the key or the model, or answers nothing.
+        """
+        self.cache.mkdir(parents=True, exist_ok=True)
+        found: list[Answer | Failure | None] = [self._read_kept(question) for question in questions]
+        missing = iter([number for number, answer in enumerate(found) if answer is None])
+        done, before = sum(answer is not None for answer in found), self.requests
+        waiting: dict[Future[Answer | Failure], int] = {}
+        with ThreadPoolExecutor(self.parallel) as pool:
+            while True:
+                while len(waiting) < self.parallel and self.requests < self._most:
+                    if (number := next(missing, None)) is None:
+                        break
+                    self.requests += 1
+                    waiting[pool.submit(self._ask, questions[number])] = number
+                yield Progress(task, done, len(questions), "sentences", {"requests": self.requests - before})
+                if not waiting:
+                    return found
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    found[waiting.pop(future)] = self._take(future.result())
+                    done += 1
+
+    def count_tokens(self) -> dict[str, int]:
+        """Count the tokens of all answers used, as the server counted them."""
+        names = ("prompt_tokens", "completion_tokens")
+        return {name: sum(getattr(answer, name) for answer in self.used.values()) for name in names}
+
+    def _take(self, answer: Answer | Failure) -> Answer | Failure:
+        if isinstance(answer, Answer):
+            self.answered += 1
+            return answer
+        self._failures += 1
+        if not self.answered and self._failures >= MOST_FAILURES:
+            raise CrossNERError(
+                f"{self.base_url} gave no answer to {self._failures} requests: {answer.reason}",
+                hint="Check --base-url and --teacher openai:MODEL.",
+            )
+        return answer
+
+    def _digest(self, question: list[Message]) -> str:
+        asked = json.dumps([self.name, self.base_url, question])
+        return hashlib.sha256(asked.encode()).hexdigest()
+
+    def _read_kept(self, question: list[Message]) -> Answer | None:
+        """The answer that was kept, None if there is none or it is damaged."""
+        key = self._digest(question)
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            record = json.loads((self.cache / f"{key}.json").read_text(encoding="utf-8"))
+            self.used[key] = Answer(**record)
+            return self.used[key]
+        return None
+
+    def _ask(self, question: list[Message]) -> Answer | Failure:
+        """Ask one question, and keep its answer."""
+        for _ in range(READINGS):
+            try:
+                completion = self._request(question)
+            except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
+                return Failure(REFUSED, self._reason(error))
+            except (self._openai.APIStatusError, self._openai.APIConnectionError) as error:
+                raise self._describe(error) from None
+            except (self._openai.OpenAIError, ValueError):  # what came is no JSON
+                continue
+            answer = self._read(completion, question)
+            if answer is not None:
+                key = self._digest(question)
+                write_json(self.cache / f"{key}.json", dataclasses.asdict(answer))
+                self.used[key] = answer
+                return answer
+        return Failure(UNREADABLE, "what came was no answer of a chat model.")
+
+    def _request(self, question: list[Message]) -> Any:
+        """Ask for an answer with the probabilities of its tokens, or without where the server refuses these."""
+        create: Any = self._client.chat.completions.create
+        asked: dict[str, Any] = {"model": self.name, "messages": question, "temperature": 0}
+        if self._tells_probabilities:
+            with contextlib.suppress(self._openai.BadRequestError, self._openai.UnprocessableEntityError):
+                return create(**asked, logprobs=True)
+            completion = create(**asked)
+            self._tells_probabilities = False
+            return completion
+        return create(**asked)
+
+    def _read(self, completion: Any, question: list[Message]) -> Answer | None:
+        """Read an answer, whatever the server sent; None if it is none."""
+        try:
+            choice, usage = completion.choices[0], completion.usage
+            text = choice.message.content or ""
+            tokens = getattr(choice.logprobs, "content", None) or []
+            certainty = math.exp(min(token.logprob for token in tokens)) if tokens else None
+            counts = (int(usage.prompt_tokens), int(usage.completion_tokens)) if usage else (0, 0)
+        except (AttributeError, IndexError, TypeError, ValueError, ArithmeticError):
+            return None
+        if not isinstance(text, str) or not is_writable(text) or min(counts) < 0:
+            return None
+        if not any(self._key in message["content"] for message in question):
+            text = text.replace(self._key, HIDDEN)  # a server may send back what it was sent
+        return Answer(text, certainty if certainty is not None and certainty <= 1 else None, *counts)
+
+    def _reason(self, error: Any) -> str:
+        """What the server said, without the key."""
+        body = error.body if isinstance(error.body, dict) else {}
+        text = str(body.get("message") or error.message).replace(self._key, HIDDEN)
+        return f"{' '.join(text.split())[:LONGEST_REASON]} ({error.status_code})"
+
+    def _describe(self, error: Any) -> CrossNERError:
+        if isinstance(error, self._openai.APITimeoutError):
+            return CrossNERError(
+                f"{self.base_url} did not answer within {self.timeout:g} seconds, {RETRIES + 1} times.",
+                hint=f"Give more time with --timeout, or ask less at once with --parallel. {GOES_ON}",
+            )
+        if isinstance(error, self._openai.APIConnectionError):
+            return CrossNERError(
+                f"{self.base_url} cannot be reached, or cuts its answers.", hint=f"Check --base-url. {GOES_ON}"
+            )
+        reason = self._reason(error)
+        if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
+            return CrossNERError(
+                f"{self.base_url} refuses the key: {reason}", hint=f"Set the environment variable {KEY} anew. {GOES_ON}"
+            )
+        if isinstance(error, self._openai.NotFoundError):
+            return CrossNERError(
+                f"{self.base_url} knows no model {self.name!r}, or is the wrong address: {reason}",
+                hint=f"Check --teacher openai:MODEL and --base-url, which mostly ends in /v1. {GOES_ON}",
+            )
+        return CrossNERError(
+            f"{self.base_url} does not answer: {reason}", hint=f"Try again later, or with fewer --parallel. {GOES_ON}"
+        )
