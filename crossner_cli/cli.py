@@ -36,6 +36,7 @@ from crossner_cli.options import (
     Rerun,
     Status,
 )
+from crossner_cli.options_label import Label
 
 if TYPE_CHECKING:
     from crossner_cli.engine.devices import Engine
@@ -291,6 +292,12 @@ def evaluate(options: Evaluate) -> None:
 def predict(options: Predict) -> None:
     """Tag new text."""
     run_stage("predict", options, "predict")
+
+
+@command(Label)
+def label(options: Label) -> None:
+    """Let a teacher label raw text for training."""
+    run_stage("label", options, "label")
 
 
 @command(Inspect)

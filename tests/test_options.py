@@ -25,6 +25,7 @@ from crossner_cli.options import (
     PretrainSource,
     Report,
 )
+from crossner_cli.options_label import Label
 
 TRAINING = {"dapt": Dapt, "pretrain-source": PretrainSource, "finetune": Finetune, "joint-train": JointTrain}
 
@@ -105,7 +106,7 @@ def test_a_number_is_finite() -> None:
 def test_an_option_with_the_one_it_needs_is_taken_and_every_needed_one_exists() -> None:
     for taken in (Sample(near=2, number=3), Sample(near=2, choice="right"), Sample(), Dapt(masking="token")):
         taken.check_needs()
-    for options in (PrepareData, Dapt, Finetune, Evaluate, Predict, Inspect, Report):
+    for options in (PrepareData, Dapt, Finetune, Evaluate, Predict, Label, Inspect, Report):
         names = {field.name for field in dataclasses.fields(options)}
         for field in dataclasses.fields(options):
             assert {need.replace("!", "").partition("=")[0] for need in field.metadata["needs"]} <= names

@@ -33,13 +33,14 @@ class Sentence:
     soft: tuple[Mapping[str, float], ...] | None = field(default=None, compare=False)
 
 
-def write_sentences(path: Path, sentences: Iterable[Sentence]) -> int:
+def write_sentences(path: Path, sentences: Iterable[Sentence], *, append: bool = False) -> int:
     """Write sentences as JSONL, one ``{"words": [...], "tags": [...]}`` a line; return how many.
 
-    Soft labels are a further key, ``"probabilities": [{"O": 0.9, "B-person": 0.1}, ...]``.
+    With ``append`` they come behind those that the file holds. Soft labels are a further key,
+    ``"probabilities": [{"O": 0.9, "B-person": 0.1}, ...]``.
     """
     count = 0
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
+    with path.open("a" if append else "w", encoding="utf-8", newline="\n") as stream:
         for sentence in sentences:
             record: dict[str, Any] = {"words": list(sentence.words)}
             if sentence.tags is not None:

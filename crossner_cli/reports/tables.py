@@ -15,6 +15,7 @@ from crossner_cli.run.results import (
     DomainResult,
     EvaluateResult,
     ExportResult,
+    LabelResult,
     PredictResult,
     PrepareDataResult,
     Record,
@@ -109,6 +110,10 @@ def manifest_tables(manifest: Manifest) -> list[Block]:
         return inspection_tables(read_result(manifest, InspectResult))
     if stage == "export":
         return export_tables(read_result(manifest, ExportResult))
+    if stage == "label":
+        from crossner_cli.reports.label_tables import label_tables
+
+        return label_tables(read_result(manifest, LabelResult))
     if stage == "report":
         from crossner_cli.reports.report_tables import ReportResult, report_tables  # loads pandas
 

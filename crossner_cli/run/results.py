@@ -304,6 +304,41 @@ class ExportResult:
     models: list[ExportedModel]
 
 
+@dataclass(frozen=True)
+class LabelResult:
+    """The result of ``label``.
+
+    Args:
+        output: The folder of the data set.
+        teachers: Name of each teacher, with seed and digest of a tagger, or with address and digest of the prompt.
+        selection: How the sentences were selected.
+        read: Documents and sentences read.
+        dropped: Sentences left out, by reason.
+        sentences: Sentences labelled.
+        words: Their words.
+        entities: Their entities by type.
+        soft: Whether the probabilities of the tags are there.
+        repairs: What of the answers was dropped or widened, by kind.
+        requests: Requests to a language model, the answers used, and their tokens; empty for taggers.
+        warnings: What the user should know of the labels.
+        next: The command that usually follows.
+    """
+
+    output: str
+    teachers: list[Record]
+    selection: Record
+    read: dict[str, int]
+    dropped: dict[str, int]
+    sentences: int
+    words: int
+    entities: dict[str, int]
+    soft: bool
+    repairs: dict[str, int]
+    requests: dict[str, int]
+    warnings: list[str]
+    next: str
+
+
 def read_result(manifest: Mapping[str, Any], kind: type[Result]) -> Result:
     """Read the result of a manifest as its dataclass.
 

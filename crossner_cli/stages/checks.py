@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from crossner_cli.data.domains import find_bundled
 from crossner_cli.data.files import open_bytes
 from crossner_cli.data.sentences import PreparedData
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import find_evaluation
+from crossner_cli.labelling.language_model import check_server
 from crossner_cli.layers.settings import check_setting_name
 from crossner_cli.option_fields import Compute, is_stream
 from crossner_cli.options import STRINGS, Dapt, Evaluate, Optimisation, Predict
+from crossner_cli.options_label import Label
 from crossner_cli.prediction.formats import OutputFormat, choose_format
 from crossner_cli.prediction.inputs import Inputs
 from crossner_cli.prediction.output import check_output
 from crossner_cli.reports.methods import describe_methods
-from crossner_cli.run.directory import PREPARED, RunDirectory
+from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, read_manifest
 from crossner_cli.run.stage import Stage
+from crossner_cli.run.storage import check_output_folder
 from crossner_cli.taggers.sources import check_start_name, find_folders
 
 
@@ -29,6 +33,9 @@ def check_early(run: RunDirectory, options: Compute, command: str) -> None:
     """
     if isinstance(options, Dapt | Optimisation):
         _check_training(run, options, command)
+        return
+    if isinstance(options, Label):
+        check_labelling(run, options)
         return
     if isinstance(options, Evaluate):
         target = PreparedData.load(run, wanted_by=command).domain("target", wanted_by=command)
@@ -71,3 +78,44 @@ def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) 
     if place is not None and not is_stream(place):
         check_output(place, is_folder=kind.is_folder, is_forced=options.force, inputs=options.input)
     return name
+
+
+def check_labelling(run: RunDirectory, options: Label) -> None:
+    """Refuse teachers, texts and an output of ``label`` that are not there or cannot be used.
+
+    Raises:
+        CrossNERError: As above, or the client or the key of a language model is missing.
+    """
+    check_label_output(run, options)
+    for path in options.input:
+        if not path.exists() and find_bundled(str(path), "raw.txt") is None:
+            raise CrossNERError(
+                f"There is no file or folder {path}.", hint=f"{suggest_path(path)}Give files or folders of raw text."
+            )
+    if not options.input:
+        PreparedData.load(run, wanted_by="label (without INPUT)").corpus("domain")
+    if options.language_model is None:
+        find_folders(run, options.teacher, wanted_by="label", flag="--teacher")
+    else:
+        check_server(options.base_url)
+        target = PreparedData.load(run, wanted_by="label").domain("target", wanted_by="label")
+        if not target.has("train"):
+            raise CrossNERError(
+                f"The target {target.name!r} has no training sentences to show to the language model.",
+                hint="Add a train file to the data set and prepare the data again.",
+            )
+    if options.first is not None:
+        find_folders(run, [options.first], wanted_by="label", flag="--first")
+
+
+def check_label_output(run: RunDirectory, options: Label) -> None:
+    """Refuse an output that would be taken for a stage, or replace what ``label`` did not make."""
+    output = options.place
+    if output.parent.resolve() == run.path.resolve():
+        raise CrossNERError(
+            f"--output {output} lies in the run directory, where it would be taken for a stage.",
+            hint=f"Name a folder beside it, as --output {output.name}.",
+        )
+    if (output / MANIFEST).is_file() and read_manifest(output)["stage"] != "label":
+        raise CrossNERError(f"--output {output} is a stage of a run.", hint="Name another folder.")
+    check_output_folder(output, MANIFEST, force=options.force)

@@ -196,8 +196,8 @@ def _start_from_stage(name: str, folder: Path) -> Start:
     return Start(name, folder / best["folder"], digest, folder, folders, lineage)
 
 
-def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list[TrainedTagger]:
-    """Find the taggers that names stand for, all seeds of each.
+def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str, flag: str = "--model") -> list[TrainedTagger]:
+    """Find the taggers that names, the values of an option, stand for, all seeds of each.
 
     A name is that of a stage of the run, the folder of a stage of any run, or a tagger's folder; it adds nothing where
     those before it stand for all its taggers. Without names, it is the one tagger stage of the run that no other
@@ -208,7 +208,7 @@ def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str) -> list
     """
     found: list[TrainedTagger] = []
     known: set[Path] = set()
-    for name, folder in find_folders(run, names, wanted_by=wanted_by).items():
+    for name, folder in find_folders(run, names, wanted_by=wanted_by, flag=flag).items():
         named = _read_taggers(run, name, folder, wanted_by)
         places = {tagger.folder.resolve() for tagger in named}
         # A name for some seeds of a stage is another model than all of them.
@@ -236,11 +236,11 @@ def _find_tagger_stages(run: RunDirectory) -> dict[str, Manifest]:
     return {name: manifest for name, manifest in manifests.items() if _read_seeds(manifest)}
 
 
-def find_folders(run: RunDirectory, names: list[str], *, wanted_by: str) -> dict[str, Path]:
+def find_folders(run: RunDirectory, names: list[str], *, wanted_by: str, flag: str = "--model") -> dict[str, Path]:
     """Find the folder of a stage or tagger that each name stands for; refuse as ``find_taggers`` does."""
     folders: dict[str, Path] = {}
     for name in names or [_only_stage(run, wanted_by)]:
-        folder = _find_folder(run, name, f"{wanted_by}: --model {name!r} is neither a finished stage")
+        folder = _find_folder(run, name, f"{wanted_by}: {flag} {name!r} is neither a finished stage")
         if not is_tagger_folder(folder) and not (folder / MANIFEST).is_file():
             raise CrossNERError(
                 f"{wanted_by}: {folder} holds neither a finished stage ({MANIFEST}) nor a tagger ({DESCRIPTION}).",

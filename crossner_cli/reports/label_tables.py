@@ -1,0 +1,31 @@
+"""What ``label`` shows at its end."""
+
+from __future__ import annotations
+
+from crossner_cli import figures
+from crossner_cli.reports.blocks import WARNING, Block, Line
+from crossner_cli.run.results import LabelResult
+
+
+def label_tables(result: LabelResult) -> list[Block]:
+    """Show what was labelled by whom, what was left out and why, and what usually follows."""
+    names = ", ".join(figures.with_seed(teacher["name"], teacher.get("seed")) for teacher in result.teachers)
+    entities, sentences, words = map(figures.count, (sum(result.entities.values()), result.sentences, result.words))
+    lines = [f"Labelled by {names}"]
+    lines.append(", ".join(f"{kind} {figures.count(number)}" for kind, number in result.entities.items()))
+    read = ", ".join(f"{figures.count(number)} {kind}" for kind, number in result.read.items())
+    dropped = "; ".join(f"{figures.count(number)} {reason}" for reason, number in result.dropped.items())
+    lines.append(f"Read: {read}" + (f"; sentences left out: {dropped}" if dropped else ""))
+    lines += [f"{kind}: {figures.count(number)}" for kind, number in result.repairs.items()]
+    if result.requests:
+        prompt, completion, made, used = (
+            figures.count(result.requests[name])
+            for name in ("prompt_tokens", "completion_tokens", "requests", "answers")
+        )
+        lines.append(
+            f"Tokens: {prompt} read and {completion} written, in {used} answers; {made} requests were made now"
+        )
+    lines += [f"{WARNING}{warning}" for warning in result.warnings]
+    lines += [f"Written to {result.output}", f"Next: {result.next}"]
+    headline = f"label: {entities} entities in {sentences} sentences, {words} words"
+    return [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]

@@ -1,0 +1,272 @@
+"""``crossner label``: a teacher labels raw text, and its labels become a data set for ``prepare-data``."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import heapq
+import json
+import shlex
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crossner_cli.corpus.raw_files import digest_corpus
+from crossner_cli.data.domains import find_bundled
+from crossner_cli.data.sentences import PreparedData, Sentence, write_sentences
+from crossner_cli.data.tags import OUTSIDE, to_spans
+from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.labelling.language_model import Answer, Failure, LanguageModel, check_server
+from crossner_cli.labelling.prompt import Prompt, make_prompt, read_answer, read_descriptions
+from crossner_cli.labelling.sentences import (
+    LEVEL,
+    NOT_SELECTED,
+    TASK,
+    RawText,
+    choose_dense,
+    choose_random,
+    choose_uncertain,
+    read_raw_text,
+)
+from crossner_cli.labelling.teachers import TaggerTeacher
+from crossner_cli.options_label import Label
+from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory
+from crossner_cli.run.environment import make_record
+from crossner_cli.run.progress import Notice, Progress, Work
+from crossner_cli.run.results import LabelResult
+from crossner_cli.run.storage import output_folder, write_json
+from crossner_cli.stages.checks import check_labelling
+from crossner_cli.taggers.sources import best_on_dev, find_taggers, notes_on_taggers
+
+COMMAND, CACHE = "label", "label-cache"
+SENTENCES_AT_ONCE = 512
+NOT_ASKED = "not asked because of --max-requests"
+
+
+class Silver:
+    """The data set in the making: its file, and the counts of what is in it and what was left out."""
+
+    def __init__(self, path: Path, dropped: Counter[str]) -> None:
+        self.path, self.dropped = path, dropped
+        self.repairs: Counter[str] = Counter()
+        self.entities: Counter[str] = Counter()
+        self.sentences = self.words = 0
+        self.has_soft = False
+
+    def add(self, sentences: Sequence[Sentence]) -> None:
+        """Write sentences behind those before them."""
+        self.sentences += write_sentences(self.path, sentences, append=True)
+        for sentence in sentences:
+            self.words += len(sentence.words)
+            self.entities.update(span.type for span in to_spans(sentence.tags or ()))
+            self.has_soft |= sentence.soft is not None
+
+
+@dataclasses.dataclass
+class Teaching:
+    """What a teacher did, for the manifest: who it was, its digests, and what it took."""
+
+    teachers: list[dict[str, Any]]
+    inputs: dict[str, str]
+    requests: dict[str, int] = dataclasses.field(default_factory=dict)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    more: str = ""  # for the next command
+
+
+def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
+    """Read, select and label sentences, and write the data set with its manifest; return the manifest.
+
+    Raises:
+        CrossNERError: A text or a teacher is missing or of no use, nothing could be labelled, or the output exists.
+    """
+    began = time.perf_counter()
+    if engine.world > 1:
+        raise CrossNERError(f"{COMMAND} runs in one process.", hint="Leave --gpus out; --device cuda:1 names one GPU.")
+    check_labelling(run, options)
+    prepared = PreparedData.load(run, wanted_by=COMMAND) if run.has(PREPARED) else None
+    if prepared is None:
+        yield Notice(f"{run.path} holds no prepared data, so no sentences of dev and test are left out.")
+    with output_folder(options.place, MANIFEST, force=options.force) as folder:
+        raw = yield from read_raw_text(options.input, prepared, column=options.text_column)
+        texts = yield from _select(run, options, engine, raw, prepared)
+        silver = Silver(folder / "train.jsonl", raw.dropped)
+        silver.dropped += Counter({NOT_SELECTED: len(raw.texts) - len(texts)})
+        if options.language_model is None:
+            done = yield from _label_with_taggers(run, options, engine, texts, silver)
+        else:
+            assert prepared is not None
+            done = yield from _label_with_model(run, options, options.language_model, prepared, texts, silver)
+        if not silver.sentences:
+            reasons = ", ".join(f"{number} {reason}" for reason, number in silver.dropped.items())
+            raise CrossNERError(f"No sentence was labelled: {reasons}.", hint="Try another teacher or other text.")
+        result = _describe(options, raw, silver, done, _suggest_next(run, options, prepared, done.more))
+        inputs = {**_digest_inputs(options, prepared), **done.inputs}
+        record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
+        write_json(folder / MANIFEST, record)
+    return record
+
+
+def _select(
+    run: RunDirectory, options: Label, engine: Engine, raw: RawText, prepared: PreparedData | None
+) -> Work[list[str]]:
+    """The sentences to label, in the order of the text."""
+    count = options.sentences
+    if count is None or count >= len(raw.texts):
+        return raw.texts
+    if options.select == "random":
+        return choose_random(raw, count, options.seed)
+    if options.select == "dense":
+        chosen = yield from choose_dense(raw, count, prepared, options.entities, is_prepared=not options.input)
+        return chosen
+    assert options.first is not None
+    first = best_on_dev(find_taggers(run, [options.first], wanted_by=COMMAND, flag="--first"))
+    chosen = yield from choose_uncertain(raw, count, first, engine)
+    return chosen
+
+
+def _label_with_taggers(
+    run: RunDirectory, options: Label, engine: Engine, texts: Sequence[str], silver: Silver
+) -> Work[Teaching]:
+    """Label with the mean of all taggers of the teachers."""
+    trained = find_taggers(run, options.teacher, wanted_by=COMMAND, flag="--teacher")
+    yield from map(Notice, notes_on_taggers(run, trained))
+    teacher = TaggerTeacher(trained, engine)
+    began = time.perf_counter()
+    for start in range(0, len(texts), SENTENCES_AT_ONCE):
+        silver.add(teacher.label(texts[start : start + SENTENCES_AT_ONCE]))
+        rate = silver.words / max(1e-9, time.perf_counter() - began)
+        yield Progress(TASK, silver.sentences, len(texts), "sentences", {"words/s": rate})
+    teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
+    scheme = teacher.tag_set.scheme
+    more = f" --scheme {scheme}" if scheme != "bio" else ""
+    return Teaching(teachers, {each.label: each.digest for each in trained}, more=more)
+
+
+def _label_with_model(
+    run: RunDirectory, options: Label, name: str, prepared: PreparedData, texts: Sequence[str], silver: Silver
+) -> Work[Teaching]:
+    """Label with the answers of a language model."""
+    target = prepared.domain("target", wanted_by=COMMAND)
+    descriptions = read_descriptions(options.descriptions, target.types)
+    prompt = make_prompt(target.sentences("train"), target.types, options.shots, descriptions)
+    base_url, key = check_server(options.base_url)
+    model = LanguageModel(
+        name,
+        base_url,
+        key,
+        run.path / CACHE,
+        parallel=options.parallel,
+        timeout=options.timeout,
+        max_requests=options.max_requests,
+    )
+    warnings = []
+    if hidden := [each for each in target.types if each not in prompt.shown_types]:
+        warnings.append(f"No sentence that is shown to the model has these types: {', '.join(hidden)}.")
+    answers = yield from model.answer_all([prompt.ask(text) for text in texts], TASK)
+    again: dict[int, str] = {}
+    if options.second_pass:
+        again = yield from _ask_again(model, prompt, texts, answers)
+    _read_answers(prompt, texts, answers, again, silver)
+    if left := answers.count(None):
+        warnings.append(
+            f"{left} sentences are {NOT_ASKED}. The same command with --force goes on; nothing is asked twice."
+        )
+    shared = hashlib.sha256(json.dumps(prompt.messages).encode()).hexdigest()
+    shots = (len(prompt.messages) - 1) // 2
+    teacher = {"name": options.teacher[0], "base_url": base_url, "prompt": shared, "shots": shots}
+    requests = {"requests": model.requests, "answers": len(model.used), **model.count_tokens()}
+    inputs = {**prepared.inputs("target/train.jsonl"), "prompt": shared}
+    return Teaching([teacher], inputs, requests, warnings)
+
+
+def _ask_again(
+    model: LanguageModel, prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | Failure | None]
+) -> Work[dict[int, str]]:
+    """Ask again for the least certain half; return the second answers by the number of their sentence."""
+    certainty = {
+        number: answer.certainty
+        for number, answer in enumerate(answers)
+        if isinstance(answer, Answer) and answer.certainty is not None
+    }
+    if not certainty:
+        yield Notice("There is no second pass: the server does not tell the probabilities of tokens.")
+        return {}
+    least = sorted(heapq.nsmallest((len(certainty) + 1) // 2, certainty, key=lambda each: (certainty[each], each)))
+    questions = []
+    for number in least:
+        answer = answers[number]
+        assert isinstance(answer, Answer)
+        questions.append(prompt.ask_again(texts[number], answer.text))
+    found = yield from model.answer_all(questions, f"{TASK}: second pass")
+    return {number: each.text for number, each in zip(least, found, strict=True) if isinstance(each, Answer)}
+
+
+def _read_answers(
+    prompt: Prompt,
+    texts: Sequence[str],
+    answers: Sequence[Answer | Failure | None],
+    again: dict[int, str],
+    silver: Silver,
+) -> None:
+    """Write the sentences whose answers are of use, the second one first, and count the others."""
+    sentences = []
+    for number, (text, answer) in enumerate(zip(texts, answers, strict=True)):
+        if not isinstance(answer, Answer):
+            silver.dropped[answer.kind if answer else NOT_ASKED] += 1
+            continue
+        given = [again[number]] if number in again else []
+        for each in (*given, answer.text):
+            sentence, reason = read_answer(each, text, prompt.types, silver.repairs)
+            if sentence is not None:
+                sentences.append(sentence)
+                break
+        else:
+            silver.dropped[reason] += 1
+    silver.add(sentences)
+
+
+def _describe(options: Label, raw: RawText, silver: Silver, done: Teaching, step: str) -> LabelResult:
+    selection: dict[str, Any] = {"select": "all"}
+    if options.sentences is not None:
+        selection = {"select": options.select, "sentences": options.sentences, "first": options.first}
+        if options.select == "random":
+            selection["seed"] = options.seed
+    warnings = list(done.warnings)
+    if not silver.entities:
+        warnings.append(f"There is no entity: every tag is {OUTSIDE}.")
+    return LabelResult(
+        output=str(options.place),
+        teachers=done.teachers,
+        selection=selection,
+        read=raw.read,
+        dropped={reason: number for reason, number in silver.dropped.items() if number},
+        sentences=silver.sentences,
+        words=silver.words,
+        entities=dict(sorted(silver.entities.items())),
+        soft=silver.has_soft,
+        repairs=dict(silver.repairs),
+        requests=done.requests,
+        warnings=warnings,
+        next=step,
+    )
+
+
+def _digest_inputs(options: Label, prepared: PreparedData | None) -> dict[str, str]:
+    """The digests of the texts."""
+    if not options.input and prepared is not None:
+        return prepared.inputs(f"corpus/{LEVEL}.txt")
+    files = [find_bundled(str(path), "raw.txt") or path for path in options.input]
+    return {f"input/{number}": digest_corpus(path) for number, path in enumerate(files)}
+
+
+def _suggest_next(run: RunDirectory, options: Label, prepared: PreparedData | None, more: str) -> str:
+    """The command that makes the labels the source of a run of its own."""
+    place, target = options.place, "DATASET"
+    if prepared is not None:
+        target = run.read(PREPARED)["options"].get("target") or target
+    other = f"{run.path}-{place.name}"
+    source = shlex.join(["--source", str(place), "--target", str(target), "--run", other])
+    return f"crossner prepare-data {source} --dev-from-train 0.1{more}"
