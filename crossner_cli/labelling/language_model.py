@@ -28,6 +28,7 @@ READINGS = 2  # times that a question is asked whose answer is no answer of a mo
 MOST_FAILURES = 3  # without any answer, before the command gives up
 REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
 LONGEST_REASON = 300
+TOKENS = ("prompt_tokens", "completion_tokens")
 HIDDEN = "[key]"
 GOES_ON = "Answers that came are kept: the same command goes on from there."
 
@@ -145,8 +146,7 @@ class LanguageModel:
 
     def count_tokens(self) -> dict[str, int]:
         """Count the tokens of all answers used, as the server counted them."""
-        names = ("prompt_tokens", "completion_tokens")
-        return {name: sum(getattr(answer, name) for answer in self.used.values()) for name in names}
+        return {name: sum(getattr(answer, name) for answer in self.used.values()) for name in TOKENS}
 
     def _take(self, answer: Answer | Failure) -> Answer | Failure:
         if isinstance(answer, Answer):
@@ -207,18 +207,20 @@ class LanguageModel:
     def _read(self, completion: Any, question: list[Message]) -> Answer | None:
         """Read an answer, whatever the server sent; None if it is none."""
         try:
-            choice, usage = completion.choices[0], completion.usage
-            text = choice.message.content or ""
-            tokens = getattr(choice.logprobs, "content", None) or []
-            certainty = math.exp(min(token.logprob for token in tokens)) if tokens else None
-            counts = (int(usage.prompt_tokens), int(usage.completion_tokens)) if usage else (0, 0)
-        except (AttributeError, IndexError, TypeError, ValueError, ArithmeticError):
+            text = completion.choices[0].message.content or ""
+        except (AttributeError, IndexError, TypeError):
             return None
-        if not isinstance(text, str) or not is_writable(text) or min(counts) < 0:
+        if not isinstance(text, str) or not is_writable(text):
             return None
+        certainty, counts = None, [0, 0]
+        with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):  # they are not needed
+            counts = [max(0, int(getattr(completion.usage, name))) for name in TOKENS]
+        with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):
+            least = math.exp(min(token.logprob for token in completion.choices[0].logprobs.content))
+            certainty = least if least <= 1 else None
         if not any(self._key in message["content"] for message in question):
             text = text.replace(self._key, HIDDEN)  # a server may send back what it was sent
-        return Answer(text, certainty if certainty is not None and certainty <= 1 else None, *counts)
+        return Answer(text, certainty, *counts)
 
     def _reason(self, error: Any) -> str:
         """What the server said, without the key."""

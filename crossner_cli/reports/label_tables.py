@@ -9,7 +9,10 @@ from crossner_cli.run.results import LabelResult
 
 def label_tables(result: LabelResult) -> list[Block]:
     """Show what was labelled by whom, what was left out and why, and what usually follows."""
-    names = ", ".join(figures.with_seed(teacher["name"], teacher.get("seed")) for teacher in result.teachers)
+    seeds: dict[str, list[str]] = {}
+    for teacher in result.teachers:
+        seeds.setdefault(teacher["name"], []).extend([str(teacher["seed"])] if teacher.get("seed") is not None else [])
+    names = ", ".join(f"{name} (seeds {', '.join(of)})" if len(of) > 1 else name for name, of in seeds.items())
     entities, sentences, words = map(figures.count, (sum(result.entities.values()), result.sentences, result.words))
     lines = [f"Labelled by {names}"]
     lines.append(", ".join(f"{kind} {figures.count(number)}" for kind, number in result.entities.items()))

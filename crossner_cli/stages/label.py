@@ -89,9 +89,9 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
     prepared = PreparedData.load(run, wanted_by=COMMAND) if run.has(PREPARED) else None
     if prepared is None:
         yield Notice(f"{run.path} holds no prepared data, so no sentences of dev and test are left out.")
+    raw = yield from read_raw_text(options.input, prepared, column=options.text_column)
+    texts = yield from _select(run, options, engine, raw, prepared)
     with output_folder(options.place, MANIFEST, force=options.force) as folder:
-        raw = yield from read_raw_text(options.input, prepared, column=options.text_column)
-        texts = yield from _select(run, options, engine, raw, prepared)
         silver = Silver(folder / "train.jsonl", raw.dropped)
         silver.dropped += Counter({NOT_SELECTED: len(raw.texts) - len(texts)})
         if options.language_model is None:

@@ -31,6 +31,7 @@ class ChatServer:
         faults: Faults of requests for texts that contain the key, in order: a status, or ``slow``, ``cut``,
             ``malformed`` or ``page``.
         certainty: The lowest probability of a token, by the text; None: probabilities are refused.
+        usage: The tokens that it says were used.
         requests: The bodies of all requests.
         keys: The keys that were sent.
     """
@@ -39,6 +40,7 @@ class ChatServer:
     answer: Callable[[str], str] = mark
     faults: dict[str, list[Any]] = field(default_factory=dict)
     certainty: Callable[[str], float] | None = lambda text: 0.9
+    usage: Any = field(default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110})
     requests: list[Mapping[str, Any]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
 
@@ -78,9 +80,8 @@ class Handler(BaseHTTPRequestHandler):
         if body.get("logprobs") and chat.certainty is not None:
             tokens = [{"token": "a", "logprob": math.log(value)} for value in (0.99, chat.certainty(text))]
             choice["logprobs"] = {"content": tokens}
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         answer = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice]}
-        return self.send(200, {**answer, "usage": usage}, fault)
+        return self.send(200, {**answer, "usage": chat.usage}, fault)
 
     def send(self, status: int, answer: dict[str, Any], fault: Any = None) -> None:
         data = json.dumps(answer).encode()
@@ -95,11 +96,16 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = fault == "cut"
 
 
+class QuietServer(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """Write nothing of clients that go away."""
+
+
 @contextlib.contextmanager
 def serve() -> Iterator[ChatServer]:
     """Run a server on a free port."""
     chat = ChatServer()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"chat": chat}))
+    server = QuietServer(("127.0.0.1", 0), type("Bound", (Handler,), {"chat": chat}))
     chat.url = f"http://127.0.0.1:{server.server_port}/v1"
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:

@@ -164,11 +164,18 @@ def test_the_screen_says_who_labelled_what_was_left_out_and_what_follows(
 ) -> None:
     done = invoke(*arguments(run, tmp_path / "silver", texts, "--teacher", "two-seeds"))
     assert done.stdout.startswith("label: ")
-    assert "Labelled by two-seeds, seed 1, two-seeds, seed 2" in done.stdout
+    assert "Labelled by two-seeds (seeds 1, 2)" in done.stdout
     assert (
         "Read: 7 documents, 8 sentences; sentences left out: 1 repeated; 2 as sentences of dev or test" in done.stdout
     )
     assert "Next: crossner prepare-data --source" in done.stdout
+
+
+def test_a_path_teaches_without_a_run(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
+    nowhere = RunDirectory(tmp_path / "nowhere")
+    command = arguments(nowhere, tmp_path / "silver", texts, "--teacher", run.folder("crf-2") / "tagger")
+    assert "holds no prepared data, so no sentences of dev and test are left out" in told(*command)
+    assert len(words_of(tmp_path / "silver")) == 7 and not nowhere.path.exists()
 
 
 def test_a_teacher_of_another_scheme_labels_in_it(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
@@ -207,6 +214,7 @@ def test_teachers_that_cannot_label_are_refused(
         (["--select", "dense"], "has no effect without --sentences"),
         (["--select", "dense", "--sentences", "2"], "--select dense counts listed names, and none are given"),
         (["nowhere.txt"], "There is no file or folder nowhere.txt"),
+        (["/dev/null"], "/dev/null is no plain file and no folder"),
         (["--gpus", "0"], "--gpus 0"),
     ],
 )
@@ -349,6 +357,13 @@ def test_answers_of_no_use_are_counted_and_dropped(ask: list[Any], server: ChatS
         "entity that begins or ends inside a word given the whole word": 1,
         "tag inside another left out": 1,
     }
+
+
+def test_odd_numbers_from_the_server_do_no_harm(ask: list[Any], server: ChatServer) -> None:
+    server.usage = {"prompt_tokens": "many", "completion_tokens": -5}
+    server.certainty = lambda text: 50.0
+    result = crossner(*ask, "--second-pass")["result"]
+    assert result["sentences"] == 5 and result["requests"]["prompt_tokens"] == 0
 
 
 def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], server: ChatServer) -> None:
