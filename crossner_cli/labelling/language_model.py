@@ -94,6 +94,7 @@ class LanguageModel:
     Attributes:
         requests: The requests made.
         used: The answers used, new and kept, by their key.
+        last_failure: The last request without an answer.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class LanguageModel:
         self.name, self.base_url, self.cache, self.parallel, self.timeout = name, base_url, cache, parallel, timeout
         self.requests = self.answered = 0
         self.used: dict[str, Answer] = {}
+        self.last_failure: Failure | None = None
         self._most = math.inf if max_requests is None else max_requests
         self._key, self._openai, self._tells_probabilities = key, openai, True
         self._failures = 0
@@ -152,6 +154,7 @@ class LanguageModel:
         if isinstance(answer, Answer):
             self.answered += 1
             return answer
+        self.last_failure = answer
         self._failures += 1
         if not self.answered and self._failures >= MOST_FAILURES:
             raise CrossNERError(

@@ -47,18 +47,18 @@ NOT_ASKED = "not asked because of --max-requests"
 
 
 class Silver:
-    """The data set in the making: its file, and the counts of what is in it and what was left out."""
+    """The data set in the making: the counts of what is in it and what was left out."""
 
-    def __init__(self, path: Path, dropped: Counter[str]) -> None:
-        self.path, self.dropped = path, dropped
+    def __init__(self, dropped: Counter[str]) -> None:
+        self.dropped = dropped
         self.repairs: Counter[str] = Counter()
         self.entities: Counter[str] = Counter()
         self.sentences = self.words = 0
         self.has_soft = False
 
-    def add(self, sentences: Sequence[Sentence]) -> None:
+    def add(self, folder: Path, sentences: Sequence[Sentence]) -> None:
         """Write sentences behind those before them."""
-        self.sentences += write_sentences(self.path, sentences, append=True)
+        self.sentences += write_sentences(folder / "train.jsonl", sentences, append=True)
         for sentence in sentences:
             self.words += len(sentence.words)
             self.entities.update(span.type for span in to_spans(sentence.tags or ()))
@@ -91,17 +91,15 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
         yield Notice(f"{run.path} holds no prepared data, so no sentences of dev and test are left out.")
     raw = yield from read_raw_text(options.input, prepared, column=options.text_column)
     texts = yield from _select(run, options, engine, raw, prepared)
+    silver = Silver(raw.dropped + Counter({NOT_SELECTED: len(raw.texts) - len(texts)}))
+    sentences: list[Sentence] = []
+    if options.language_model is not None:  # may take hours and be killed, so that nothing is written before its end
+        assert prepared is not None
+        sentences, done = yield from _ask_model(run, options, options.language_model, prepared, texts, silver)
     with output_folder(options.place, MANIFEST, force=options.force) as folder:
-        silver = Silver(folder / "train.jsonl", raw.dropped)
-        silver.dropped += Counter({NOT_SELECTED: len(raw.texts) - len(texts)})
+        silver.add(folder, sentences)
         if options.language_model is None:
-            done = yield from _label_with_taggers(run, options, engine, texts, silver)
-        else:
-            assert prepared is not None
-            done = yield from _label_with_model(run, options, options.language_model, prepared, texts, silver)
-        if not silver.sentences:
-            reasons = ", ".join(f"{number} {reason}" for reason, number in silver.dropped.items())
-            raise CrossNERError(f"No sentence was labelled: {reasons}.", hint="Try another teacher or other text.")
+            done = yield from _label_with_taggers(run, options, engine, texts, silver, folder)
         result = _describe(options, raw, silver, done, _suggest_next(run, options, prepared, done.more))
         inputs = {**_digest_inputs(options, prepared), **done.inputs}
         record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
@@ -128,7 +126,7 @@ def _select(
 
 
 def _label_with_taggers(
-    run: RunDirectory, options: Label, engine: Engine, texts: Sequence[str], silver: Silver
+    run: RunDirectory, options: Label, engine: Engine, texts: Sequence[str], silver: Silver, folder: Path
 ) -> Work[Teaching]:
     """Label with the mean of all taggers of the teachers."""
     trained = find_taggers(run, options.teacher, wanted_by=COMMAND, flag="--teacher")
@@ -136,7 +134,7 @@ def _label_with_taggers(
     teacher = TaggerTeacher(trained, engine)
     began = time.perf_counter()
     for start in range(0, len(texts), SENTENCES_AT_ONCE):
-        silver.add(teacher.label(texts[start : start + SENTENCES_AT_ONCE]))
+        silver.add(folder, teacher.label(texts[start : start + SENTENCES_AT_ONCE]))
         rate = silver.words / max(1e-9, time.perf_counter() - began)
         yield Progress(TASK, silver.sentences, len(texts), "sentences", {"words/s": rate})
     teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
@@ -145,10 +143,10 @@ def _label_with_taggers(
     return Teaching(teachers, {each.label: each.digest for each in trained}, more=more)
 
 
-def _label_with_model(
+def _ask_model(
     run: RunDirectory, options: Label, name: str, prepared: PreparedData, texts: Sequence[str], silver: Silver
-) -> Work[Teaching]:
-    """Label with the answers of a language model."""
+) -> Work[tuple[list[Sentence], Teaching]]:
+    """Label with the answers of a language model; those of no use are counted."""
     target = prepared.domain("target", wanted_by=COMMAND)
     descriptions = read_descriptions(options.descriptions, target.types)
     prompt = make_prompt(target.sentences("train"), target.types, options.shots, descriptions)
@@ -169,7 +167,9 @@ def _label_with_model(
     again: dict[int, str] = {}
     if options.second_pass:
         again = yield from _ask_again(model, prompt, texts, answers)
-    _read_answers(prompt, texts, answers, again, silver)
+    sentences = _read_answers(prompt, texts, answers, again, silver)
+    if model.last_failure:
+        warnings.append(f"Not every request has an answer. The last failure: {model.last_failure.reason}")
     if left := answers.count(None):
         warnings.append(
             f"{left} sentences are {NOT_ASKED}. The same command with --force goes on; nothing is asked twice."
@@ -179,7 +179,11 @@ def _label_with_model(
     teacher = {"name": options.teacher[0], "base_url": base_url, "prompt": shared, "shots": shots}
     requests = {"requests": model.requests, "answers": len(model.used), **model.count_tokens()}
     inputs = {**prepared.inputs("target/train.jsonl"), "prompt": shared}
-    return Teaching([teacher], inputs, requests, warnings)
+    if not sentences:
+        reasons = ", ".join(f"{number} {reason}" for reason, number in silver.dropped.items())
+        hint = " ".join(warnings) or "Try another model, or show it more sentences with --shots."
+        raise CrossNERError(f"No sentence was labelled; left out: {reasons}.", hint=hint)
+    return sentences, Teaching([teacher], inputs, requests, warnings)
 
 
 def _ask_again(
@@ -210,8 +214,8 @@ def _read_answers(
     answers: Sequence[Answer | Failure | None],
     again: dict[int, str],
     silver: Silver,
-) -> None:
-    """Write the sentences whose answers are of use, the second one first, and count the others."""
+) -> list[Sentence]:
+    """The sentences whose answers are of use, the second one first; the others are counted."""
     sentences = []
     for number, (text, answer) in enumerate(zip(texts, answers, strict=True)):
         if not isinstance(answer, Answer):
@@ -225,7 +229,7 @@ def _read_answers(
                 break
         else:
             silver.dropped[reason] += 1
-    silver.add(sentences)
+    return sentences
 
 
 def _describe(options: Label, raw: RawText, silver: Silver, done: Teaching, step: str) -> LabelResult:

@@ -368,8 +368,19 @@ def test_odd_numbers_from_the_server_do_no_harm(ask: list[Any], server: ChatServ
 
 def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], server: ChatServer) -> None:
     server.faults = {"Berlin": [400, 400], "way": ["page", "page"]}
-    dropped = crossner(*ask)["result"]["dropped"]
+    result = crossner(*ask)["result"]
+    dropped, (warning,) = result["dropped"], result["warnings"]
+    assert warning.startswith("Not every request has an answer. The last failure: ") and KEY not in warning
     assert (dropped["as refused by the server"], dropped["as answers that cannot be read"]) == (1, 1)
+
+
+def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
+    server.answer = lambda text: "Of course! Here it is."
+    said = refused(*ask, "--sentences", "2")
+    assert "No sentence was labelled; left out: 1 repeated, 2 as sentences of dev or test, 3 not selected, 2 as" in said
+    server.faults = {"": [400, 400]}
+    assert "The last failure: " in refused(*ask, "--sentences", "1", "--shots", "1")
+    assert not (tmp_path / "silver").exists()
 
 
 def test_the_least_certain_half_is_asked_again(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
