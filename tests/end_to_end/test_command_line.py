@@ -22,6 +22,7 @@ from crossner_cli.__main__ import main
 from crossner_cli.cli import app
 from crossner_cli.methods.contract import method_names
 from crossner_cli.option_fields import flag_of
+from crossner_cli.options_label import Label
 from crossner_cli.reports.methods import describe_methods, list_settings
 
 COMMANDS = {
@@ -32,6 +33,7 @@ COMMANDS = {
     "joint-train": options.JointTrain,
     "evaluate": options.Evaluate,
     "predict": options.Predict,
+    "label": Label,
     "inspect": options.Inspect,
     "export": options.Export,
     "report": options.Report,
