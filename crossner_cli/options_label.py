@@ -30,6 +30,12 @@ class Label(Compute):
         " stages.",
     )
     output: Path | None = option(None, "Folder of the data set to write.", counts=False)
+    min_score: float | None = option(
+        None,
+        "Write only sentences with entities, all of this probability or more; of taggers alone.",
+        minimum=0.0,
+        maximum=1.0,
+    )
     text_column: str = option("text", "Column or key that holds the text in JSONL and Parquet.")
     sentences: int | None = selection(None, "Number of sentences to label; default: all.", minimum=1)
     select: Literal["random", "dense", "uncertain"] = selection(
@@ -96,6 +102,11 @@ class Label(Compute):
             raise CrossNERError("--teacher openai: names no model.", hint="Write --teacher openai:MODEL.")
         if self.given("text_column") and not self.input:
             raise CrossNERError("--text-column has no effect without INPUT.", hint="Name files, or leave it out.")
+        if model is not None and self.min_score is not None:
+            raise CrossNERError(
+                "--min-score has no effect with a language model: its labels have no probabilities.",
+                hint="Leave it out.",
+            )
         given = [part for name in OF_MODELS for part in self.given(name)[:1]]
         if model is None and given:
             raise CrossNERError(

@@ -61,34 +61,14 @@ if [ -n "$DICTIONARY" ]; then names=(--dictionary "$DICTIONARY"); fi
 if [ -n "$PHRASES" ]; then names+=(--dictionary-phrases); fi
 needs_names() { : "${DICTIONARY:?names no list of names}"; }
 
-# Prepared sentences as predict writes its own, for both to stand in one file: tags in BIO.
-in_bio() {
-  PYTHONUTF8=1 python3 -c '
-import json, sys
-for line in sys.stdin:
-    sentence = json.loads(line)
-    tags = [{"E": "I", "S": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in sentence["tags"]]
-    print(json.dumps({**sentence, "tags": tags}, ensure_ascii=False))'
-}
-
-# The first tagger (of its seeds the best on dev, for all seeds) labels the target's raw text; what it is sure of is then
-# learnt together with the news. Made anew where the tagger or the texts have changed.
+# The first tagger, all its seeds, labels the target's raw text; what it is sure of is learnt together with the news.
 self_train() {
-  local prepared=$CROSSNER_RUN/prepare-data run=$CROSSNER_RUN/self-train-data${SELF_TRAIN_SCORE:+-$SELF_TRAIN_SCORE} of
-  of=$(sha256sum <"$CROSSNER_RUN/source/manifest.json" && sha256sum <"$prepared/manifest.json")
-  if [ "$(cat "$run/made-of" 2>/dev/null)" != "$of" ]; then
-    if [ -e "$run/made-of" ]; then rm -rf "$run"; fi # else a call that was cut off, which predict goes on with
-    mkdir -p "$run/data"
-    crossner predict "$prepared/corpus/domain.txt" --model source ${SELF_TRAIN_SCORE:+--min-score "$SELF_TRAIN_SCORE"} \
-      --format jsonl --output "$run/raw.jsonl" --force
-    if [ ! -s "$run/raw.jsonl" ]; then
-      echo "Self-training: the tagger is sure of no sentence; lower SELF_TRAIN_SCORE=$SELF_TRAIN_SCORE." >&2 && exit 2
-    fi
-    in_bio <"$prepared/source/dev.jsonl" >"$run/data/dev.jsonl"
-    in_bio <"$prepared/source/train.jsonl" | cat - "$run/raw.jsonl" >"$run/data/train.jsonl"
-    echo "$of" >"$run/made-of"
-  fi
-  crossner prepare-data --run "$run" --source "$run/data" --target "$TARGET" --scheme "$SCHEME"
+  local run=$CROSSNER_RUN-self-train${SELF_TRAIN_SCORE:+-$SELF_TRAIN_SCORE}
+  local silver=$run-silver sources=(--source "$SOURCE" --source "$run-silver")
+  if [ -n "$MAP_TYPES" ]; then sources+=(--map-types "$MAP_TYPES"); fi
+  crossner label "$CROSSNER_RUN/prepare-data/corpus/domain.txt" --teacher source --output "$silver" --force \
+    ${SELF_TRAIN_SCORE:+--min-score "$SELF_TRAIN_SCORE"}
+  crossner prepare-data --run "$run" "${sources[@]}" --target "$TARGET" --scheme "$SCHEME"
   crossner pretrain-source --run "$run" "${stm[@]}" "${of_words[@]}" --name self-train
   models+=(--model "$run/self-train")
 }

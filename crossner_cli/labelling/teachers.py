@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import TagSet
+from crossner_cli.data.tags import OUTSIDE, TagSet
 from crossner_cli.data.text import cut_words
 from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
@@ -93,6 +93,13 @@ class TaggerTeacher:
             for tag, value in zip(self.tag_set.tags, probabilities, strict=True)
             if value >= SMALLEST or value == most
         }
+
+
+def is_sure(sentence: Sentence, least: float) -> bool:
+    """Return whether a sentence has entities, and the teacher gave each tag of them at least this probability."""
+    assert sentence.tags is not None and sentence.soft is not None
+    found = [shares.get(tag, 0.0) for tag, shares in zip(sentence.tags, sentence.soft, strict=True) if tag != OUTSIDE]
+    return bool(found) and min(found) >= least
 
 
 def _check_methods(trained: Sequence[TrainedTagger]) -> None:

@@ -201,6 +201,11 @@ class TagLayer(nn.Module):
         tags = self.crf.viterbi(scores, mask, moves)
         return pair_probabilities(tags, self.crf.marginals(scores, mask), mask)
 
+    def distributions(self, values: Tensor, mask: Tensor, allowed: Tensor) -> Tensor:
+        """The probability of each allowed class of each word, (B, W, K), as ``decode`` gives it."""
+        scores = self.scores(values).masked_fill(~allowed[:, None], IMPOSSIBLE)
+        return torch.softmax(scores, dim=-1) if self.crf is None else self.crf.marginals(scores, mask)
+
 
 def decode_words(log_probabilities: Tensor, mask: Tensor, moves: Moves | None) -> Decoded:
     """Decode the likeliest sequence that keeps to ``moves``, each word on its own.

@@ -62,6 +62,10 @@ class BiLSTMCRFTagger(Tagger):
         allowed, moves = self.rules.allowed(batch.domains), self.rules.moves(self.hyper.legal)
         return self.tag_layer.decode(self.states(batch), batch.word_mask, allowed, moves)
 
+    def distributions(self, batch: Batch) -> Tensor:
+        """Return the marginal probability of each of the domain's tags at each word, (B, W, K)."""
+        return self.tag_layer.distributions(self.states(batch), batch.word_mask, self.rules.allowed(batch.domains))
+
     def states(self, batch: Batch) -> Tensor:
         """Return the outputs of the BiLSTM, (B, W, 2 H)."""
         states: Tensor = self.dropout(self.lstm(self.encoder(batch), batch.word_mask))

@@ -300,3 +300,13 @@ class MultiTaskTagger(Tagger):
             for place, of_tags, of_probabilities in zip(places, *decoded, strict=True):
                 tags[place], probabilities[place] = of_tags, of_probabilities
         return Decoded(tags, probabilities)
+
+    def distributions(self, batch: Batch) -> Tensor:
+        """Return the marginal probability of each of the domain's tags at each word, (B, W, K)."""
+        words, allowed = self.encoder(batch), self.rules.allowed(batch.domains)
+        found: Tensor = words.new_zeros(*words.shape[:2], len(self.tag_set), dtype=torch.float)
+        for domain, rows in self.rows_by_domain(batch):
+            mask = batch.word_mask[rows]
+            states = self.tag_states(words[rows], mask, domain)
+            found[rows] = self.tag_layer(domain).distributions(states, mask, allowed[rows]).to(found.dtype)
+        return found

@@ -31,7 +31,7 @@ from crossner_cli.labelling.sentences import (
     choose_uncertain,
     read_raw_text,
 )
-from crossner_cli.labelling.teachers import TaggerTeacher
+from crossner_cli.labelling.teachers import TaggerTeacher, is_sure
 from crossner_cli.options_label import Label
 from crossner_cli.run.directory import MANIFEST, PREPARED, Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
@@ -43,6 +43,7 @@ from crossner_cli.taggers.sources import best_on_dev, find_taggers, notes_on_tag
 
 COMMAND, CACHE = "label", "label-cache"
 SENTENCES_AT_ONCE = 512
+UNSURE = "left out by --min-score"
 NOT_ASKED = "not asked because of --max-requests"
 
 
@@ -132,11 +133,21 @@ def _label_with_taggers(
     trained = find_taggers(run, options.teacher, wanted_by=COMMAND, flag="--teacher")
     yield from map(Notice, notes_on_taggers(run, trained))
     teacher = TaggerTeacher(trained, engine)
-    began = time.perf_counter()
+    began, words = time.perf_counter(), 0
     for start in range(0, len(texts), SENTENCES_AT_ONCE):
-        silver.add(folder, teacher.label(texts[start : start + SENTENCES_AT_ONCE]))
-        rate = silver.words / max(1e-9, time.perf_counter() - began)
-        yield Progress(TASK, silver.sentences, len(texts), "sentences", {"words/s": rate})
+        sentences = teacher.label(texts[start : start + SENTENCES_AT_ONCE])
+        read, words = start + len(sentences), words + sum(len(each.words) for each in sentences)
+        if options.min_score is not None:
+            sure = [each for each in sentences if is_sure(each, options.min_score)]
+            silver.dropped[UNSURE] += len(sentences) - len(sure)
+            sentences = sure
+        silver.add(folder, sentences)
+        rate = words / max(1e-9, time.perf_counter() - began)
+        yield Progress(TASK, read, len(texts), "sentences", {"words/s": rate})
+    if not silver.sentences:
+        raise CrossNERError(
+            f"The teacher is sure of none of {len(texts)} sentences.", hint="Take a lower --min-score, or leave it out."
+        )
     teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
     scheme = teacher.tag_set.scheme
     more = f" --scheme {scheme}" if scheme != "bio" else ""

@@ -549,7 +549,7 @@ def test_a_probability_is_that_among_the_tags_of_the_domain(tiny_encoder_folder,
 
 def test_some_methods_give_the_probability_of_every_tag_among_those_of_the_domain(tiny_encoder_folder: Any) -> None:
     teachers = [name for name in method_names() if gives_distributions(find_method(name))]
-    assert teachers == ["crf", "linear"]
+    assert teachers == ["bilstm-crf", "crf", "cross-domain-lm", "linear", "multi-cell-lstm", "multi-task-lstm"]
     sentences = some_sentences(6)
     for name in teachers:
         tagger = make_tagger(tiny_encoder_folder, name)

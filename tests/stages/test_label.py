@@ -107,6 +107,25 @@ def ask(run: RunDirectory, texts: Path, server: ChatServer, tmp_path: Path) -> l
     return arguments(own, tmp_path / "silver", texts, "--teacher", "openai:m", "--base-url", server.url)
 
 
+def test_only_sure_sentences_are_written_on_request(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
+    output = tmp_path / "silver"
+    crossner(*arguments(run, output, texts, "--teacher", "crf-2", "--min-score", "0"))
+    every = list(read_sentences(output / "train.jsonl"))
+    scores = [
+        min(shares[tag] for tag, shares in zip(each.tags or (), each.soft or (), strict=True) if tag != "O")
+        for each in every
+    ]
+    least = sorted(scores)[len(scores) // 2]
+    told = crossner(*arguments(run, output, texts, "--teacher", "crf-2", "--min-score", str(least), "--force"))
+    kept = [each for each, score in zip(every, scores, strict=True) if score >= least]
+    assert list(read_sentences(output / "train.jsonl")) == kept != every
+    assert told["result"]["dropped"]["left out by --min-score"] == told["result"]["read"]["sentences"] - len(
+        kept
+    ) - sum(number for reason, number in told["result"]["dropped"].items() if reason != "left out by --min-score")
+    command = arguments(run, output, texts, "--teacher", "crf-2", "--min-score", "1", "--force")
+    assert "is sure of none" in refused(*command)
+
+
 def test_two_seeds_label_by_the_mean_of_their_distributions(
     run: RunDirectory, texts: Path, engine: Engine, tmp_path: Path
 ) -> None:
@@ -473,7 +492,8 @@ def test_addresses_and_keys_are_checked_first(
     ask: list[Any], monkeypatch: pytest.MonkeyPatch, url: str, key: str, said: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    assert said in refused(*ask, "--base-url", url)
+    place = ask.index("--base-url")
+    assert said in refused(*ask[: place + 1], url, *ask[place + 2 :])
 
 
 def test_without_the_client_the_way_out_is_to_install_it(ask: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
