@@ -30,12 +30,12 @@ from crossner_cli.options import (
     JointTrain,
     Optimisation,
     Predict,
-    PrepareData,
     PretrainSource,
     Report,
     Rerun,
     Status,
 )
+from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 
 if TYPE_CHECKING:

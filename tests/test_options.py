@@ -21,10 +21,10 @@ from crossner_cli.options import (
     Inspect,
     JointTrain,
     Predict,
-    PrepareData,
     PretrainSource,
     Report,
 )
+from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 
 TRAINING = {"dapt": Dapt, "pretrain-source": PretrainSource, "finetune": Finetune, "joint-train": JointTrain}

@@ -17,7 +17,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Shares, Tagger, find_method, method_names
 from crossner_cli.methods.multi_task import domain_of_new_text
-from crossner_cli.reports.tables import HeatMap, InspectedSentence
+from crossner_cli.reports.inspected import HeatMap, InspectedSentence
 from crossner_cli.run.environment import import_optional
 from crossner_cli.taggers.tagging import inference
 

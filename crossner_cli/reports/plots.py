@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_cli.reports.tables import InspectedSentence, InspectedStates
+from crossner_cli.reports.inspected import InspectedSentence, InspectedStates
 from crossner_cli.run.environment import import_optional
 
 if TYPE_CHECKING:

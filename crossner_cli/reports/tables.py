@@ -1,9 +1,8 @@
-"""Lines and tables that each stage shows at its end, made from manifests alone; and the result of ``inspect``."""
+"""Lines and tables that each stage shows at its end, made from manifests alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crossner_cli import figures
@@ -49,48 +48,6 @@ LEFT_OUT = {
 SPLITS = ("train", "dev", "test")
 NEW_TYPES = 8  # that a screen names
 FEWEST_UPDATES = 100  # of dapt, below which a model hardly changes
-LARGEST, SMALLEST_SHOWN = 3, 0.005  # weights of a word that inspect shows
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Weights of a sentence: a row a word, a column for each thing that is weighed."""
-
-    columns: list[str]
-    values: list[list[float]]
-
-
-@dataclass(frozen=True)
-class InspectedSentence:
-    """A sentence with the tags that a tagger gives, and its weights by name."""
-
-    words: list[str]
-    tags: list[str]
-    weights: dict[str, HeatMap]
-
-
-@dataclass(frozen=True)
-class InspectedStates:
-    """Words inside entities and their places on a plane, (N, 2)."""
-
-    kind: str
-    split: str
-    words: list[str]
-    types: list[str]
-    domains: list[str]
-    plane: list[list[float]]
-
-
-@dataclass(frozen=True)
-class InspectResult:
-    """The result of ``inspect``; ``files`` are the figures drawn in ``output``."""
-
-    model: str
-    seed: int | None
-    sentences: list[InspectedSentence]
-    states: InspectedStates | None
-    files: list[str]
-    output: str | None
 
 
 def manifest_tables(manifest: Manifest) -> list[Block]:
@@ -107,6 +64,8 @@ def manifest_tables(manifest: Manifest) -> list[Block]:
     if stage == "predict":
         return prediction_tables(read_result(manifest, PredictResult), manifest["name"])
     if stage == "inspect":
+        from crossner_cli.reports.inspected import InspectResult, inspection_tables
+
         return inspection_tables(read_result(manifest, InspectResult))
     if stage == "export":
         return export_tables(read_result(manifest, ExportResult))
@@ -360,29 +319,6 @@ def prediction_tables(result: PredictResult, name: str) -> list[Block]:
         lines.append(f"Written to {result.output}")
     headline = f"{name}: {entities} entities in {sentences} sentences, {words} words, {rate} words/s"
     return [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]
-
-
-def inspection_tables(result: InspectResult) -> list[Block]:
-    """Make a table for each sentence and kind of weights."""
-    blocks: list[Block] = [Line(f"Inside {figures.with_seed(result.model, result.seed)}", is_headline=True)]
-    for number, sentence in enumerate(result.sentences, start=1):
-        for name, weights in sentence.weights.items():
-            blocks.append(_weights_table(f"Sentence {number}: {name}", sentence, weights))
-    if result.states is not None:
-        domains = ", ".join(dict.fromkeys(result.states.domains))
-        blocks.append(Line(f"{figures.count(len(result.states.words))} words of {domains} on a plane"))
-    return blocks + [Line(f"{result.output}/{name}") for name in result.files]
-
-
-def _weights_table(title: str, sentence: InspectedSentence, weights: HeatMap) -> Table:
-    most = min(LARGEST, len(weights.columns))
-    rows = []
-    for word, tag, values in zip(sentence.words, sentence.tags, weights.values, strict=True):
-        order = sorted(range(len(values)), key=lambda place: -values[place])[:most]
-        shown = [f"{values[place]:.2f} {weights.columns[place]}" for place in order if values[place] >= SMALLEST_SHOWN]
-        rows.append((word, tag, *shown, *[""] * (most - len(shown))))
-    columns = ("word", "tag", "largest", *("next",) * (most - 1))
-    return Table(title, columns, rows, texts=tuple(range(2 + most)))
 
 
 def export_tables(result: ExportResult) -> list[Block]:

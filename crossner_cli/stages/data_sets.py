@@ -11,16 +11,14 @@ from crossner_cli.data.domains import (
     LabelledDomain,
     find_domain,
     hides_folder,
-    limit_train,
     read_domain,
-    rename_types,
-    take_dev,
 )
 from crossner_cli.data.mixture import join, leave_out_leaks, parse_times, parse_type_maps, places_of
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
+from crossner_cli.data.subsets import limit_train, rename_types, take_dev
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.progress import Notice, Progress, Work
 
 Labelled = dict[str, LabelledDomain]

@@ -13,9 +13,9 @@ from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Inspect
+from crossner_cli.reports.inspected import InspectedSentence, InspectedStates, InspectResult
 from crossner_cli.reports.inspection import collect_states, inspect_sentence, project, split_sentences
 from crossner_cli.reports.plots import plot_states, plot_weights
-from crossner_cli.reports.tables import InspectedSentence, InspectedStates, InspectResult
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Work

@@ -35,7 +35,7 @@ from crossner_cli.data.statistics import (
 )
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.tables import prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory

@@ -10,7 +10,8 @@ from typing import Any
 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import Command
-from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PrepareData, PretrainSource, Rerun
+from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PretrainSource, Rerun
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory
 from crossner_cli.run.environment import PYTHON, python_path
 from crossner_cli.run.freshness import find_outdated

@@ -13,7 +13,7 @@ from builders.dumps import dump, labels, ontology, page, types
 from builders.events import drain
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice
 from crossner_cli.stages import prepare_data

@@ -24,14 +24,12 @@ from crossner_cli.data.domains import (
     find_domain,
     hides_folder,
     known_domains,
-    limit_train,
     read_domain,
-    rename_types,
-    take_dev,
 )
 from crossner_cli.data.files import BYTE_ORDER_MARK_REMOVED
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
+from crossner_cli.data.subsets import limit_train, rename_types, take_dev
 from crossner_cli.data.tags import Span, to_spans, to_tags
 from crossner_cli.errors import CrossNERError
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import PreparedData, Sentence, read_sentences, write_sentences
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import digest_file

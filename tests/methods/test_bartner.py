@@ -33,7 +33,8 @@ from crossner_cli.methods.bartner import (
     read_entities,
 )
 from crossner_cli.methods.contract import find_method
-from crossner_cli.options import Evaluate, Finetune, Predict, PrepareData
+from crossner_cli.options import Evaluate, Finetune, Predict
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.stage import open_stage

@@ -27,8 +27,8 @@ from crossner_cli.methods.laner import LANER, Prefix
 from crossner_cli.methods.moee import MoEETagger
 from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
 from crossner_cli.options import Inspect
+from crossner_cli.reports.inspected import HeatMap, InspectedSentence, InspectResult, inspection_tables
 from crossner_cli.reports.inspection import collect_states, inspect_sentence
-from crossner_cli.reports.tables import HeatMap, InspectedSentence, InspectResult, inspection_tables
 from crossner_cli.taggers.folder import save_tagger
 
 HOSTILE = "$x^2$ <b>&amp;</b> _under \u65e5\u672c"

@@ -14,7 +14,7 @@ from builders.results import adapted, adapted_strings, assert_fits, evaluated, e
 from crossner_cli import console
 from crossner_cli.console import print_blocks
 from crossner_cli.data.domains import bundled_domains, known_domains
-from crossner_cli.options import PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.reports.blocks import Block, Line
 from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.reports.methods import describe_methods, method_details, method_tables

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Evaluate, Finetune, PrepareData
+from crossner_cli.options import Evaluate, Finetune
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory, describe_differences
 from crossner_cli.run.stage import Stage, open_stage
 from crossner_cli.run.storage import write_json

@@ -25,7 +25,8 @@ from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.evaluation.scores import score
 from crossner_cli.evaluation.verdict import describe_verdict
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.options import Evaluate, PrepareData
+from crossner_cli.options import Evaluate
+from crossner_cli.options_data import PrepareData
 from crossner_cli.reports.blocks import Line, Table
 from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.reports.tables import manifest_tables

@@ -11,7 +11,7 @@ from crossner_cli.data.domains import SAMPLES, find_domain, read_domain
 from crossner_cli.data.mixture import LEAK
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Progress, exhaust
 from crossner_cli.stages import prepare_data

@@ -13,7 +13,8 @@ from safetensors.torch import load_file
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Dapt, Finetune, PrepareData
+from crossner_cli.options import Dapt, Finetune
+from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
 from crossner_cli.run.storage import digest_folder
