@@ -216,10 +216,12 @@ def test_the_learning_rate_is_that_of_what_is_trained() -> None:
 @pytest.fixture
 def two_domains(tmp_path: Path) -> RunDirectory:
     """A run of two domains of a few words."""
-    for name, label in (("news", "person"), ("songs", "artist")):
+    for name, label, end in (("news", "person", "It\tO\n"), ("songs", "artist", "")):
         (tmp_path / name).mkdir()
         for split in SPLITS:
-            (tmp_path / name / f"{split}.conll").write_text(f"Anna\tB-{label}\nsang\tO\n\nIt\tO\nended\tO\n\n" * 3)
+            (tmp_path / name / f"{split}.conll").write_text(
+                f"Anna\tB-{label}\nsang\tO\n{end}\nIt\tO\nended\tO\n{end}\n" * 3
+            )
     sides = ("--source", str(tmp_path / "news"), "--target", str(tmp_path / "songs"))
     crossner("prepare-data", "--run", str(tmp_path / "run"), *sides)
     return RunDirectory(tmp_path / "run")

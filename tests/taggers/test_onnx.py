@@ -189,7 +189,9 @@ def test_what_cannot_be_exported_is_a_known_problem_and_leaves_nothing(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def export(*arguments: str | Path) -> Any:
-        given = ("--run", place / "run", "--output", tmp_path / "out", *QUICK[2:], *arguments)
+        usual = {"--run": place / "run", "--output": tmp_path / "out"}
+        given = [*(part for flag, path in usual.items() if flag not in arguments for part in (flag, path))]
+        given += [*QUICK[2:], *arguments]
         return CliRunner().invoke(app, ["export", *map(str, given)])
 
     for arguments, problem in (

@@ -44,9 +44,8 @@ def plain_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def finetune(run: Path, name: str, encoder: Path, *more: str, launcher: tuple[str, ...] = ()) -> list[str]:
     places = ("--run", run, "--name", name, "--encoder", encoder)
-    return crossner(
-        "finetune", *places, *["--device", "cpu", "--epochs", "2", "--threads", "1"], *more, launcher=launcher
-    )
+    epochs = () if "--epochs" in more else ("--epochs", "2")
+    return crossner("finetune", *places, *["--device", "cpu", "--threads", "1"], *epochs, *more, launcher=launcher)
 
 
 def kill_when(command: list[str], happened: Callable[[], Any]) -> None:
