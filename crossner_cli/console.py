@@ -108,6 +108,8 @@ class Lines(Display):
 
     def show_progress(self, progress: Progress, task: Task, text: str) -> None:
         """Write a line, or none if the task had one lately, or the same one."""
+        if not progress.done and progress.total is None:
+            return  # nothing is known yet
         now = self.clock()
         is_due = self.verbose or progress.is_milestone or is_finished(progress)
         if text != task.text and (is_due or now - task.shown >= SECONDS_BETWEEN_LINES):

@@ -67,7 +67,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def suggest_path(path: Path) -> str:
     """Return ``Did you mean 'x'? `` if a file or folder beside a missing one has a similar name."""
     try:
-        return suggest(path.name, [each.name for each in path.parent.iterdir()])
+        return suggest(path.name, [each.name for each in path.parent.iterdir() if each.name != path.name])
     except OSError:
         return ""
 

@@ -316,9 +316,7 @@ def read_domain(
         ]
         if not found[split]:
             left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
-            raise CrossNERError(
-                f"{path} holds no sentence{f' ({left})' if left else ''}.", hint=f"{form_of(path)} Or remove the file."
-            )
+            raise CrossNERError(f"{path} holds no sentence{f' ({left})' if left else ''}.", hint=form_of(path))
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(
         tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
@@ -350,14 +348,14 @@ def read_domain(
         first = ", ".join(contradicting[:EXAMPLES])
         number = len(contradicting)
         repairs.warnings.append(f"{number} sentences stand in a split again with other labels (first: {first}).")
-    repairs.warnings += map("Entity types that look alike: {}; --map-types makes them one.".format, _alike(types))
+    repairs.warnings += map("Entity types that look alike: {}. Is it one type?".format, _alike(types))
     return LabelledDomain(splits, tuple(types), found_scheme, repairs)
 
 
 def _alike(types: Iterable[str]) -> list[str]:
-    """Groups of types that differ only in case or in characters that do not show."""
+    """Groups of types that differ only in characters that do not show; case alone has a warning of its own."""
     groups: dict[str, list[str]] = {}
     for name in types:
         plain = "".join(each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf")
         groups.setdefault(plain.casefold().strip(), []).append(name)
-    return [", ".join(map(ascii, group)) for group in groups.values() if len(group) > 1]
+    return [", ".join(map(ascii, group)) for group in groups.values() if len({each.casefold() for each in group}) > 1]

@@ -25,6 +25,7 @@ from crossner_cli.errors import CrossNERError, suggest
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 WEBANNO = b"#FORMAT=WebAnno"
 SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")  # of data sets on the hub
+MOST_ZERO_BYTES = 0.1  # share of a file; in UTF-16 of western languages it is one half
 HEAD_BYTES, HEAD_RECORDS = 1 << 16, 50
 
 
@@ -80,6 +81,8 @@ def _is_prodigy(value: Any) -> bool:
 
 def _is_doccano(value: Any) -> bool:
     is_text = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in (TEXT, texts.DATA))
+    if is_text and any(key in value for key in label_studio.OF_ANNOTATION):
+        return False
     return is_text and any(isinstance(value.get(key), list) for key in ("label", "labels")) and "id" in value
 
 
@@ -111,11 +114,6 @@ def files_of(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{shard[1]}-*-of-{shard[3]}{path.suffix}"))
 
 
-def is_columns(path: Path) -> bool:
-    """Return whether a labelled file is read as columns."""
-    return path.is_file() and recognise(path) == "columns"
-
-
 def recognise(path: Path) -> str:
     """Recognise the format of a file or folder from its content; return its name.
 
@@ -130,10 +128,17 @@ def recognise(path: Path) -> str:
         )
     with open_bytes(path) as stream:
         head = stream.read(HEAD_BYTES)
+    if path.suffix.lower() == ".csv":
+        raise CrossNERError(f"{path} is CSV, which is not read.", hint=f"Write columns or JSONL. {COLUMNS_HINT}")
     if head.startswith(b"PAR1"):
         return "parquet"
     if path.suffix.lower() == ".spacy":
         return "spacy"
+    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and head.count(b"\0") > MOST_ZERO_BYTES * len(head):
+        raise CrossNERError(
+            f"{path} holds zero bytes, as text in UTF-16 does.",
+            hint="Convert it first, as: iconv -f UTF-16LE -t UTF-8 FILE > TEXT",
+        )
     head = head.removeprefix(BYTE_ORDER_MARK)
     if head.startswith(WEBANNO):
         raise CrossNERError(
@@ -190,9 +195,21 @@ def read_labelled(
     """
     check_format(labels_format)
     name = labels_format or ("columns" if columns else recognise(path))
-    if name == "columns":
-        yield from _read_columns(path, repairs, parse_layout(columns) if columns else None)
-        return
+    try:
+        if name == "columns":
+            yield from _read_columns(path, repairs, parse_layout(columns) if columns else None)
+        else:
+            yield from _read_with_note(path, name, repairs)
+    except CrossNERError as error:
+        found = recognise(path) if labels_format else name
+        if found != name:
+            hint = f"It looks like {FORMATS[found].title}: leave --labels-format out, or give {found}."
+            raise CrossNERError(error.problem, hint=hint) from None
+        raise
+
+
+def _read_with_note(path: Path, name: str, repairs: Repairs) -> Iterator[Located]:
+    """Read a file of another format than columns, and note how."""
     counted = _Counter()
     before = repairs.counts.total()
     items = counted(_read_items(path, name, repairs))
@@ -283,5 +300,6 @@ def _read_json(records: Iterator[Record], path: Path, name: str, repairs: Repair
 
 
 def form_of(path: Path) -> str:
-    """The form of a line, for a file that holds no sentence."""
-    return COLUMNS_HINT if is_columns(path) else JSONL_HINT
+    """What to do about a file that holds no sentence."""
+    forms = {"columns": COLUMNS_HINT, "jsonl": JSONL_HINT}
+    return f"{forms.get(recognise(path), 'Label some of it.')} Or remove the file."

@@ -50,11 +50,12 @@ def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, 
     for pair in text.split(","):
         old, _, new = (part.strip() for part in pair.partition("="))
         named, colon, rest = old.partition(":")
-        of = (
-            [named]
-            if colon and named in types and old not in {kind for each in types.values() for kind in each}
-            else []
-        )
+        is_type_itself = any(old in kinds for kinds in types.values())
+        of = [named] if colon and named in types and not is_type_itself else []
+        if colon and not of and not is_type_itself:
+            raise CrossNERError(
+                f"--map-types {text!r}: no data set is called {named!r}.", hint=f"They are called {', '.join(types)}."
+            )
         old = rest if of else old
         if new and new != OUTSIDE and not is_type(new):
             raise CrossNERError(f"--map-types {text!r}: {new!r} is no name of an entity type.", hint=TYPE_HINT)

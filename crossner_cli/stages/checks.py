@@ -97,8 +97,13 @@ def check_labelling(run: RunDirectory, options: Label) -> None:
             raise CrossNERError(
                 f"There is no file or folder {path}.", hint=f"{suggest_path(path)}Give files or folders of raw text."
             )
+    if not options.input and not (run.has(PREPARED) and run.folder(PREPARED).joinpath("corpus/domain.txt").is_file()):
+        raise CrossNERError(
+            f"label needs raw text, and {run.path} holds no prepared corpus.",
+            hint="Name files, as: crossner label raw.txt …; or crossner prepare-data … --corpus FILE --force",
+        )
     if not options.input:
-        PreparedData.load(run, wanted_by="label (without INPUT)").corpus("domain")
+        PreparedData.load(run, wanted_by="label").corpus("domain")
     if options.language_model is None:
         find_folders(run, options.teacher, wanted_by="label", flag="--teacher")
     else:

@@ -13,6 +13,7 @@ from crossner_cli.data.domains import (
     hides_folder,
     read_domain,
 )
+from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.mixture import join, leave_out_leaks, parse_times, parse_type_maps, places_of
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
@@ -21,6 +22,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options_data import PrepareData
 from crossner_cli.run.progress import Notice, Progress, Work
 
+GOLD_TOO = "silver sentence that is in the target's train left out"
 Labelled = dict[str, LabelledDomain]
 
 
@@ -31,6 +33,11 @@ def find_sets(options: PrepareData) -> dict[str, Domain]:
     # The target keeps its name: taggers and scores of other runs, without these sources, have it too.
     for place in sorted(sets, key=lambda place: place != "target"):
         domain, other = sets[place], taken.get(sets[place].name)
+        if other is not None and place.startswith("source-") and other.files == domain.files:
+            raise CrossNERError(
+                f"--source {domain.name} is there twice.",
+                hint=f"Once is enough; --upsample-source {domain.name}=2 doubles it.",
+            )
         if other is not None and (other.files != domain.files or options.map_types or place != "source"):
             sets[place] = dataclasses.replace(domain, name=f"{domain.name}-{place}")
         taken[sets[place].name] = domain
@@ -107,7 +114,7 @@ def make_domains(
 
 
 def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: Mapping[str, str]) -> LabelledDomain:
-    """The training sentences that a teacher labelled, as sentences of the target.
+    """The training sentences that a teacher labelled, without those that the target's train has, too.
 
     Raises:
         CrossNERError: There is no target, or it lacks a type.
@@ -118,9 +125,16 @@ def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: M
     if unknown:
         raise CrossNERError(
             f"--silver {names['silver']}: the target has no type {', '.join(unknown)}.",
-            hint=f"--map-types {names['silver']}:{unknown[0]}={next(iter(target.types), 'O')} renames, =O drops it.",
+            hint=f"--map-types {names['silver']}:{unknown[0]}=O drops it, =NAME renames it.",
         )
-    return dataclasses.replace(silver, splits={"train": silver.splits.get("train", [])})
+    gold = {make_leak_key(" ".join(sentence.words)) for sentence in target.splits.get("train", [])}
+    kept = []
+    for number, sentence in enumerate(silver.splits.get("train", []), start=1):
+        if make_leak_key(" ".join(sentence.words)) in gold:
+            silver.repairs.add(GOLD_TOO, f"sentence {number}")
+        else:
+            kept.append(sentence)
+    return dataclasses.replace(silver, splits={"train": kept})
 
 
 def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: PrepareData) -> dict[str, list[Sentence]]:

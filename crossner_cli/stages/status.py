@@ -125,7 +125,8 @@ def next_step(
     scored = {label for each in manifests.values() if each["stage"] == "evaluate" for label in each["result"]["models"]}
     unscored = [name for name in trained if name not in scored and trained[name]["stage"] != "pretrain-source"]
     if unscored and "target" in prepared["domains"]:
-        return shlex.join(["crossner", "evaluate", "--model", unscored[-1], *place])
+        split = [] if "test" in prepared["domains"]["target"]["splits"] else ["--split", "dev"]
+        return shlex.join(["crossner", "evaluate", "--model", unscored[-1], *split, *place])
     of_target = {name: each for name, each in trained.items() if each["stage"] != "pretrain-source"}
     best = max(of_target or trained, key=lambda name: trained[name]["result"].get("dev_f1") or 0.0, default="MODEL")
     return shlex.join(["crossner", "predict", "FILE", "--model", best, *place])

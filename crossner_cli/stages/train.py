@@ -181,6 +181,11 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, engine: Engine) -> 
         if not tasks or f"{role}-ner" in tasks:
             domain.check_has("train")
     prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
+    if getattr(options, "silver_weight", 1.0) not in (0.0, 1.0) and SILVER not in prepared.domains:
+        raise CrossNERError(
+            "--silver-weight has no effect: the run has no silver sentences.",
+            hint="crossner prepare-data … --silver DIR; or leave it out.",
+        )
     check_raw(prepared, tasks)
     dictionary = None
     if options.dictionary:

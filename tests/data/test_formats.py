@@ -408,12 +408,54 @@ def test_brat_is_read_with_pieces_of_one_entity_and_counts_what_it_leaves_out(tm
     assert found.repairs.counts == {brat.UNLABELLED: 1, brat.OTHER_ANNOTATION: 1, brat.APART: 1}
 
 
-def test_types_that_differ_only_in_case_or_in_what_does_not_show_are_a_warning(tmp_path: Path) -> None:
-    found = read(written(tmp_path, "a B-per\nb B-PER\nc B-loc\nd B-loc\u200b\n", "train.txt"))
-    assert [warning.partition(";")[0] for warning in found.repairs.warnings] == [
-        "Entity types that look alike: 'per', 'PER'",
-        "Entity types that look alike: 'loc', 'loc\\u200b'",
-    ]
+def test_types_that_differ_only_in_what_does_not_show_are_a_warning(tmp_path: Path) -> None:
+    (warning,) = read(written(tmp_path, "a B-per\nc B-loc\nd B-loc\u200b\n", "train.txt")).repairs.warnings
+    assert warning.startswith("Entity types that look alike: 'loc', 'loc\\u200b'.")
+
+
+def test_texts_without_entities_stand_among_those_with_strings_wherever_they_are(tmp_path: Path) -> None:
+    full = json.loads(FILES["strings"][1])
+    none = {"text": "Yes.", "entities": []}
+    for lines in ([none, full], [full, none, none]):
+        found = read(written(tmp_path, lines))
+        assert [each for each in found.splits["train"] if "B-per" in each.tags] == GOLD
+        assert len(found.splits["train"]) == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem", "way_out"),
+    [
+        ("train.csv", b"text,entity\n", "is CSV", "Write columns or JSONL"),
+        (
+            "train.txt",
+            "Anna B-per\n".encode("utf-16-le"),
+            "zero bytes, as text in UTF-16",
+            "iconv -f UTF-16LE -t UTF-8",
+        ),
+        ("train.txt", b"Grandma rolls the dough with a fork.\n", "found the tag 'fork.'", "crossner label"),
+        ("train.txt", b"Anna 1\n", "found the tag '1'", "Numbers have no names"),
+    ],
+)
+def test_what_is_no_labelled_file_is_refused_with_a_way_out(tmp_path, file, content, problem, way_out) -> None:
+    path = tmp_path / file
+    path.write_bytes(content)
+    with pytest.raises(CrossNERError) as caught:
+        read(path)
+    assert problem in caught.value.problem and way_out in caught.value.hint
+
+
+def test_text_in_utf_16_is_read_after_its_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_bytes(FILES["columns"][1].encode("utf-16-le"))
+    path.write_text(path.read_bytes().decode("utf-16-le"), encoding="utf-8")
+    assert read(path).splits["train"] == GOLD
+
+
+def test_a_wrong_format_is_answered_with_the_one_that_the_file_looks_like(tmp_path: Path) -> None:
+    file, content = FILES["label-studio"]
+    with pytest.raises(CrossNERError) as caught:
+        read(written(tmp_path, content, file), labels_format="doccano")
+    assert caught.value.hint == "It looks like Label Studio JSON: leave --labels-format out, or give label-studio."
 
 
 def test_overlapping_spans_of_words_keep_the_longest(tmp_path: Path) -> None:

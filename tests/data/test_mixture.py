@@ -41,6 +41,8 @@ def test_a_type_is_renamed_in_all_data_sets_that_have_it_or_in_the_one_that_is_n
     assert parse_type_maps("PER=person", types) == {"a": {"PER": "person"}, "b": {"PER": "person"}}
     assert parse_type_maps("a:PER=person,b:PER=O", types) == {"a": {"PER": "person"}, "b": {"PER": "O"}}
     assert parse_type_maps("x:y=z", types)["b"] == {"x:y": "z"}, "a type may hold a colon"
+    with pytest.raises(CrossNERError, match="no data set is called 'c'"):
+        parse_type_maps("c:LOC=place", types)
     with pytest.raises(CrossNERError) as caught:
         parse_type_maps("b:LOC=place", types)
     assert caught.value.hint == "Write old=new,…; the source's types are a: PER, LOC; b: PER, x:y."

@@ -15,6 +15,7 @@ from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Progress, exhaust
 from crossner_cli.stages import prepare_data
+from crossner_cli.stages.data_sets import GOLD_TOO
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path)
         "a": {"train": "Anna\tB-PER\n\nyes\tO\n", "dev": "Bob\tB-PER\n"},
         "b": {"train": "Rome\tB-city\n\nBob\tO\n"},
         "mine": {"train": "Rome\tB-place\nOtto\tB-person\n", "test": "Yes\tO\n"},
-        "silver": {"train": "Oslo\tB-place\n\nbob\tO\n"},
+        "silver": {"train": "Oslo\tB-place\n\nbob\tO\n\nRome\tO\notto\tO\n"},
     }.items():
         (tmp_path / name).mkdir()
         for split, rows in text.items():
@@ -119,11 +120,13 @@ def test_several_sources_are_one_domain_and_silver_is_the_targets(run, tmp_path)
     assert result["domains"]["source"]["name"] == "a+b" and result["domains"]["silver"]["name"] == "silver"
     assert result["domains"]["source"]["types"] == ["person", "place"]
     assert [each["train"]["sentences"] for each in result["statistics"]["source"]["sources"].values()] == [1, 1]
-    assert result["repairs"]["silver"] == {LEAK: 1} and result["repairs"]["source"] == {LEAK: 2}
+    assert result["repairs"]["silver"] == {LEAK: 1, GOLD_TOO: 1} and result["repairs"]["source"] == {LEAK: 2}
     assert set(manifest["inputs"]) >= {"source/train", "source-2/train", "silver/train"}
     with pytest.raises(CrossNERError, match="the target has no type place") as caught:
         prepare(run, target=str(tmp_path / "a"), silver=str(tmp_path / "silver"))
-    assert "--map-types silver:place=PER" in caught.value.hint
+    assert "--map-types silver:place=O drops it" in caught.value.hint
+    with pytest.raises(CrossNERError, match="a is there twice"):
+        prepare(run, source=[str(tmp_path / "a")] * 2)
 
 
 def test_one_domain_alone_is_enough_and_hides_a_folder_of_its_name(run, folders, tmp_path, monkeypatch):

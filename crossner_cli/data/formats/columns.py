@@ -32,6 +32,7 @@ SURFACE_ROW = "row of several words or of none (index 1-2 or 1.1) skipped"
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
 WORDS_HINT = f"{COLUMNS_HINT} For running text, give --input-format text."
 TAG_HINT = "A tag is O or prefix-type, as B-person; prefixes of IOB, BIOES, BILOU and BMES are read."
+MOST_FIELDS = 5  # of a row with spaces that is likely one; a line with more is likely text
 SAMPLE = 20_000  # lines that tell the layout
 FEWEST_TAGS, FEWEST_OUTSIDE, MOST_TYPES = 0.9, 0.2, 100  # of a column that holds tags; types without prefix
 CHUNKS = frozenset(["NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP", "NX", "VX"])
@@ -290,7 +291,10 @@ class _Rows:
             return text, None, 1
         last = max(self.word, self.tag)
         if last >= len(fields):
-            raise BadLine(f"found {len(fields)} columns in {abbreviate(text)}, expected {last + 1}.", hint=COLUMNS_HINT)
+            raise BadLine(
+                f"found {len(fields)} columns in {abbreviate(text)}, expected {last + 1}.",
+                hint="Give other --columns, or leave the option out.",
+            )
         word, tag = fields[self.word], self._to_tag(fields[self.tag].strip(" "))
         if tag in self.known:
             return word, tag, columns
@@ -300,7 +304,9 @@ class _Rows:
         if word == DOCSTART:
             return word, None, columns
         if self.tags_required:
-            raise BadLine(f"found the tag {abbreviate(tag)} in {abbreviate(text)}.", hint=TAG_HINT)
+            hint = f"{TAG_HINT} Numbers have no names." if tag.isdecimal() else TAG_HINT
+            hint = f"{hint} Raw text is for --corpus, or for crossner label." if len(fields) > MOST_FIELDS else hint
+            raise BadLine(f"found the tag {abbreviate(tag)} in {abbreviate(text)}.", hint=hint)
         raise BadLine(f"found {abbreviate(text)}, expected a word alone or a word and a tag.", hint=WORDS_HINT)
 
     def _to_tag(self, value: str) -> str:

@@ -13,6 +13,8 @@ from crossner_cli.data.files import Repairs, number_lines, open_bytes, parse_jso
 from crossner_cli.data.formats.spans import abbreviate
 from crossner_cli.errors import BadLine, CrossNERError
 
+BROKEN_HINT = "The file is cut off or was edited: export it again."
+
 
 @dataclass(frozen=True)
 class Record:
@@ -53,16 +55,17 @@ def read_records(path: Path, repairs: Repairs, hint: str) -> Iterator[Record]:
                 yield from parse_lines(chain([head], rest), str(path), repairs, hint=hint)
                 return
         text = "\n".join(["\n" * (head[0] - 1) + head[1], *(line for _, line in rest)])
-        yield from _parse_whole(text, str(path), hint)
+        yield from _parse_whole(text, str(path))
 
 
-def _parse_whole(text: str, name: str, hint: str) -> Iterator[Record]:
+def _parse_whole(text: str, name: str) -> Iterator[Record]:
     try:
         values = parse_json(text)
     except json.JSONDecodeError as error:
-        raise CrossNERError(f"{name}:{error.lineno}: no JSON ({error.msg}, column {error.colno}).", hint=hint) from None
+        problem = f"{name}:{error.lineno}: no JSON ({error.msg}, column {error.colno})."
+        raise CrossNERError(problem, hint=BROKEN_HINT) from None
     except (ValueError, RecursionError) as error:
-        raise CrossNERError(f"{name}: no JSON ({type(error).__name__}).", hint=hint) from None
+        raise CrossNERError(f"{name}: no JSON ({type(error).__name__}).", hint=BROKEN_HINT) from None
     values = values if isinstance(values, list) else [values]
     yield from (Record(value, number, f"{name}, record {number}") for number, value in enumerate(values, start=1))
 

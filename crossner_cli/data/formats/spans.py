@@ -133,8 +133,10 @@ def _place(entity: Entity, text: str, unit: str, place: str, repairs: Repairs) -
     """The characters of an entity, which are checked against its own text."""
     start, end = (_to_character(offset, text, unit) for offset in (entity.start, entity.end))
     if start is None or end is None or not 0 <= start < end <= len(text):
-        of_unit = "" if unit == "characters" else f", in {unit}"
-        raise BadLine(f"found the entity {entity} in a text of {len(text)} characters{of_unit}.", hint=ENTITIES_HINT)
+        if unit != "characters":
+            hint = "Export the file again, and leave it as it is."
+            raise BadLine(f"found the entity {entity} outside of its text; offsets count {unit}.", hint=hint)
+        raise BadLine(f"found the entity {entity} in a text of {len(text)} characters.", hint=ENTITIES_HINT)
     if entity.text is not None and entity.text != text[start:end]:
         if _plain(entity.text) != _plain(text[start:end]):
             problem = f"found the entity {entity}, which is {abbreviate(text[start:end])} in the text."
@@ -204,8 +206,8 @@ def _find_unit(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> str
         left, _ = _count_cut(differing, unit)
         if left <= FEW_CUT * entities:
             repairs.warnings.append(
-                f"{name}: offsets are read as {unit}: as characters they cut {cut} of {entities} entities inside words,"
-                f" so {left}. Characters are usual; export them so if this is wrong."
+                f"{name}: offsets are read as {unit}. Counted in characters, {cut} of {entities} entities would begin"
+                f" or end inside words; counted in this unit, {left} do."
             )
             return unit
     repairs.warnings.append(

@@ -25,9 +25,9 @@ MOST_LOST = 0.05  # share of strings left out, from which on it is a warning
 
 
 def is_strings(value: Any) -> bool:
-    """Return whether a value is a text with entities that have a text and no place."""
-    entities = value.get("entities") if isinstance(value, dict) else None
-    return isinstance(entities, list) and any(
+    """Return whether a value is a text with entities, perhaps none, that have a text and no place."""
+    entities = value.get("entities") if isinstance(value, dict) and isinstance(value.get("text"), str) else None
+    return isinstance(entities, list) and all(
         isinstance(each, dict) and first_of(each, STRINGS) is not None and not {"start", "start_offset"} & each.keys()
         for each in entities
     )
