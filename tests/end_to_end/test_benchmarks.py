@@ -192,6 +192,7 @@ def test_a_table_shows_medians_and_the_ratio_of_each_round(benchmarks: Any, caps
         ("memory", f"--megabytes 1 --updates 2 --encoder ENCODER --folder FOLDER {SIZES}", "MB peak", 4),
         ("vector_reading", "--megabytes 1 --values 20 --words 100", "50 of 100 words kept, 0 MB; memory beyond", 1),
         ("vector_reading", "--megabytes 1 --values 20 --words 100 --binary", "50 of 100 words kept, 0 MB;", 1),
+        ("label_reading", "--sentences 5", r"^[\w-]+: 5 sentences in \d", 14),
         ("start_time", "--runs 1", r"crossner .*: \d+\.\d\d s \(best of 1\)", 3),
         ("generation_speed", "--rounds 1 --repeats 1 --width 4 --hidden 3", "times as long as nn.LSTM,", TABLES),
         ("wikitext", "--pages 3 --rounds 1", r"^(\|[^|]*){4}\|$", 8),
