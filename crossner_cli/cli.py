@@ -18,7 +18,7 @@ import typer
 
 from crossner_cli import __version__
 from crossner_cli.command_group import CommandGroup, CommandHelp
-from crossner_cli.engine.processes import limit_spinning
+from crossner_cli.engine.processes import end_one_of_several, limit_spinning
 from crossner_cli.errors import known_problems
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of
 from crossner_cli.options import (
@@ -65,7 +65,11 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
     with known_problems(Command()):  # those of help and of the command line; a command has its own
-        app(prog_name="crossner")
+        try:
+            app(prog_name="crossner")
+        except SystemExit as end:
+            end_one_of_several(end.code)
+            raise
 
 
 def _open_closed_streams() -> None:

@@ -19,7 +19,6 @@ subwords read at once 1,024: little padding           16,384
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 from collections.abc import Callable, Sequence
@@ -204,15 +203,7 @@ def start_engine(options: Compute) -> Engine:
     accelerator = Accelerator(cpu=on_cpu, mixed_precision=MIXED[precision], kwargs_handlers=[waits])
     torch.set_num_threads(options.threads or default_threads())  # Accelerate sets it too, for the whole machine
     torch.manual_seed(options.seed)
-    if accelerator.num_processes > 1:
-        atexit.register(leave_processes)
     return Engine(accelerator, precision)
-
-
-def leave_processes() -> None:
-    """Leave the processes of a launcher in order: threads that still wait for the others abort a process at its end."""
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 def reset_accelerate() -> None:

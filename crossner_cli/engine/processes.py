@@ -5,6 +5,7 @@ Importing this module imports no torch.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -90,6 +91,20 @@ def launch_processes(gpus: str | None, argv: Sequence[str]) -> int | None:
             hint="The same command continues from the last checkpoint.",
         )
     return status
+
+
+def end_one_of_several(status: object) -> None:
+    """End this process at once, if it is one of several that trained together.
+
+    Threads of PyTorch that wait for the others still hold Python objects, and would now and then abort a process that
+    Python takes apart.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status if isinstance(status, int) else int(status is not None))
 
 
 def run_processes(command: Sequence[str], count: int) -> int:
