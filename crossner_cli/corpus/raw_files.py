@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
-from crossner_cli.data.files import COMPRESSED_ENDINGS, is_writable, open_lines, parse_json
+from crossner_cli.data.files import COMPRESSED_ENDINGS, has_many_zero_bytes, is_writable, open_lines, parse_json
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
 from crossner_cli.run.environment import import_optional
@@ -135,9 +135,6 @@ def read_texts(path: Path, *, column: str = "text", counts: Counter[str]) -> Ite
     return _jsonl_texts(path, column, counts) if form == "jsonl" else (line for _, line in open_lines(path))
 
 
-MOST_ZERO_BYTES = 0.1  # share of a text; in UTF-16 of western languages it is one half
-
-
 def refuse_labelled(path: Path) -> None:
     """Refuse labelled data, tables, and JSONL named as text: tags and field names would be read as if they were text.
 
@@ -152,8 +149,7 @@ def refuse_labelled(path: Path) -> None:
     if _plain_ending(path) == ".csv":
         raise CrossNERError(f"{path} is CSV, not raw text.", hint=FORMATS_HINT)
     head = [line for _, line in islice(open_lines(path), HEAD)]
-    text = "".join(head)
-    if text.count("\0") > MOST_ZERO_BYTES * len(text):
+    if has_many_zero_bytes("".join(head)):
         raise CrossNERError(
             f"{path} holds zero bytes, so it is no text in UTF-8; it may be UTF-16 or an archive.",
             hint=f"For UTF-16: iconv -f UTF-16LE -t UTF-8 {shlex.quote(str(path))} > TEXT.txt",

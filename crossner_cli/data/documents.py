@@ -213,7 +213,7 @@ def pyarrow_module(name: str = "pyarrow") -> Any:
 
 def read_schema(path: Path) -> Any:
     """The columns of a Parquet file, as pyarrow's schema; refuse a file without text or words."""
-    with _open_parquet(path) as file:
+    with open_parquet(path) as file:
         return file.schema_arrow
 
 
@@ -226,12 +226,17 @@ def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) 
         CrossNERError: It is no Parquet file or damaged, has neither a text nor a words column, or a row has no text or
             a value that Python lacks.
     """
-    with _open_parquet(path) as file:
-        rows = enumerate(_read_rows(file, path), start=1)
+    with open_parquet(path) as file:
+        rows = enumerate(read_rows(file, path), start=1)
         yield from _parse_all(((f"{path}, row {number}", row) for number, row in rows), repairs, cut)
 
 
-def _read_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | BadLine]:
+def read_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | BadLine]:
+    """Read the rows of an open Parquet file; a row that Python cannot hold is given as its problem.
+
+    Raises:
+        CrossNERError: The file is damaged.
+    """
     batches = file.iter_batches(batch_size=ROWS_READ, use_threads=False)
     while True:
         try:
@@ -243,7 +248,12 @@ def _read_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | BadLine]:
         yield from _read_batch(batch)
 
 
-def _open_parquet(path: Path) -> Any:
+def open_parquet(path: Path) -> Any:
+    """Open a Parquet file.
+
+    Raises:
+        CrossNERError: It is none or damaged, has no column of text or words, or two columns of one name.
+    """
     pyarrow, parquet = pyarrow_module(), pyarrow_module("pyarrow.parquet")
     try:
         file = parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)

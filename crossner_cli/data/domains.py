@@ -307,16 +307,7 @@ def read_domain(
         CrossNERError: A file cannot be read, is malformed, or holds no sentence.
     """
     repairs = Repairs(skips_bad_lines=skips_bad_lines)
-    found: dict[str, list[Located]] = {}
-    for split, path in files.items():
-        found[split] = [
-            located
-            for file in files_of(path)
-            for located in read_labelled(file, repairs, labels_format=labels_format, columns=columns)
-        ]
-        if not found[split]:
-            left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
-            raise CrossNERError(f"{path} holds no sentence{f' ({left})' if left else ''}.", hint=form_of(path))
+    found = {split: _read_split(path, repairs, labels_format, columns) for split, path in files.items()}
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(
         tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
@@ -350,6 +341,16 @@ def read_domain(
         repairs.warnings.append(f"{number} sentences stand in a split again with other labels (first: {first}).")
     repairs.warnings += map("Entity types that look alike: {}. Is it one type?".format, _alike(types))
     return LabelledDomain(splits, tuple(types), found_scheme, repairs)
+
+
+def _read_split(path: Path, repairs: Repairs, labels_format: str | None, columns: str | None) -> list[Located]:
+    found: list[Located] = []
+    for file in files_of(path):
+        found += read_labelled(file, repairs, labels_format=labels_format, columns=columns)
+    if not found:
+        left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
+        raise CrossNERError(f"{path} holds no sentence{f' ({left})' if left else ''}.", hint=form_of(path))
+    return found
 
 
 def _alike(types: Iterable[str]) -> list[str]:

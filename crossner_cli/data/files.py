@@ -23,6 +23,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BUFFER = 1 << 20
 LONGEST_LINE = 1 << 26  # bytes
 EXAMPLES = 5
+MOST_ZERO_BYTES = 0.1  # share of a text that is no UTF-16
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
 # Behind BZh stand the size and the mark of a block, or of the end: "BZh is a word" is text.
@@ -112,6 +113,15 @@ def check_file(option: str, path: Path, hint: str) -> None:
     if not path.is_file():
         found = "no plain file" if path.exists() else "not found"
         raise CrossNERError(f"{option} {path}: {'a folder' if path.is_dir() else found}.", hint=hint)
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse an input that can be read but once."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise CrossNERError(
+            f"{path} is no plain file and no folder, and inputs are read more than once.",
+            hint="Write it to a file first, as with: zcat corpus.gz > corpus.txt",
+        )
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
@@ -260,6 +270,11 @@ def _to_number(text: str) -> float:
 
 # Of a repeated key Python's own reader keeps the last value, and it reads NaN, which no reader of the output would.
 parse_json = json.JSONDecoder(object_pairs_hook=_to_mapping, parse_float=_to_number, parse_constant=_to_number).decode
+
+
+def has_many_zero_bytes(sample: str) -> bool:
+    """Return whether the beginning of a file, a character a byte, is likely UTF-16: of western text half are zero."""
+    return sample.count("\0") > MOST_ZERO_BYTES * len(sample)
 
 
 def is_writable(text: str) -> bool:

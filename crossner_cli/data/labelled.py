@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.files import BYTE_ORDER_MARK, Repairs, open_bytes
+from crossner_cli.data.files import BYTE_ORDER_MARK, Repairs, has_many_zero_bytes, open_bytes
 from crossner_cli.data.formats import brat, label_studio, strings, texts
 from crossner_cli.data.formats.columns import COLUMNS_HINT, SAMPLE, Layout, find_layout, parse_columns, parse_layout
-from crossner_cli.data.formats.hugging_face import names_of_tags, read_rows
+from crossner_cli.data.formats.hugging_face import names_of_tags, read_labelled_rows
 from crossner_cli.data.formats.records import Record, read_records
 from crossner_cli.data.formats.spacy_files import read_doc_bin
 from crossner_cli.data.formats.spans import Item, Located, SpannedText, to_sentences
@@ -25,7 +25,6 @@ from crossner_cli.errors import CrossNERError, suggest
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 WEBANNO = b"#FORMAT=WebAnno"
 SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")  # of data sets on the hub
-MOST_ZERO_BYTES = 0.1  # share of a file; in UTF-16 of western languages it is one half
 HEAD_BYTES, HEAD_RECORDS = 1 << 16, 50
 
 
@@ -81,8 +80,6 @@ def _is_prodigy(value: Any) -> bool:
 
 def _is_doccano(value: Any) -> bool:
     is_text = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in (TEXT, texts.DATA))
-    if is_text and any(key in value for key in label_studio.OF_ANNOTATION):
-        return False
     return is_text and any(isinstance(value.get(key), list) for key in ("label", "labels")) and "id" in value
 
 
@@ -92,13 +89,13 @@ def _is_own(value: Any) -> bool:
     )
 
 
-# What a record of each JSON format looks like; of several that most records look like, the first.
+# How a record of each JSON format is recognised. The format of most records is taken; of equals the first.
 LOOKS: dict[str, Callable[[Any], bool]] = {
     "gliner": _is_gliner,
     "gliner2": _is_gliner2,
     "langextract": _is_langextract,
     "spacy-lists": _is_spacy_list,
-    "label-studio": lambda value: label_studio.is_task(value),
+    "label-studio": label_studio.is_export,
     "prodigy": _is_prodigy,
     "strings": strings.is_strings,
     "doccano": _is_doccano,
@@ -134,7 +131,7 @@ def recognise(path: Path) -> str:
         return "parquet"
     if path.suffix.lower() == ".spacy":
         return "spacy"
-    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and head.count(b"\0") > MOST_ZERO_BYTES * len(head):
+    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and has_many_zero_bytes(head.decode("latin-1")):
         raise CrossNERError(
             f"{path} holds zero bytes, as text in UTF-16 does.",
             hint="Convert it first, as: iconv -f UTF-16LE -t UTF-8 FILE > TEXT",
@@ -146,11 +143,9 @@ def recognise(path: Path) -> str:
             hint="Export again: in INCEpTION or WebAnno choose CoNLL 2002, one column of named entities.",
         )
     if path.suffix.lower() in JSON_ENDINGS or _looks_like_json(head):
-        return "jsonl" if path.suffix.lower() in JSON_ENDINGS and not head.strip() else _recognise_records(path)
-    lines = head.decode("utf-8", errors="replace").split("\n")
-    if "\t" not in head.decode("utf-8", errors="replace") and any(map(strings.has_tags, lines)):
-        return "tags"
-    return "columns"
+        return _recognise_records(path)
+    text = head.decode("utf-8", errors="replace")
+    return "tags" if "\t" not in text and any(map(strings.has_tags, text.split("\n"))) else "columns"
 
 
 def _looks_like_json(head: bytes) -> bool:
@@ -162,13 +157,9 @@ def _recognise_records(path: Path) -> str:
     sample = [
         each.value for each in islice(read_records(path, Repairs(skips_bad_lines=True), JSONL_HINT), HEAD_RECORDS)
     ]
-    found = Counter({name: sum(map(looks, sample)) for name, looks in LOOKS.items()})
-    name, most = max(found.items(), key=lambda item: item[1])  # the first of equals
-    if name in ("doccano", "jsonl") and any(label_studio.is_minimal(each) and not _is_doccano(each) for each in sample):
-        return "label-studio"
-    if not most and any(map(label_studio.is_minimal, sample)):
-        return "label-studio"
-    return name if most else "jsonl"
+    found = {name: sum(map(looks, sample)) for name, looks in LOOKS.items()}
+    name = max(found, key=found.__getitem__)  # the first of equals
+    return name if found[name] else "jsonl"
 
 
 def check_format(name: str | None) -> None:
@@ -211,13 +202,13 @@ def read_labelled(
 def _read_with_note(path: Path, name: str, repairs: Repairs) -> Iterator[Located]:
     """Read a file of another format than columns, and note how."""
     counted = _Counter()
-    before = repairs.counts.total()
+    before = Counter(repairs.counts)  # of other files
     items = counted(_read_items(path, name, repairs))
     unit = label_studio.UNIT if name == "label-studio" else None
     yield from to_sentences(items, str(path), repairs, unit=unit)
-    left = _describe_left(repairs, before)
-    title = FORMATS[name].title
-    repairs.notes.append(f"{path}: read as {title}, {counted.count:,} {FORMATS[name].unit}{left}")
+    left = [f", {times:,} {LEFT_OUT[kind]}" for kind, times in (repairs.counts - before).items() if kind in LEFT_OUT]
+    told = FORMATS[name]
+    repairs.notes.append(f"{path}: read as {told.title}, {counted.count:,} {told.unit}{''.join(left)}")
 
 
 class _Counter:
@@ -233,13 +224,6 @@ class _Counter:
             self.count += number != self.last
             self.last = number
             yield item
-
-
-def _describe_left(repairs: Repairs, before: int) -> str:
-    skipped = {kind: times for kind, times in repairs.counts.items() if kind in LEFT_OUT}
-    if repairs.counts.total() == before or not skipped:
-        return ""
-    return ", " + ", ".join(f"{times:,} {LEFT_OUT[kind]}" for kind, times in skipped.items())
 
 
 # Whole records that are left out, for the line that tells the format.
@@ -271,7 +255,7 @@ def _read_items(path: Path, name: str, repairs: Repairs) -> Iterable[Item]:
     if name == "tags":
         return _read_tags(path, repairs)
     if name == "parquet":
-        rows, names = read_rows(path, repairs)
+        rows, names = read_labelled_rows(path, repairs)
         return texts.read_objects(rows, repairs, names)
     records = read_records(path, repairs, JSONL_HINT)
     return _read_json(records, path, name, repairs)

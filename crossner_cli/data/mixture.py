@@ -99,21 +99,27 @@ def leave_out_leaks(train: LabelledDomain, others: Iterable[LabelledDomain]) -> 
         CrossNERError: None is left.
     """
     scored = [sentence for other in others for split in SPLITS[1:] for sentence in other.splits.get(split, ())]
-    keys = {make_leak_key(" ".join(sentence.words)) for sentence in scored}
-    if not keys or TRAIN not in train.splits:
+    if not scored or TRAIN not in train.splits:
         return train
-    kept = []
-    for number, sentence in enumerate(train.splits[TRAIN], start=1):
-        if make_leak_key(" ".join(sentence.words)) in keys:
-            train.repairs.add(LEAK, f"sentence {number}")
-        else:
-            kept.append(sentence)
+    kept = leave_out(train.splits[TRAIN], scored, LEAK, train.repairs)
     if train.splits[TRAIN] and not kept:
         raise CrossNERError(
             f"All {len(train.splits[TRAIN])} training sentences are in the dev or test of another data set.",
             hint="Give other data to train on.",
         )
     return dataclasses.replace(train, splits={**train.splits, TRAIN: kept})
+
+
+def leave_out(train: Sequence[Sentence], others: Iterable[Sentence], kind: str, repairs: Repairs) -> list[Sentence]:
+    """Leave out the sentences that are among others, and count them as ``kind``."""
+    keys = {make_leak_key(" ".join(sentence.words)) for sentence in others}
+    kept = []
+    for number, sentence in enumerate(train, start=1):
+        if make_leak_key(" ".join(sentence.words)) in keys:
+            repairs.add(kind, f"sentence {number}")
+        else:
+            kept.append(sentence)
+    return kept
 
 
 def join(found: Mapping[str, LabelledDomain], times: Mapping[str, int], name: str) -> LabelledDomain:

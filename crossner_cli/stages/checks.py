@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from crossner_cli.data.domains import find_bundled
-from crossner_cli.data.files import open_bytes
+from crossner_cli.data.files import open_bytes, refuse_pipe
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import find_evaluation
@@ -88,11 +88,7 @@ def check_labelling(run: RunDirectory, options: Label) -> None:
     """
     check_label_output(run, options)
     for path in options.input:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise CrossNERError(
-                f"{path} is no plain file and no folder, and text is read more than once.",
-                hint="Write it to a file first, as with: zcat corpus.gz > corpus.txt",
-            )
+        refuse_pipe(path)
         if not path.exists() and find_bundled(str(path), "raw.txt") is None:
             raise CrossNERError(
                 f"There is no file or folder {path}.", hint=f"{suggest_path(path)}Give files or folders of raw text."

@@ -13,8 +13,7 @@ from crossner_cli.data.domains import (
     hides_folder,
     read_domain,
 )
-from crossner_cli.data.leaks import make_leak_key
-from crossner_cli.data.mixture import join, leave_out_leaks, parse_times, parse_type_maps, places_of
+from crossner_cli.data.mixture import join, leave_out, leave_out_leaks, parse_times, parse_type_maps, places_of
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
 from crossner_cli.data.subsets import limit_train, rename_types, take_dev
@@ -127,13 +126,7 @@ def _make_silver(silver: LabelledDomain, target: LabelledDomain | None, names: M
             f"--silver {names['silver']}: the target has no type {', '.join(unknown)}.",
             hint=f"--map-types {names['silver']}:{unknown[0]}=O drops it, =NAME renames it.",
         )
-    gold = {make_leak_key(" ".join(sentence.words)) for sentence in target.splits.get("train", [])}
-    kept = []
-    for number, sentence in enumerate(silver.splits.get("train", []), start=1):
-        if make_leak_key(" ".join(sentence.words)) in gold:
-            silver.repairs.add(GOLD_TOO, f"sentence {number}")
-        else:
-            kept.append(sentence)
+    kept = leave_out(silver.splits.get("train", []), target.splits.get("train", []), GOLD_TOO, silver.repairs)
     return dataclasses.replace(silver, splits={"train": kept})
 
 

@@ -22,6 +22,7 @@ from crossner_cli.data.domains import (
     digest_split,
     find_bundled,
 )
+from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.mixture import join_places, places_of
 from crossner_cli.data.sentences import read_sentences, write_sentences
 from crossner_cli.data.statistics import (
@@ -162,11 +163,7 @@ def _keep_selected(draft: Path) -> bool:
 
 
 def _digest(path: Path, digest: Callable[[Path], str]) -> str:
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise CrossNERError(
-            f"{path} is no plain file and no folder, and inputs are read more than once.",
-            hint="Write it to a file first, as with: zcat corpus.gz > corpus.txt",
-        )
+    refuse_pipe(path)
     try:
         return digest(path)
     except OSError as error:

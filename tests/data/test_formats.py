@@ -127,6 +127,13 @@ class TestLabelStudio:
         assert found.repairs.counts == {label_studio.SKIPPED_TASK: 1, label_studio.UNLABELLED_TASK: 1}
         assert found.repairs.notes[0].endswith("read as Label Studio JSON, 2 tasks, 1 skipped, 1 unlabelled")
 
+    def test_what_is_left_out_is_told_of_the_file_that_has_it(self, tmp_path) -> None:
+        paths = [tmp_path / name for name in ("train.json", "dev.json")]
+        for path, tasks in zip(paths, ([task(LABELLED), task(done(cancelled=True))], [task(LABELLED)]), strict=True):
+            written(tmp_path, json.dumps(tasks), path.name)
+        first, second = read_domain(dict(zip(("train", "dev"), paths, strict=True))).repairs.notes
+        assert first.endswith("1 tasks, 1 skipped") and second.endswith("1 tasks")
+
     def test_relations_and_choices_are_counted_and_of_several_labels_the_first_is_kept(self, tmp_path) -> None:
         others = [{"type": "relation", "from_id": "a", "to_id": "b"}, {"type": "choices", "value": {"choices": ["x"]}}]
         several = done(result(0, 9, "per", "org"), result(19, 23, "loc"), result(19, 23, "city"), *others)

@@ -174,7 +174,7 @@ def _form_of(values: Sequence[str]) -> str | None:
 
 
 def _may_be_comment(fields: Sequence[str], text: str) -> bool:
-    return text.startswith("#") and not (len(fields) > 1 and any(is_tag(field) for field in fields[1:]))
+    return text.startswith("#") and not any(map(is_tag, fields[1:]))
 
 
 def parse_columns(
@@ -209,23 +209,17 @@ def parse_columns(
     usual = 0
     for number, line in number_lines(stream, name, repairs):
         text = line.rstrip(BLANK)
-        if not text:
-            if line:
-                repairs.add(WHITE_SPACE_BREAK, f"{name}:{number}")
-            if words:
-                yield _locate(words, tags, lines)
-                words, tags, lines = [], [], []
-            continue
         try:
-            skipped, (word, tag, columns) = split(text)
+            skipped, (word, tag, columns) = split(text) if text else (WHITE_SPACE_BREAK * bool(line), NO_ROW)
         except BadLine as problem:
             repairs.refuse(problem, f"{name}:{number}")
             continue
         if skipped:
             repairs.add(skipped, f"{name}:{number}")
-            if skipped == DOCSTART_DROPPED and words:
-                yield _locate(words, tags, lines)
-                words, tags, lines = [], [], []
+        if words and (not text or skipped == DOCSTART_DROPPED):
+            yield _locate(words, tags, lines)
+            words, tags, lines = [], [], []
+        if skipped or not text:
             continue
         if columns != usual and tag is not None and word:
             if usual and split.tag < 0:
@@ -247,6 +241,10 @@ def _locate(words: Sequence[str], tags: Sequence[str | None], lines: Sequence[in
     return Located(sentence, lines)
 
 
+Row = tuple[str, str | None, int]  # word, tag if there is one, and number of columns
+NO_ROW: Row = ("", None, 0)
+
+
 class _Rows:
     """Splits rows; remembers the tags already checked, and the type of a bracket that is open."""
 
@@ -257,29 +255,30 @@ class _Rows:
         self.known = {OUTSIDE}
         self.open_type = ""
 
-    def __call__(self, text: str) -> tuple[str, tuple[str, str | None, int]]:
-        """What is skipped, or nothing, and the row: word, tag if there is one, number of columns."""
+    def __call__(self, text: str) -> tuple[str, Row]:
+        """The reason to skip a row, empty if there is none, and the row."""
         if "\r" in text:
             raise BadLine(
                 f"found a carriage return inside a line, {abbreviate(text)}.",
                 hint="Convert the line ends to LF, as: tr '\\r' '\\n' < FILE > CONVERTED",
             )
         fields = split_fields(text)
-        if self.layout is not None and text.startswith("#") and self._is_comment(fields):
-            return COMMENT, ("", None, 0)
+        if self.layout is not None and self._is_comment(fields, text):
+            return COMMENT, NO_ROW
         if self.layout is not None and self.layout.has_index and INDEX_OF_OTHERS.match(fields[0]):
-            return SURFACE_ROW, ("", None, 0)
+            return SURFACE_ROW, NO_ROW
         row = self._split(text, fields)
         return (DOCSTART_DROPPED if row[0] == DOCSTART else ""), row
 
-    def _is_comment(self, fields: Sequence[str]) -> bool:
+    def _is_comment(self, fields: Sequence[str], text: str) -> bool:
+        if not text.startswith("#"):
+            return False
         usual = self.layout.columns if self.layout else None
         filled = [field for field in fields if field]
-        if usual is not None and len(filled) != usual and len(fields) != usual:
-            return True
-        return len(filled) < 2 or not (is_tag(filled[-1]) or any(is_tag(field) for field in filled[1:]))
+        is_other = usual is not None and usual not in (len(filled), len(fields))
+        return is_other or _may_be_comment(filled, text)
 
-    def _split(self, text: str, fields: list[str]) -> tuple[str, str | None, int]:
+    def _split(self, text: str, fields: list[str]) -> Row:
         columns = len(fields) if "\t" in text else len(fields) - fields.count("")
         if self.word or self.tag >= 0:
             fields = fields if "\t" in text else [field for field in fields if field]

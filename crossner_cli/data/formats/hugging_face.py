@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from crossner_cli.data.documents import open_parquet, read_rows
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.formats.records import Record
 from crossner_cli.data.formats.words import TAGS
 from crossner_cli.errors import BadLine, CrossNERError
-from crossner_cli.run.environment import import_optional
 
 HUB = "hf://datasets/"
 HUB_HINT = f"Write {HUB}OWNER/NAME, with @REVISION and /FOLDER if needed."
@@ -113,20 +113,13 @@ def _class_names(feature: Any) -> tuple[str, ...]:
     return next(filter(None, map(_class_names, feature.values())), ())
 
 
-def read_rows(path: Path, repairs: Repairs) -> tuple[Iterator[Record], Callable[[], tuple[str, ...]]]:
+def read_labelled_rows(path: Path, repairs: Repairs) -> tuple[Iterator[Record], Callable[[], tuple[str, ...]]]:
     """Read the rows of a Parquet file, and how to find the names of its tags: in its schema, or in files beside it.
 
     Raises:
         CrossNERError: It is no Parquet file or damaged.
     """
-    pyarrow = import_optional("pyarrow", "Parquet is read and written with pyarrow", extra="parquet")
-    parquet = import_optional("pyarrow.parquet", "Parquet is read and written with pyarrow", extra="parquet")
-    try:
-        file = parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CrossNERError(
-            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}.", hint="Give a whole Parquet file."
-        ) from None
+    file = open_parquet(path)
     metadata = file.schema_arrow.metadata or {}
     names: tuple[str, ...] = ()
     try:
@@ -138,18 +131,10 @@ def read_rows(path: Path, repairs: Repairs) -> tuple[Iterator[Record], Callable[
 
 
 def _read_rows(file: Any, path: Path, repairs: Repairs) -> Iterator[Record]:
-    pyarrow = import_optional("pyarrow", "Parquet is read and written with pyarrow", extra="parquet")
-    number = 0
-    try:
-        for batch in file.iter_batches(batch_size=1024, use_threads=False):
-            for row in range(batch.num_rows):
-                number += 1
-                place = f"{path}, row {number}"
-                try:
-                    (value,) = batch.slice(row, 1).to_pylist()
-                except (ValueError, OverflowError):
-                    repairs.refuse(BadLine("it holds a value that is not UTF-8, or too large.", hint="Mend it."), place)
-                else:
-                    yield Record({key: each for key, each in value.items() if each is not None}, number, place)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise CrossNERError(f"{path} cannot be read as Parquet: {error}.", hint="Give a whole Parquet file.") from None
+    with file:
+        for number, row in enumerate(read_rows(file, path), start=1):
+            place = f"{path}, row {number}"
+            if isinstance(row, BadLine):
+                repairs.refuse(row, place)
+            else:
+                yield Record({key: value for key, value in row.items() if value is not None}, number, place)

@@ -25,10 +25,12 @@ def is_task(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("data"), dict)
 
 
-def is_minimal(value: Any) -> bool:
-    """Return whether a value is a task of JSON_MIN: keys of its data beside those of its annotation."""
-    return isinstance(value, dict) and (
-        any(key in value for key in OF_ANNOTATION) or any(_are_spans(each) for each in value.values())
+def is_export(value: Any) -> bool:
+    """Return whether a value is a task of JSON, or of JSON_MIN: keys of its data beside those of its annotation."""
+    return (
+        is_task(value)
+        or isinstance(value, dict)
+        and (any(key in value for key in OF_ANNOTATION) or any(_are_spans(each) for each in value.values()))
     )
 
 

@@ -46,14 +46,12 @@ def read_records(path: Path, repairs: Repairs, hint: str) -> Iterator[Record]:
             yield from parse_lines(chain([head], lines), str(path), repairs, hint=hint)
             return
         rest = list(lines)
-        if isinstance(first, list) and any(line.strip() for _, line in rest):  # a list a line
+        filled = [line for _, line in rest if line.strip()]
+        is_list_a_line = isinstance(first, list) and bool(filled)
+        has_bad_head = isinstance(first, ValueError) and bool(filled) and isinstance(_parse(filled[0]), dict)
+        if is_list_a_line or (has_bad_head and isinstance(_parse(filled[-1]), dict | list)):
             yield from parse_lines(chain([head], rest), str(path), repairs, hint=hint)
             return
-        if isinstance(first, ValueError) and rest and isinstance(_parse(rest[-1][1] or rest[0][1]), dict | list):
-            first_of_rest = next((line for _, line in rest if line.strip()), "")
-            if isinstance(_parse(first_of_rest), dict):  # JSONL with a bad first line
-                yield from parse_lines(chain([head], rest), str(path), repairs, hint=hint)
-                return
         text = "\n".join(["\n" * (head[0] - 1) + head[1], *(line for _, line in rest)])
         yield from _parse_whole(text, str(path))
 

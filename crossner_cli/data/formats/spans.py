@@ -28,6 +28,7 @@ ENTITIES_HINT = (
     'An entity is [start, end, type] or {"start": 3, "end": 8, "type": "location"}: characters of the text, counted'
     " from 0, end exclusive; a character beyond U+FFFF counts as one."
 )
+CHARACTERS = "characters"  # the usual unit of offsets
 # Shares of the entities that are cut, from which on and up to which a unit is taken for a wrong or the right one.
 MOST_CUT, FEW_CUT, FEWEST_ENTITIES = 0.5, 0.1, 2
 
@@ -119,7 +120,8 @@ def to_sentences(items: Iterable[Item], name: str, repairs: Repairs, *, unit: st
             yield item
             continue
         try:
-            places = [_place(each, item.text, unit, item.place, repairs) for each in item.entities]
+            find = _character_of(item.text, unit)
+            places = [_place(each, item, find, unit, repairs) for each in item.entities]
         except BadLine as problem:
             repairs.refuse(problem, item.place)
             continue
@@ -129,11 +131,13 @@ def to_sentences(items: Iterable[Item], name: str, repairs: Repairs, *, unit: st
         yield from (Located(sentence, [item.number] * len(sentence.words)) for sentence in sentences)
 
 
-def _place(entity: Entity, text: str, unit: str, place: str, repairs: Repairs) -> tuple[int, int, str]:
+def _place(
+    entity: Entity, item: SpannedText, find: Callable[[int], int], unit: str, repairs: Repairs
+) -> tuple[int, int, str]:
     """The characters of an entity, which are checked against its own text."""
-    start, end = (_to_character(offset, text, unit) for offset in (entity.start, entity.end))
-    if start is None or end is None or not 0 <= start < end <= len(text):
-        if unit != "characters":
+    start, end, text = find(entity.start), find(entity.end), item.text
+    if not 0 <= start < end:
+        if unit != CHARACTERS:
             hint = "Export the file again, and leave it as it is."
             raise BadLine(f"found the entity {entity} outside of its text; offsets count {unit}.", hint=hint)
         raise BadLine(f"found the entity {entity} in a text of {len(text)} characters.", hint=ENTITIES_HINT)
@@ -141,7 +145,7 @@ def _place(entity: Entity, text: str, unit: str, place: str, repairs: Repairs) -
         if _plain(entity.text) != _plain(text[start:end]):
             problem = f"found the entity {entity}, which is {abbreviate(text[start:end])} in the text."
             raise BadLine(problem, hint=ENTITIES_HINT)
-        repairs.add(OTHER_TEXT, place)
+        repairs.add(OTHER_TEXT, item.place)
     return start, end, entity.type
 
 
@@ -184,26 +188,25 @@ UNITS: dict[str, Callable[[str], Iterator[int]]] = {
 }
 
 
-def _to_character(offset: int, text: str, unit: str) -> int | None:
-    """The character at an offset; None if there is none."""
-    if unit == "characters" or text.isascii() and "\r" not in text:
-        return offset
-    places = [*UNITS[unit](text), len(text)]
-    return places[offset] if 0 <= offset < len(places) and places[offset] >= 0 else None
+def _character_of(text: str, unit: str) -> Callable[[int], int]:
+    """A function that gives the character at an offset of a text, its end included; -1 if there is none."""
+    end = len(text)
+    is_plain = unit == CHARACTERS or (text.isascii() and "\r" not in text)
+    places = range(end + 1) if is_plain else [*UNITS[unit](text), end]
+    return lambda offset: places[offset] if 0 <= offset < len(places) else -1
 
 
 def _find_unit(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> str:
     """The unit that offsets are counted in: characters, unless these cut most entities and another unit hardly any."""
-    cut, entities = _count_cut(texts, "characters")
-    if entities < FEWEST_ENTITIES or cut <= MOST_CUT * entities:
-        differing = [each for each in texts if not each.text.isascii() or "\r" in each.text]
-        cut, entities = _count_cut(differing, "characters")
-        if entities < FEWEST_ENTITIES or cut <= MOST_CUT * entities:
-            return "characters"
+    differing = [each for each in texts if not each.text.isascii() or "\r" in each.text]
+    for considered in (texts, differing):
+        cut, entities = _count_cut(considered, CHARACTERS)
+        if entities >= FEWEST_ENTITIES and cut > MOST_CUT * entities:
+            break
     else:
-        differing = list(texts)
+        return CHARACTERS
     for unit in UNITS:
-        left, _ = _count_cut(differing, unit)
+        left, _ = _count_cut(considered, unit)
         if left <= FEW_CUT * entities:
             repairs.warnings.append(
                 f"{name}: offsets are read as {unit}. Counted in characters, {cut} of {entities} entities would begin"
@@ -213,7 +216,7 @@ def _find_unit(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> str
     repairs.warnings.append(
         f"{name}: {cut} of {entities} entities begin or end inside words: are offsets counted from another text?"
     )
-    return "characters"
+    return CHARACTERS
 
 
 def _count_cut(texts: Sequence[SpannedText], unit: str) -> tuple[int, int]:
@@ -224,13 +227,9 @@ def _count_cut(texts: Sequence[SpannedText], unit: str) -> tuple[int, int]:
             continue
         words = find_words(each.text)
         inside = {place for word in words for place in range(word.start + 1, word.end)}
-        places = None if unit == "characters" else [*UNITS[unit](each.text), len(each.text)]
+        find = _character_of(each.text, unit)
         for entity in each.entities:
-            ends = []
-            for offset in (entity.start, entity.end):
-                is_inside = 0 <= offset < len(places if places is not None else each.text) + (places is None)
-                ends.append(-1 if not is_inside else offset if places is None else places[offset])
-            start, end = ends
+            start, end = find(entity.start), find(entity.end)
             is_wrong = start < 0 or end < 0 or start in inside or end in inside
             if not is_wrong and entity.text is not None:
                 is_wrong = _plain(entity.text) != _plain(each.text[start:end])

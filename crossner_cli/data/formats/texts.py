@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.formats.records import Record, parse_records
+from crossner_cli.data.formats.records import Record
 from crossner_cli.data.formats.spans import (
     ENTITIES_HINT,
     Entity,
@@ -17,7 +17,6 @@ from crossner_cli.data.formats.spans import (
     check_strings,
     check_type,
     first_of,
-    to_sentences,
 )
 from crossner_cli.data.formats.words import JSONL_HINT, TEXT, WORDS, Names, no_names, read_words
 from crossner_cli.errors import BadLine
@@ -35,19 +34,6 @@ LANGEXTRACT_HINT = (
     'A line is {"text": "In Paris", "extractions": [{"extraction_class": "location", "char_interval": {"start_pos": 3,'
     ' "end_pos": 8}}]}.'
 )
-
-
-def parse_jsonl(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[Located]:
-    """Read labelled JSONL: lists ``words`` and ``tags``, or ``tokens`` and ``ner_tags``, or a ``text`` with entities.
-
-    ``sentences``, as ``predict`` writes them, cut the words into sentences.
-
-    Raises:
-        CrossNERError: A line is malformed, or its lists differ in length.
-    """
-    records = parse_records(stream, name, repairs, hint=JSONL_HINT)
-    located = (Record(value, number, f"{name}:{number}") for number, value in records)
-    return to_sentences(read_objects(located, repairs), name, repairs)
 
 
 def read_objects(records: Iterable[Record], repairs: Repairs, find_names: Names = no_names) -> Iterator[Item]:
