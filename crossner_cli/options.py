@@ -108,6 +108,9 @@ class Optimisation(Compute):
     method: str = option("linear", "Tagging method; crossner methods lists them.")
     encoder: str = option("minilm", ENCODER_HELP, paper="bert-base-cased")
     start_from: str = option("base", START_HELP)
+    word_shapes: bool = option(
+        False, "Let an uncased encoder see how words are written: lower, Capitalised, CAPITALS, with digits."
+    )
     settings: list[str] = option([], "Setting of the method, as key=value. Repeatable.", "--set")
     epochs: int = option(15, "Passes over the training sentences.", minimum=1, paper=300)
     batch_size: int = option(8, "Sentences per update, over all processes.", minimum=1, paper=16)

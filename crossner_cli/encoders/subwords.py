@@ -14,6 +14,7 @@ from torch import Tensor
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.word_borders import find_differently_cut
+from crossner_cli.encoders.word_shapes import find_shape
 from crossner_cli.errors import CrossNERError
 
 Ids = NDArray[np.int64]
@@ -34,6 +35,7 @@ class EncodedSentence:
         words: Its words, for encoders that read more than subwords.
         frozen_states: Vectors of the words by frozen models, (W, D); None if they are not known.
         soft: A teacher's probability of each tag, (W, K); None without any.
+        shapes: The shape of the word of each subword, a window as in ``windows``; empty if they are not read.
     """
 
     windows: tuple[Ids, ...]
@@ -43,6 +45,7 @@ class EncodedSentence:
     words: tuple[str, ...] = ()
     frozen_states: Tensor | None = None
     soft: NDArray[np.float32] | None = None
+    shapes: tuple[Ids, ...] = ()
 
     @property
     def subwords(self) -> int:
@@ -77,6 +80,7 @@ class Batch:
         most_subwords: Subwords that an encoder reads at once without a gradient; None for all of them.
         soft: The probability of each tag that is to be learnt, (B, W, K): a teacher's where a sentence has them, else 1
             for its tag; None if no sentence has any.
+        shapes: The shape of the word of each subword, (R, T), 0 where no word is; None if they are not read.
     """
 
     input_ids: Tensor
@@ -95,6 +99,7 @@ class Batch:
     frozen_states: Tensor | None = None
     most_subwords: int | None = None
     soft: Tensor | None = None
+    shapes: Tensor | None = None
 
     @property
     def domain(self) -> str:
@@ -153,6 +158,7 @@ class SubwordReader:
         max_length: Positions of the encoder, special subwords included.
 
     Attributes:
+        reads_shapes: Whether batches tell the shapes of words.
         unreadable_words: Distinct words without a subword, read as an unknown one.
         shortened_words: Distinct words longer than a window, whose beginning is read.
         unknown_words: Always 0: every word is read by its subwords.
@@ -178,6 +184,7 @@ class SubwordReader:
                 f"The encoder reads {max_length} subwords at once: no word fits between start and end.",
                 hint="Check max_position_embeddings in config.json and model_max_length in tokenizer_config.json.",
             )
+        self.reads_shapes = False
         self.unreadable_words = 0
         self.shortened_words = 0
         self.unknown_words = 0
@@ -227,9 +234,15 @@ class SubwordReader:
         tags, soft = number_tags(sentence, tag_set), number_soft(sentence, tag_set)
         if len(flat) <= self.room:
             places = np.stack([np.zeros_like(starts), starts + 1], axis=1)
-            return EncodedSentence((flat,), places, tags, sentence.domain, soft=soft)
-        windows, places = cut_windows(flat, starts, self.room)
-        return EncodedSentence(windows, places, tags, sentence.domain, soft=soft)
+            windows: tuple[Ids, ...] = (flat,)
+        else:
+            windows, places = cut_windows(flat, starts, self.room)
+        encoded = EncodedSentence(windows, places, tags, sentence.domain, soft=soft)
+        if not self.reads_shapes:
+            return encoded
+        shapes = np.repeat(np.fromiter(map(find_shape, sentence.words), np.int64, len(lengths)), lengths)
+        cut = (shapes,) if len(windows) == 1 else cut_windows(shapes, starts, self.room)[0]
+        return replace(encoded, shapes=cut)
 
     def collate(self, sentences: Sequence[EncodedSentence]) -> Batch:
         """Pad sentences into one batch."""
@@ -237,14 +250,18 @@ class SubwordReader:
         lengths = np.array([len(window) + 2 for sentence in sentences for window in sentence.windows])
         width = int(lengths.max())
         input_ids = np.full((len(lengths), width), self.pad_id, np.int64)
+        shapes = np.zeros_like(input_ids)
         places = np.zeros(tuple(batch.word_mask.shape), np.int64)
         row = 0
         for number, sentence in enumerate(sentences):
             places[number, : len(sentence.places)] = (row + sentence.places[:, 0]) * width + sentence.places[:, 1]
-            for window in sentence.windows:
+            for number_of_window, window in enumerate(sentence.windows):
                 end = len(window) + 1
                 input_ids[row, 0], input_ids[row, 1:end], input_ids[row, end] = self.first_id, window, self.last_id
+                if self.reads_shapes:
+                    shapes[row, 1:end] = sentence.shapes[number_of_window]
                 row += 1
+        batch.shapes = torch.from_numpy(shapes) if self.reads_shapes else None
         batch.input_ids, batch.word_places = torch.from_numpy(input_ids), torch.from_numpy(places)
         batch.soft = _pad_soft(sentences, batch.word_mask.shape[1])
         if (lengths != lengths[0]).any():

@@ -23,6 +23,7 @@ from crossner_cli.encoders.pretrained import (
 )
 from crossner_cli.encoders.subwords import Batch, SubwordReader, read_words
 from crossner_cli.encoders.type_descriptions import describe_type
+from crossner_cli.encoders.word_shapes import WordShapes, ignores_case, load_word_shapes
 from crossner_cli.errors import CrossNERError
 
 # Architectures whose decoder reads embeddings, and whose scores are products with the table of subword vectors.
@@ -75,6 +76,22 @@ class TransformerEncoder(Encoder):
         super().__init__()
         self.model, self.reader = model, reader
         self.output_dim = int(model.config.hidden_size)
+        self.shapes: WordShapes | None = None
+
+    def read_shapes(self, shapes: WordShapes | None = None) -> None:
+        """Add vectors of the shapes of words to the word embeddings: those given, else new ones.
+
+        Raises:
+            CrossNERError: The tokenizer tells upper from lower case, so that the encoder knows the shapes.
+        """
+        if shapes is None and not ignores_case(self.reader.tokenizer):
+            raise CrossNERError(
+                f"--word-shapes has no effect: the tokenizer of {self.reader.tokenizer.name_or_path} keeps upper and"
+                " lower case apart.",
+                hint="Leave --word-shapes out; it is for uncased encoders.",
+            )
+        self.shapes = shapes or WordShapes(self.word_embeddings.shape[1])
+        self.reader.reads_shapes = True
 
     def forward(self, batch: Batch) -> Tensor:
         """Read all windows, keep the first subword of each word."""
@@ -83,10 +100,17 @@ class TransformerEncoder(Encoder):
     def _read_rows(self, batch: Batch, first: int, end: int, places: Tensor) -> Tensor:
         """States of some rows of a batch, (N, H), at ``places``, (N,), among their positions."""
         mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
+        read = self.name_inputs(batch.input_ids[first:end], None if batch.shapes is None else batch.shapes[first:end])
         with keep_positions(self.model, places):
-            output = self.model(input_ids=batch.input_ids[first:end], attention_mask=mask)
+            output = self.model(**read, attention_mask=mask)
         states: Tensor = output.last_hidden_state  # (1, N, H)
         return states[0]
+
+    def name_inputs(self, ids: Tensor, shapes: Tensor | None) -> dict[str, Tensor]:
+        """Return what the model reads, by name: subwords, (R, T), or where it reads shapes too, the sums of vectors."""
+        if self.shapes is None:
+            return {"input_ids": ids}
+        return {"inputs_embeds": self.model.get_input_embeddings()(ids) + self.shapes(shapes)}
 
     @property
     def word_embeddings(self) -> nn.Parameter:
@@ -100,8 +124,8 @@ class TransformerEncoder(Encoder):
         return self.output_dim
 
     def transformer_parameters(self) -> list[nn.Parameter]:
-        """All parameters."""
-        return list(self.parameters())
+        """All parameters but the vectors of shapes, which no pre-training has seen."""
+        return list(self.model.parameters())
 
     def freeze_parameters(self, *, train_embeddings: bool) -> None:
         """Freeze the table of subword vectors unless it is to be trained."""
@@ -217,7 +241,10 @@ def load_encoder(encoder: str, *, attention: str | None = None) -> tuple[Transfo
     _check_reads_text(encoder, model)
     tokenizer = read_tokenizer(folder)
     check_vocabulary(tokenizer, model.get_input_embeddings().weight.shape[0])
-    return TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer))), weights
+    read = TransformerEncoder(model, SubwordReader(tokenizer, position_limit(config, tokenizer)))
+    if shapes := load_word_shapes(folder, read.word_embeddings.shape[1]):
+        read.read_shapes(shapes)
+    return read, weights
 
 
 def load_reader(folder: Path) -> SubwordReader:

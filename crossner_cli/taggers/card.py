@@ -24,6 +24,7 @@ from crossner_cli.data.domains import known_domains
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.names import MINILM
+from crossner_cli.encoders.word_shapes import WORD_SHAPES
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.run.directory import Manifest
@@ -114,6 +115,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         target=target,
         types=read_types(folder, target),
         is_classifier=is_classifier,
+        reads_shapes=(folder / WORD_SHAPES).is_file(),
         keeps_last=provenance.request.options.get("keep") == "last",
         roles=provenance.domains,
         counts={role: _count_types(sentences) for role, sentences in facts.labelled.items()},

@@ -52,6 +52,7 @@ class TaggerDesign:
         ngram_embeddings: File of vectors of character n-grams.
         strings: Folder of the language models of characters.
         attention_dropout: True if attention weights are dropped on CPUs too.
+        word_shapes: True if an uncased encoder reads the shapes of words.
     """
 
     name: str
@@ -61,6 +62,7 @@ class TaggerDesign:
     ngram_embeddings: str | None = None
     strings: Path | None = None
     attention_dropout: bool = False
+    word_shapes: bool = False
 
     @property
     def method(self) -> type[Tagger]:
@@ -126,6 +128,12 @@ def check_start(design: TaggerDesign, start: Start) -> None:
         check_transformer(start, f"the method {design.name!r} reads as set")
         _check_kind_of_encoder(design, start)
     inputs = design.word_inputs
+    if design.word_shapes and (inputs is not None or design.method.reads != "subwords"):
+        raise CrossNERError(
+            f"--word-shapes has no effect: the method {design.name} reads "
+            + ("characters of words." if inputs is not None else "an encoder-decoder."),
+            hint="Leave it out, or take a method that reads subwords, as --method linear.",
+        )
     if inputs is None:
         return
     if inputs.words == "frozen" and design.embeddings is None and not start.read_words():
@@ -195,11 +203,16 @@ def start_tagger(
     folder = start.folder_for(seed)
     carried = CarryOver(start.name)
     name = design.encoder if folder is None else str(folder.absolute())
-    encoder: Encoder
+    encoder: Any
     if design.word_inputs is not None:
         encoder = _start_words(design, name, folder, engine, known or KnownWords(), carried)
     else:
         encoder = _start_transformer(name, design.method.reads, engine, carried)
+        if encoder.shapes is not None:
+            carried.add(1, ())
+        elif design.word_shapes:
+            encoder.read_shapes()
+            carried.add(0, ["encoder.shapes.vectors"])
     if folder is not None:
         _add_unread_parts(folder, encoder, carried)
     encoder.prepare_for_training(on_cpu=engine.on_cpu, attention_dropout=design.attention_dropout)

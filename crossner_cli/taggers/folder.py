@@ -59,6 +59,8 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
         with quiet_transformers():
             _to_hugging_face(tagger, transformer).save_pretrained(folder)
             transformer.reader.tokenizer.save_pretrained(folder)
+        if transformer.shapes is not None:
+            transformer.shapes.save(folder)
     save_file({name: value.contiguous().cpu() for name, value in head_tensors(tagger).items()}, folder / TENSORS)
     description = {
         "method": get_method_name(tagger),

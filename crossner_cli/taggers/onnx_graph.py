@@ -23,23 +23,25 @@ from crossner_cli.methods.linear import LinearTagger
 QUANTISED = "model_quantized.onnx"
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 LARGEST_FILE = 1_900_000_000  # bytes: what one file in ONNX's format can hold, with some room
-INPUTS, OUTPUT = ("input_ids", "attention_mask"), "logits"
+INPUTS, SHAPES, OUTPUT = ("input_ids", "attention_mask"), "word_shapes", "logits"
 
 
 class SubwordScores(nn.Module):
     """The scores that the graph computes: one a tag for each subword of padded windows.
 
-    Windows, first subwords of words, the domain's tags and legal sequences remain the work of whoever reads the scores.
+    Windows, shapes and first subwords of words, the domain's tags and legal sequences remain the work of whoever reads
+    the scores.
     """
 
     def __init__(self, tagger: LinearTagger) -> None:
         super().__init__()
         assert isinstance(tagger.encoder, TransformerEncoder)
-        self.model, self.classifier = tagger.encoder.model, tagger.classifier
+        self.encoder, self.classifier = tagger.encoder, tagger.classifier
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """One score a tag, (R, T, K), of subwords, (R, T)."""
-        scores: Tensor = self.classifier(self.model(input_ids=input_ids, attention_mask=attention_mask)[0])
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, word_shapes: Tensor | None = None) -> Tensor:
+        """One score a tag, (R, T, K), of subwords, (R, T), and the shapes of their words if the encoder reads them."""
+        read = self.encoder.name_inputs(input_ids, word_shapes)
+        scores: Tensor = self.classifier(self.encoder.model(**read, attention_mask=attention_mask)[0])
         return scores
 
 
@@ -56,19 +58,23 @@ def write_onnx(tagger: LinearTagger, path: Path) -> None:
     Weights that exceed the largest file are written beside it, as ``NAME.data``.
     """
     scores = SubwordScores(tagger).eval()
-    example = torch.full((2, 4), tagger.encoder.reader.pad_id), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    padding = torch.full((2, 4), tagger.encoder.reader.pad_id)
+    names: tuple[str, ...] = INPUTS
+    example: tuple[Tensor, ...] = padding, torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    if scores.encoder.shapes is not None:
+        example, names = (*example, torch.zeros_like(padding)), (*names, SHAPES)
     sizes = {0: torch.export.Dim("rows"), 1: torch.export.Dim("subwords")}
     size = sum(value.numel() * value.element_size() for value in scores.parameters())
     with _silence_exporters():
         # Plain products and softmax, which every runtime has.
-        scores.model.set_attn_implementation("eager")
+        scores.encoder.model.set_attn_implementation("eager")
         torch.onnx.export(
             scores,
             example,
             str(path),
-            input_names=INPUTS,
+            input_names=names,
             output_names=[OUTPUT],
-            dynamic_shapes=(sizes, sizes),
+            dynamic_shapes=(sizes,) * len(names),
             dynamo=True,
             verbose=False,
             external_data=size > LARGEST_FILE,
@@ -125,11 +131,14 @@ class OnnxScores(Encoder):
         if shapes.get(OUTPUT, [None])[-1] != tags:
             raise CrossNERError(f"{path} has outputs {shapes} instead of {tags} {OUTPUT}.", hint=again)
         self.output_dim, self.reader = tags, reader
+        self.reader.reads_shapes = SHAPES in [each.name for each in self.session.get_inputs()]
 
     def forward(self, batch: Batch) -> Tensor:
         """The scores of each word's first subword, (B, W, K)."""
         mask = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
         read = dict(zip(INPUTS, (batch.input_ids.cpu().numpy(), mask.cpu().numpy()), strict=True))
+        if batch.shapes is not None:
+            read[SHAPES] = batch.shapes.cpu().numpy()
         scores = torch.from_numpy(self.session.run([OUTPUT], read)[0]).to(batch.input_ids.device)  # (R, T, K)
         return scores.flatten(0, 1)[batch.word_places.flatten()].view(*batch.word_places.shape, -1)
 

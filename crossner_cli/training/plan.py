@@ -11,6 +11,7 @@ from torch import nn
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import types_of
 from crossner_cli.encoders.transformer import Encoder
+from crossner_cli.encoders.word_shapes import WordShapes
 from crossner_cli.layers.generated_lstm import ParameterGenerator
 from crossner_cli.methods.contract import Tagger
 
@@ -113,9 +114,11 @@ def group_parameters(tagger: Tagger, rates: Rates) -> list[ParameterGroup]:
     generators = [module for module in tagger.modules() if isinstance(module, ParameterGenerator)]
     shares = {id(weight): generator.rate_share for generator in generators for weight in generator.weights}
     groups: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
+    shapes = {id(module.vectors) for module in tagger.modules() if isinstance(module, WordShapes)}
     for parameter in tagger.parameters():
         if parameter.requires_grad:
-            key = (id(parameter) in slow, parameter.dim() > 1, shares.get(id(parameter), 1.0))
+            decays = parameter.dim() > 1 and id(parameter) not in shapes
+            key = (id(parameter) in slow, decays, shares.get(id(parameter), 1.0))
             groups.setdefault(key, []).append(parameter)
     found = []
     for (is_slow, decays, share), parameters in sorted(groups.items(), key=lambda group: group[0], reverse=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import shutil
@@ -21,11 +22,12 @@ from typer.testing import CliRunner
 from crossner_cli import load_tagger as load_tagger_of_texts
 from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
+from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Decoding
 from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.onnx_graph import read_onnx
+from crossner_cli.taggers.onnx_graph import read_onnx, write_onnx
 from crossner_cli.taggers.tagging import Calibration, tag
 
 CALIBRATION = Calibration(1.5, -0.5, 8, 6)
@@ -61,6 +63,23 @@ def pair(place: Path, engine: Engine, decoding: Decoding) -> tuple[LinearTagger,
     return tagger, read_onnx(
         place / "run" / "export" / "model.onnx", tagger.tag_set, tagger.hyper, tagger.encoder.reader
     )
+
+
+def test_the_graph_of_a_tagger_that_reads_shapes_reads_them_too(tmp_path: Path, engine: Engine) -> None:
+    tagger = make_tagger(make_encoder(tmp_path / "encoder", num_hidden_layers=1), "linear", TAG_SET)
+    assert isinstance(tagger, LinearTagger) and isinstance(tagger.encoder, TransformerEncoder)
+    tagger.encoder.read_shapes()
+    assert tagger.encoder.shapes is not None
+    tagger.encoder.shapes.vectors.data.normal_()
+    lower = Sentence(("anna", "met", "the", "acme"))
+    sentences = [*some_sentences(10), lower, Sentence(tuple(word.title() for word in lower.words))]
+    expected = tag(tagger.eval(), sentences, engine)
+    write_onnx(copy.deepcopy(tagger), tmp_path / "model.onnx")
+    found = tag(read_onnx(tmp_path / "model.onnx", TAG_SET, tagger.hyper, tagger.encoder.reader), sentences, engine)
+    assert [each.tags for each in found] == [each.tags for each in expected]
+    assert expected[-1].probabilities != pytest.approx(expected[-2].probabilities, abs=1e-3)
+    for one, other in zip(found, expected, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-4)
 
 
 @pytest.mark.parametrize("decoding", ["legal", "any"])
