@@ -35,6 +35,8 @@ ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
 START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
 PAPER_HELP = "Use the published value of every option and setting that is not given."
 CHECKPOINT_HELP = "Seconds between checkpoints, or more where one takes long; 0: one after each update."
+REPLACE_HELP = "Share of the target's mentions that others of the same type replace in each pass, drawn anew."
+NAMES_HELP = "More names that may replace mentions: a file with lines name<TAB>type. Repeatable."
 SILVER_HELP = "Times that each sentence of prepare-data --silver is read in a pass; 0 leaves them out."
 ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 
@@ -181,6 +183,8 @@ class Finetune(Optimisation):
     command, roles = "finetune", ("target",)
 
     silver_weight: float = option(1.0, SILVER_HELP, minimum=0.0, maximum=100.0)
+    replace_mentions: float = option(0.0, REPLACE_HELP, minimum=0.0, maximum=1.0)
+    mention_names: list[Path] = option([], NAMES_HELP, needs="replace_mentions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +197,8 @@ class JointTrain(Optimisation):
     batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
     upsample: int = option(50, "Times that each target sentence is read in a pass.", minimum=1, paper=50)
     silver_weight: float = option(1.0, SILVER_HELP, minimum=0.0, maximum=100.0)
+    replace_mentions: float = option(0.0, REPLACE_HELP, minimum=0.0, maximum=1.0)
+    mention_names: list[Path] = option([], NAMES_HELP, needs="replace_mentions")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crossner_cli import figures
+from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import SILVER, PreparedData, Sentence
 from crossner_cli.data.tags import TagSet, types_of
 from crossner_cli.engine.devices import Engine
@@ -40,6 +41,7 @@ from crossner_cli.taggers.sources import Start, find_start, notes_on_start
 from crossner_cli.taggers.tagging import CALIBRATION, fit_calibration, keep_frozen_states, score_entities, tag
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, fit
+from crossner_cli.training.mentions import read_mention_names
 from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev
 from crossner_cli.training.raw_inputs import (
     Dictionary,
@@ -103,6 +105,7 @@ class Recipe:
     prepared: PreparedData
     start: Start
     dictionary: Dictionary | None
+    names: Names | None
     notes: Sequence[str]
 
     @property
@@ -113,7 +116,10 @@ class Recipe:
 
     def digest_inputs(self) -> dict[str, str]:
         """Digest all that is read."""
-        files = {f"dictionary/{number}": digest_path(path) for number, path in enumerate(self.options.dictionary)}
+        lists = {"dictionary": self.options.dictionary, "mention-names": getattr(self.options, "mention_names", ())}
+        files = {
+            f"{kind}/{number}": digest_path(path) for kind, paths in lists.items() for number, path in enumerate(paths)
+        }
         word_files = digest_word_files(self.design)
         data = self.prepared.inputs(*self.read_files())
         return {**data, self.start.name: self.start.digest, **word_files, **files}
@@ -198,7 +204,10 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, engine: Engine) -> 
         note_on_strings(design.strings, prepared),
         narrowed,
     )
-    return Recipe(options, design, tasks, seeds, prepared, start, dictionary, [note for note in notes if note])
+    names = None
+    if paths := getattr(options, "mention_names", ()):
+        names = read_mention_names(paths, prepared.domains["target"].types)
+    return Recipe(options, design, tasks, seeds, prepared, start, dictionary, names, [note for note in notes if note])
 
 
 def parse_seeds(options: Optimisation) -> list[int]:
@@ -305,7 +314,7 @@ class TrainingJob:
         fitted = yield from fit(
             tagger,
             group_parameters(tagger, self.rates),
-            make_streams(tagger, data.tasks, data.labelled, data.raw, self.batching, seed),
+            make_streams(tagger, data.tasks, data.labelled, data.raw, self.batching, seed, self.recipe.names),
             self.plan,
             engine,
             score=lambda: self._score_dev(tagger),

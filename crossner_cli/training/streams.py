@@ -10,10 +10,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import SILVER, Sentence
+from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.raw_text import RawFile, RawStream, RawText
 from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
 from crossner_cli.methods.contract import Tagger
+from crossner_cli.training.mentions import Mentions, collect_mentions
 from crossner_cli.training.plan import Plan
 from crossner_cli.training.raw_inputs import RawInputs
 
@@ -86,6 +89,28 @@ class SentenceStream:
         return float(np.average(self._words, weights=self.repeats))
 
 
+@dataclass(frozen=True)
+class ReplacingStream(SentenceStream):
+    """Sentences in some of which other mentions of the same type replace gold ones, drawn anew in each epoch."""
+
+    texts: Sequence[Sentence | None] = ()  # None for a sentence that stays as it is
+    mentions: Mentions | None = None
+    tag_set: TagSet | None = None
+
+    def batch(self, items: Sequence[int], epoch: int) -> Batch:
+        """Replace mentions and pad the sentences."""
+        assert self.mentions is not None
+        random = np.random.default_rng([self.seed, epoch, *items])
+        found: list[EncodedSentence] = []
+        for item in items:
+            text = self.texts[item]
+            if text is None:
+                found.append(self.sentences[item])
+            else:
+                found += self.reader.encode([self.mentions.replace_in(text, random)], self.tag_set)
+        return self.reader.collate(found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batching:
     """Batch sizes of an update."""
@@ -93,6 +118,7 @@ class Batching:
     batch_size: int  # most labelled sentences
     upsample: int = 1  # times that a labelled sentence of the target counts in an epoch
     silver_weight: float = 1.0  # times that one labelled by a teacher does
+    replace_mentions: float = 0.0  # share of the target's mentions that others replace in an epoch
     raw_batch_size: int = 32  # sentences of raw text
 
     def times_read(self, role: str) -> float:
@@ -144,6 +170,7 @@ def make_streams(
     raw: RawInputs | None,
     batching: Batching,
     seed: int,
+    names: Names | None = None,
 ) -> list[Stream]:
     """Make one stream of all labelled sentences, or one a task.
 
@@ -154,17 +181,26 @@ def make_streams(
         raw: Raw text, in batches of its own size.
         batching: Batch sizes.
         seed: Of the order.
+        names: Listed names that may replace mentions of the target beside those of its sentences.
     """
     reader, tag_set = tagger.encoder.reader, tagger.tag_set
+
+    def make(roles: Iterable[str], batch_size: int, repeats: Sequence[float]) -> SentenceStream:
+        sentences = [(role, sentence) for role in roles for sentence in labelled[role]]
+        encoded = reader.encode([sentence for _, sentence in sentences], tag_set)
+        if not batching.replace_mentions or "target" not in roles:
+            return SentenceStream(encoded, reader, batch_size, seed, repeats)
+        texts = [sentence if role == "target" else None for role, sentence in sentences]
+        mentions = collect_mentions(labelled["target"], batching.replace_mentions, tag_set.scheme, names)
+        return ReplacingStream(encoded, reader, batch_size, seed, repeats, texts, mentions, tag_set)
+
     if not tasks:
         repeats = [batching.times_read(role) for role, sentences in labelled.items() for _ in sentences]
-        encoded = reader.encode([sentence for sentences in labelled.values() for sentence in sentences], tag_set)
-        return [SentenceStream(encoded, reader, batching.batch_size, seed, repeats)]
+        return [make(labelled, batching.batch_size, repeats)]
     streams: list[Stream] = []
     counts = {role: len(sentences) for role, sentences in labelled.items()}
     for role, pace in compute_paces(counts, tasks, batching).items():
-        encoded = reader.encode(labelled[role], tag_set)
-        streams.append(SentenceStream(encoded, reader, pace.batch_size, seed, [pace.repeats] * len(encoded)))
+        streams.append(make([role], pace.batch_size, [pace.repeats] * len(labelled[role])))
     if raw is None:
         return streams
     for role, text in raw.texts.items():

@@ -1,0 +1,100 @@
+"""Mention replacement: types and all other words stay, and the mentions are those of the same type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders.commands import QUICK, crossner, refused
+from builders.encoders import make_encoder
+from builders.taggers import TAG_SET, make_tagger, some_sentences
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.data.names import read_names
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import to_spans
+from crossner_cli.training.mentions import Mentions, collect_mentions
+from crossner_cli.training.streams import Batching, make_streams
+
+SENTENCES = (
+    Sentence(("anna", "met", "peter", "smith", "in", "paris"), ("B-per", "O", "B-per", "I-per", "O", "B-loc"), "a"),
+    Sentence(("new", "york", "is", "far"), ("B-loc", "I-loc", "O", "O"), "a"),
+)
+
+
+def outline(sentence: Sentence) -> list[str]:
+    """The words outside entities, and the types of the entities, in their order."""
+    spans = {span.start: span for span in to_spans(sentence.tags or ())}
+    inside = {place for span in spans.values() for place in range(span.start, span.end)}
+    return [
+        f"<{spans[place].type}>" if place in spans else word
+        for place, word in enumerate(sentence.words)
+        if place in spans or place not in inside
+    ]
+
+
+@given(st.sampled_from(SENTENCES), st.floats(0, 1), st.integers(0, 1000), st.sampled_from(["bio", "bioes"]))
+def test_only_mentions_change_and_each_becomes_one_of_its_type(sentence, share, seed, scheme):
+    mentions = collect_mentions(SENTENCES, share, scheme)
+    made = mentions.replace_in(sentence, np.random.default_rng(seed))
+    assert outline(made) == outline(sentence) and made.domain == sentence.domain
+    for span in to_spans(made.tags or ()):
+        assert made.words[span.start : span.end] in mentions.by_type[span.type]
+    assert len(made.words) == len(made.tags or ())
+    prefixes = {tag[0] for tag in made.tags or ()}
+    assert prefixes <= set("BIO" if scheme == "bio" else "BIESO")
+
+
+def test_a_share_of_nothing_changes_nothing_and_a_share_of_all_draws_every_mention():
+    assert collect_mentions(SENTENCES, 0.0, "bio").replace_in(SENTENCES[0], np.random.default_rng(1)) == SENTENCES[0]
+    chosen = {"per": [("x",)], "loc": [("y", "z")]}
+    made = Mentions(1.0, chosen, "bio").replace_in(SENTENCES[0], np.random.default_rng(1))
+    assert made.words == ("x", "met", "x", "in", "y", "z")
+    assert made.tags == ("B-per", "O", "B-per", "O", "B-loc", "I-loc")
+
+
+def test_about_the_share_of_the_mentions_is_replaced():
+    mentions = Mentions(0.3, {"per": [("x",)], "loc": [("x",)]}, "bio")
+    random = np.random.default_rng(2)
+    made = [mentions.replace_in(SENTENCES[0], random) for _ in range(2000)]
+    assert sum(each.words.count("x") for each in made) / (3 * 2000) == pytest.approx(0.3, abs=0.02)
+
+
+def test_listed_names_join_the_mentions_of_a_type_that_the_sentences_have(tmp_path):
+    path = tmp_path / "names.tsv"
+    path.write_text("Los Angeles\tloc\nGuitar\tinstrument\nWashington\tloc\nWashington\tper\n", encoding="utf-8")
+    found = collect_mentions(SENTENCES, 0.5, "bio", read_names([path])).by_type
+    assert found == {"per": (("anna",), ("peter", "smith")), "loc": (("paris",), ("new", "york"), ("Los", "Angeles"))}
+
+
+def test_a_stream_draws_target_sentences_anew_in_each_epoch_and_the_same_ones_when_asked_again(tiny_encoder_folder):
+    tagger = make_tagger(tiny_encoder_folder, "linear", TAG_SET)
+    target, source = some_sentences(8), some_sentences(4, seed=3)
+    (stream,) = make_streams(
+        tagger, (), {"target": target, "source": source}, None, Batching(batch_size=4, replace_mentions=0.9), 1
+    )
+    first, again, later = (stream.batch(range(8), epoch).input_ids.tolist() for epoch in (0, 0, 1))
+    assert first == again != later
+    plain = tagger.encoder.reader.collate(tagger.encoder.reader.encode(source, tagger.tag_set))
+    assert stream.batch(range(8, 12), 5).input_ids.tolist() == plain.input_ids.tolist()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    place = tmp_path_factory.mktemp("mentions")
+    crossner("prepare-data", "--run", place / "run", "--target", "sample-target")
+    return place / "run", make_encoder(place / "encoder")
+
+
+def test_finetune_reads_lists_of_names_and_refuses_those_of_other_types(run, tmp_path):
+    folder, encoder = run
+    names = tmp_path / "names.tsv"
+    names.write_text("Guitar\tinstrument-of-no-domain\n", encoding="utf-8")
+    common = ("finetune", "--run", folder, "--encoder", encoder, "--epochs", "1", "--max-steps", "2", *QUICK)
+    message = refused(*common, "--replace-mentions", "0.5", "--mention-names", names)
+    assert "its types are instrument-of-no-domain, the target's" in message
+    assert "--replace-mentions" in refused(*common, "--mention-names", names)
+    result = crossner(*common, "--replace-mentions", "0.5")
+    assert result["options"]["replace_mentions"] == 0.5
