@@ -210,6 +210,7 @@ class Evaluate(Compute):
     model: list[str] = option(
         [], f"Tagger to score: a stage of the run, or the path of a stage or tagger folder. Repeatable. {DEFAULT_MODEL}"
     )
+    ensemble: bool = option(False, "Also score the mean of all seeds of all models as one model, called ensemble.")
     split: Literal["dev", "test"] = option("test", "Sentences to score on.")
     fine_grained: bool = option(
         False, "Also sort all errors and score groups of sentences: tables, CSV files and the page errors.html."

@@ -10,7 +10,7 @@ from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
-from crossner_cli.data.tags import scheme_shown, types_of
+from crossner_cli.data.tags import AnyScheme, scheme_shown, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
@@ -27,11 +27,12 @@ from crossner_cli.evaluation.finished import (
 from crossner_cli.evaluation.scores import Scored, describe_mode, other_mode, score, summarise
 from crossner_cli.options import Evaluate
 from crossner_cli.run.directory import Manifest, RunDirectory, digest_model
-from crossner_cli.run.progress import Notice, Work
+from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
 from crossner_cli.taggers.description import read_tag_set
+from crossner_cli.taggers.ensemble import Ensemble
 from crossner_cli.taggers.folder import load_tagger, read_types, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
 from crossner_cli.taggers.tagging import (
@@ -43,6 +44,9 @@ from crossner_cli.taggers.tagging import (
     score_entities,
     tag_with_progress,
 )
+
+ENSEMBLE = "ensemble"  # the name of the mean of all taggers
+SENTENCES_AT_ONCE = 512
 
 
 def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
@@ -132,8 +136,9 @@ def _score_models(
     result: EvaluateResult,
 ) -> Work[list[Tagging]]:
     """Score each model over its seeds into the result; return the tags of every tagger."""
-    names = prediction_file_names([(tagger.label, _seed_of(tagger)) for tagger in taggers])
-    paths = {tagger.folder: draft / name for tagger, name in zip(taggers, names, strict=True)}
+    models = [(tagger.label, _seed_of(tagger)) for tagger in taggers]
+    names = prediction_file_names([*models, (ENSEMBLE, NO_SEED)] if options.ensemble else models)
+    paths = {tagger.folder: draft / name for tagger, name in zip(taggers, names, strict=False)}
     taggings: list[Tagging] = []
     for label in dict.fromkeys(tagger.label for tagger in taggers):
         seeds = [tagger for tagger in taggers if tagger.label == label]
@@ -148,7 +153,28 @@ def _score_models(
         result.models[label] = summarise(
             scored, reliability=_reliability([*scored.values()]), unknown_types=unknown, extra_types=extra
         )
+    if options.ensemble:
+        mean = yield from _score_ensemble(taggers, sentences, options, engine, draft / names[-1])
+        taggings.append(Tagging(ENSEMBLE, NO_SEED, mean.tags, mean.scheme, is_shown=True))
+        result.models[ENSEMBLE] = summarise({NO_SEED: mean}, reliability=_reliability([mean]))
     return taggings
+
+
+def _score_ensemble(
+    taggers: Sequence[TrainedTagger], sentences: Sequence[Sentence], options: Evaluate, engine: Engine, path: Path
+) -> Work[Scored]:
+    """Tag with the mean of all taggers, score in both modes, and write the predictions from the main process."""
+    task = f"{COMMAND} {ENSEMBLE}"
+    yield Notice(f"{task}: loading {len(taggers)} taggers")
+    ensemble = Ensemble(taggers, engine, "--model")
+    tagged: list[Tagged] = []
+    began = time.perf_counter()
+    for first in range(0, len(sentences), SENTENCES_AT_ONCE):
+        tagged += ensemble.tag(sentences[first : first + SENTENCES_AT_ONCE])
+        yield Progress(task, len(tagged), len(sentences), "sentences")
+    if engine.is_main:
+        write_predictions(path, sentences, [each.tags for each in tagged])
+    return _score_tags(sentences, tagged, ensemble.tag_set.scheme, {}, options, time.perf_counter() - began)
 
 
 def _score_tagger(
@@ -171,23 +197,33 @@ def _score_tagger(
         tagger, sentences, engine, batch_subwords=options.batch_subwords, task=task
     )
     seconds = time.perf_counter() - began
-    gold, predicted = [sentence.tags or () for sentence in sentences], [each.tags for each in tagged]
     if engine.is_main:
-        write_predictions(path, sentences, predicted)
-    scheme, gold_scheme = tagger.tag_set.scheme, scheme_shown(gold)
+        write_predictions(path, sentences, [each.tags for each in tagged])
+    scored = _score_tags(sentences, tagged, tagger.tag_set.scheme, count_unread(tagger, engine), options, seconds)
+    calibration = read_calibration(trained.folder) if decoding == "trained" else None
+    return scored if calibration is None else replace(scored, calibrated=calibrate(scored.entities, calibration))
+
+
+def _score_tags(
+    sentences: Sequence[Sentence],
+    tagged: Sequence[Tagged],
+    scheme: AnyScheme,
+    unread: dict[str, int],
+    options: Evaluate,
+    seconds: float,
+) -> Scored:
+    """Score tags in both modes; their scores are not calibrated."""
+    gold, predicted = [sentence.tags or () for sentence in sentences], [each.tags for each in tagged]
     scores, other = (
-        score(gold, predicted, mode=mode, scheme=scheme, gold_scheme=gold_scheme)
+        score(gold, predicted, mode=mode, scheme=scheme, gold_scheme=scheme_shown(gold))
         for mode in (options.mode, other_mode(options.mode))
     )
     counts = {
-        **count_unread(tagger, engine),
+        **unread,
         "seconds": round(seconds, 2),
         "words_per_second": round(sum(len(sentence.words) for sentence in sentences) / max(seconds, 1e-9)),
     }
-    entities = score_entities(gold, tagged)
-    calibration = read_calibration(trained.folder) if decoding == "trained" else None
-    calibrated = None if calibration is None else calibrate(entities, calibration)
-    return Scored(scores, other, counts, scheme, predicted, entities, calibrated)
+    return Scored(scores, other, counts, scheme, predicted, score_entities(gold, tagged), None)
 
 
 def _reliability(scored: Sequence[Scored]) -> dict[str, Any] | None:

@@ -149,7 +149,7 @@ def _label_with_taggers(
             f"The teacher is sure of none of {len(texts)} sentences.", hint="Take a lower --min-score, or leave it out."
         )
     teachers = [{"name": each.label, "seed": each.seed, "digest": each.digest} for each in trained]
-    scheme = teacher.tag_set.scheme
+    scheme = teacher.ensemble.tag_set.scheme
     more = f" --scheme {scheme}" if scheme != "bio" else ""
     return Teaching(teachers, {each.label: each.digest for each in trained}, more=more)
 

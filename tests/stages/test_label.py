@@ -207,7 +207,7 @@ def test_a_teacher_of_another_scheme_labels_in_it(run: RunDirectory, texts: Path
 @pytest.mark.parametrize(
     ("teachers", "said"),
     [
-        (["two-seeds", "linear-1"], "The teachers know different tags: two-seeds person, place in BIO, linear-1 song"),
+        (["two-seeds", "linear-1"], "The taggers know different tags: two-seeds person, place in BIO, linear-1 song"),
         (["crf-2", "bioes"], "bioes person, place in BIOES"),
         (["laner-2"], "of the method laner, which does not tell the probability of every tag. Way out: Methods that"),
         (["nobody"], "--teacher 'nobody' is neither a finished stage"),

@@ -1,0 +1,69 @@
+"""Ensembles: the mean of what several taggers say, decoded as one tagger's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from builders.commands import QUICK, crossner, refused
+from builders.encoders import make_encoder
+from builders.taggers import make_tagger, some_sentences
+
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.transformer import TransformerEncoder
+from crossner_cli.taggers.ensemble import Ensemble
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+from crossner_cli.taggers.sources import TrainedTagger
+from crossner_cli.taggers.tagging import tag
+
+ONE = TagSet({"news": ("person", "place")})
+OTHER_ORDER = TagSet({"news": ("place", "person")})
+
+
+@pytest.fixture(scope="module")
+def taggers(tmp_path_factory: pytest.TempPathFactory) -> list[TrainedTagger]:
+    """Two taggers of other encoders and another order of tags."""
+    place = tmp_path_factory.mktemp("ensemble")
+    for number, (tag_set, width) in enumerate(((ONE, 32), (OTHER_ORDER, 16))):
+        folder = make_encoder(place / f"encoder-{number}", hidden_size=width)
+        tagger = make_tagger(folder, "linear", tag_set, seed=number)
+        if number:  # reads more than the other one
+            assert isinstance(tagger.encoder, TransformerEncoder)
+            tagger.encoder.read_shapes()
+        save_tagger(tagger, place / f"tagger-{number}")
+    return [TrainedTagger(f"tagger-{number}", place / f"tagger-{number}", "") for number in range(2)]
+
+
+def test_an_ensemble_of_one_tags_as_the_tagger_itself(taggers, engine):
+    sentences = some_sentences(20)
+    for each in taggers:
+        expected = tag(load_tagger(each.folder, engine), sentences, engine)
+        found = Ensemble([each, each], engine, "--model").tag(sentences)
+        assert [one.tags for one in found] == [one.tags for one in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+
+
+def test_the_mean_of_two_is_that_of_their_probabilities_by_the_name_of_each_tag(taggers, engine):
+    words = [sentence.words for sentence in some_sentences(7)]
+    both = Ensemble(taggers, engine, "--model")
+    alone = [Ensemble([each], engine, "--model") for each in taggers]
+    for mean, one, other in zip(both.find_means(words), *(each.find_means(words) for each in alone), strict=True):
+        order = [alone[1].tag_set.tags.index(name) for name in both.tag_set.tags]
+        torch.testing.assert_close(mean, (one + other[:, order]) / 2)
+        torch.testing.assert_close(mean.sum(1), torch.ones(len(mean)))
+
+
+def test_evaluate_scores_the_mean_of_all_seeds_beside_each_model(tmp_path: Path):
+    encoder = make_encoder(tmp_path / "encoder")
+    run = ("--run", tmp_path / "run")
+    crossner("prepare-data", *run, "--target", "sample-target")
+    quick = ("--encoder", encoder, "--epochs", "1", *QUICK)
+    crossner("finetune", *run, *quick, "--seeds", "1,2")
+    result = crossner("evaluate", *run, "--ensemble", "--split", "dev", *QUICK)["result"]
+    assert list(result["models"]) == ["finetune", "ensemble"]
+    assert list(result["models"]["ensemble"]["seeds"]) == ["-"]
+    crossner("finetune", *run, *quick, "--method", "laner", "--name", "other", "--max-steps", "1")
+    message = refused("evaluate", *run, "--model", "other", "--ensemble", *QUICK)
+    assert "--model other is a tagger of the method laner, which does not tell the probability of every tag" in message
