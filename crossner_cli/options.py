@@ -118,7 +118,9 @@ class Optimisation(Compute):
     batch_size: int = option(8, "Sentences per update, over all processes.", minimum=1, paper=16)
     seeds: str | None = option(None, "Seeds to train with, one tagger each, as 1,2,3; mean and deviation are shown.")
     select_on: Literal["target", "source"] = option("target", "Domain whose dev sentences choose the best epoch.")
-    keep: Literal["best", "last"] = option("best", "Epoch to keep: the best one on dev, or the last one.")
+    keep: Literal["best", "last"] = option(
+        "best", "Epoch to keep: the best one on dev, or the last one, the only one scored then."
+    )
     paper: bool = option(False, PAPER_HELP, counts=False)
     learning_rate: float | None = optimisation(
         None, "Peak rate of the encoder; default by width: 2.8e-4 at 384, 5e-5 at 768.", minimum=0.0, paper=5e-5
@@ -173,7 +175,9 @@ class PretrainSource(Optimisation):
     epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=2)
     batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
     select_on: Literal["target", "source"] = option("source", "Domain whose dev sentences choose the best epoch.")
-    keep: Literal["best", "last"] = option("best", "Epoch to keep: the best one on dev, or the last one.", paper="last")
+    keep: Literal["best", "last"] = option(
+        "best", "Epoch to keep: the best one on dev, or the last one, the only one scored then.", paper="last"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

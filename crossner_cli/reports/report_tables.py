@@ -104,7 +104,7 @@ def draw_curves(trained: Sequence[Provenance], models: Sequence[MeasuredModel], 
             place = {"method": made.method, "regime": made.regime, "encoder": made.encoder}
             place |= {"model": made.name, "run": made.run}
             for seed, scores in made.history.items():
-                points += [{**place, "seed": seed, "x": epoch, "f1": f1} for epoch, f1 in enumerate(scores, start=1)]
+                points += [{**place, "seed": seed, "x": epoch, "f1": f1} for epoch, f1 in scores.items()]
     else:
         places = [_axis_value(model.provenance, x) for model in models]
         for model, number in zip(models, places, strict=True):

@@ -36,7 +36,7 @@ class Provenance:
         train_sentences: Labelled sentences of the target it was trained on.
         corpus_share: Share of the raw corpus its encoder was adapted to, 0 without; None if its run is not at hand.
         settings: Options of the stage and settings of the method, by name.
-        history: Dev F1 after each epoch, by seed.
+        history: Dev F1 after each scored epoch, by seed and by the number of the epoch.
     """
 
     run: str
@@ -49,7 +49,7 @@ class Provenance:
     train_sentences: int
     corpus_share: float | None
     settings: Mapping[str, Any]
-    history: Mapping[str, list[float]]
+    history: Mapping[str, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,11 @@ class Stages:
             corpus_share=share,
             settings=settings,
             history={
-                seed: [float(epoch["score"]) for epoch in trained.history if epoch.get("score") is not None]
+                seed: {
+                    number: float(epoch["score"])
+                    for number, epoch in enumerate(trained.history, start=1)
+                    if epoch.get("score") is not None
+                }
                 for seed, trained in result.seeds.items()
             },
         )

@@ -329,8 +329,12 @@ class _Loop:
         return Progress(self.task, state.step, float(self.total), "updates", values, is_milestone=True)
 
     def _score(self) -> dict[str, float]:
-        """Score the model. An interruption stops one process at once, behind the last update of the epoch."""
-        if self.score is None:
+        """Score the model. An interruption stops one process at once, behind the last update of the epoch.
+
+        Where the last epoch is kept, whatever its score, earlier ones are not scored.
+        """
+        is_last = self.state.epoch + 1 == self.plan.epochs or self.state.step >= self.total
+        if self.score is None or (self.plan.keep == "last" and self.plan.patience is None and not is_last):
             return {}
         if self.engine.world > 1:  # they stop together, behind the scoring: none waits for another
             return self.score()

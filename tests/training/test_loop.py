@@ -383,3 +383,17 @@ def test_the_losses_of_an_epoch_are_means_over_its_own_updates(engine) -> None:
     with torch.no_grad():
         of_all = sum(float(model(Numbers(part))["all"]) / 4 for part in parts) / 3
     assert [record["losses"]["all"] for record in result.history] == pytest.approx([of_all] * 3, rel=1e-4)
+
+
+@pytest.mark.parametrize(("plan", "scored"), [({"keep": "last"}, 1), ({"keep": "last", "patience": 2}, 3), ({}, 3)])
+def test_where_the_last_epoch_is_kept_whatever_its_score_no_other_is_scored(engine, plan, scored) -> None:
+    seen: list[float] = []
+
+    def score() -> dict[str, float]:
+        seen.append(len(seen) + 1.0)
+        return {"dev_f1": seen[-1]}
+
+    _, result = train(engine, epochs=3, score=score, **plan)
+    assert len(seen) == scored
+    assert result is not None and [record["score"] is not None for record in result.history].count(True) == scored
+    assert result.history[-1]["score"] == result.best == seen[-1]
