@@ -35,6 +35,7 @@ from crossner_cli.options import (
     Rerun,
     Status,
 )
+from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 
@@ -246,6 +247,25 @@ def command(options_type: type[Options]) -> Callable[[Callable[[Options], None]]
         return declare(takes(options_type)(body))
 
     return decorate
+
+
+@command(Adapt)
+def adapt(options: Adapt) -> None:
+    """Take a tagger to a new domain: all of the stages below in one command."""
+    from crossner_cli import console
+    from crossner_cli.stages import adapt as stage
+
+    run, is_shown = open_run(options), not options.quiet and not options.json
+    steps = console.follow(stage.plan(run, options), quiet=options.quiet, verbose=options.verbose)
+    blocks = stage.describe_plan(steps, options)
+    if options.plan:
+        console.show(blocks, {"commands": [step.line for step in steps]}, json=options.json)
+        return
+    if is_shown:
+        console.show(blocks, {}, json=False)
+    record = stage.run(run, options, steps)
+    if options.json or not options.quiet:
+        console.show(stage.describe_result(run, record), record, json=options.json)
 
 
 @command(PrepareData)

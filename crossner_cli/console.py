@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import WARNING, Block, Line, Table
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
     from rich.table import Table as RichTable
+
+Result = TypeVar("Result")
 
 WIDTH_OF_PIPES = 100
 WIDTH_WITH_BARS = 110  # leaves room for the numbers beside a bar
@@ -198,8 +200,8 @@ def rich_progress(console: Console | None = None) -> RichProgress:
     )
 
 
-def follow(work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, bars: bool = True) -> Manifest:
-    """Run a stage to its end and show on stderr how it goes; return its manifest.
+def follow(work: Work[Result], *, quiet: bool = False, verbose: bool = False, bars: bool = True) -> Result:
+    """Run a stage to its end and show on stderr how it goes; return its result.
 
     The stage is closed whatever happens, so that its files and locks are let go. Bars are drawn on terminals only.
     """
@@ -212,8 +214,8 @@ def follow(work: Work[Manifest], *, quiet: bool = False, verbose: bool = False, 
             try:
                 display.show(next(work))
             except StopIteration as end:
-                manifest: Manifest = end.value
-                return manifest
+                result: Result = end.value
+                return result
 
 
 def show_manifest(

@@ -26,7 +26,7 @@ LAYERS = {
     "labelling": {"taggers", "corpus"} | BELOW_TAGGERS,
     "reports": {"evaluation", "taggers"} | BELOW_TAGGERS,
 }
-ABOVE = {"stages": {"options", "options_data", "options_label", "option_fields", *LAYERS}}
+ABOVE = {"stages": {"options", "options_adapt", "options_data", "options_label", "option_fields", *LAYERS}}
 
 
 def imports_of(path: Path) -> Iterator[str]:

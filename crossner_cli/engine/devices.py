@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.engine.processes import parse_gpus, read_slurm_variables
 from crossner_cli.errors import CrossNERError
-from crossner_cli.option_fields import Compute
+from crossner_cli.option_fields import Compute, OnDevice
 from crossner_cli.options import CPU_SUBWORDS, GPU_SUBWORDS
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Work, exhaust
@@ -233,7 +233,7 @@ def default_threads() -> int:
     return max(1, cores // processes)
 
 
-def choose_device(options: Compute) -> str:
+def choose_device(options: OnDevice) -> str:
     """Resolve ``--device`` and ``--gpus`` to one device name; refuse a device that this machine has not got."""
     wanted = options.device
     if options.gpus:

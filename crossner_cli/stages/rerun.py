@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.option_fields import Command
+from crossner_cli.option_fields import Command, OnDevice
 from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PretrainSource, Rerun
 from crossner_cli.options_data import PrepareData
+from crossner_cli.options_label import Label
 from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory
 from crossner_cli.run.environment import PYTHON, python_path
 from crossner_cli.run.freshness import find_outdated
@@ -22,6 +24,7 @@ STAGES: Mapping[str, type[Command]] = {
     **{kind.command: kind for kind in (PretrainSource, Finetune, JointTrain)},
     "evaluate": Evaluate,
 }
+SHARED = ("device", "gpus", "threads", "quiet", "verbose")
 
 
 def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
@@ -36,7 +39,7 @@ def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
     run.manifest(PREPARED, wanted_by="rerun")
     kept = set(run.stages())
     commands = [command_again(run, PREPARED)]
-    _go(commands[0], options)
+    run_command(commands[0], options)
     while outdated := find_outdated(run):
         name = next(iter(outdated))
         command = command_again(run, name)
@@ -46,14 +49,21 @@ def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
                 hint="Let nothing else change the run meanwhile, then give the command again.",
             )
         commands.append(command)
-        _go(command, options)
+        run_command(command, options)
     before = [name for name in run.stages() if name.endswith(PREVIOUS) and name not in kept]
     return {"commands": commands, "kept": before}
 
 
-def _go(command: list[str], options: Rerun) -> None:
-    """Run a command line of crossner; an interruption reaches it too, so it is waited for."""
-    shared = [part for name in ("device", "gpus", "threads", "quiet", "verbose") for part in options.given(name)]
+def run_command(command: list[str], options: OnDevice) -> None:
+    """Run a command line of crossner in a process of its own, with the device and the verbosity of another command.
+
+    An interruption reaches it too, so it is waited for.
+
+    Raises:
+        SystemExit: It failed, and has said why.
+    """
+    known = {field.name for field in dataclasses.fields({**STAGES, "label": Label}[command[1]])}
+    shared = [part for name in SHARED if name in known for part in options.given(name)]
     line = [*PYTHON, "-m", "crossner_cli", *command[1:], *shared]
     output = sys.stderr if options.json else None
     with subprocess.Popen(line, env={**os.environ, **python_path()}, stdout=output) as process:

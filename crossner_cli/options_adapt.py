@@ -1,0 +1,59 @@
+"""The options of ``crossner adapt``. This module imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.option_fields import OnDevice, option
+from crossner_cli.options import ENCODER_HELP
+
+Budget = Literal["10m", "1h", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapt(OnDevice):
+    """Take a tagger to a new domain: run every stage that helps, and compare the result with simpler taggers.
+
+    The stages are ordinary ones of the run directory: an interrupted command continues, and each stage can be used,
+    changed and made again by its own command.
+    """
+
+    makes_stage: ClassVar[bool] = False
+    source: list[str] = option([], "Labelled source domain, as prepare-data takes it; default: conll2003. Repeatable.")
+    target: str | None = option(None, "Labelled target domain, likewise.")
+    corpus: list[Path] = option([], "Raw text of the target, as prepare-data takes it. Repeatable.")
+    entities: list[Path] = option(
+        [],
+        "Names and their types: with them, sentences of the raw text become labels of a further source. Repeatable.",
+        needs="corpus",
+    )
+    silver: str | None = option(None, "Sentences that a teacher labelled; without, one is trained and labels raw text.")
+    map_types: str | None = option(None, "Source types to rename as in the target, as prepare-data takes them.")
+    dev_from_train: float | None = option(
+        None, "Share of train to use as dev in a domain without dev.", minimum=0.0, maximum=0.9
+    )
+    encoder: str = option("minilm", ENCODER_HELP)
+    seeds: str | None = option(
+        None, "Seeds of the teachers, as 1,2,3; the final tagger has the first one. Default: as many as the budget has."
+    )
+    budget: Budget = option(
+        "1h",
+        "Most time on two CPU cores without training on the source. 10m: no teachers; 1h: three, for 6,000 sentences of"
+        " raw text; full: five, for 20,000.",
+    )
+    plan: bool = option(False, "Print the commands and stop.")
+
+    def check_needs(self) -> None:
+        """Refuse options without effect or without what they need.
+
+        Raises:
+            CrossNERError: As above.
+        """
+        super().check_needs()
+        if self.target is None:
+            raise CrossNERError(
+                "adapt needs a target: sentences of your domain with labels.", hint="Add --target DATASET."
+            )

@@ -1,0 +1,211 @@
+"""``crossner adapt``: plan the stages that suit the data and the encoder, run them, and show what each brought."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crossner_cli import figures
+from crossner_cli.data.domains import cache_folder
+from crossner_cli.data.sentences import PreparedData
+from crossner_cli.encoders.names import resolve_encoder
+from crossner_cli.encoders.pretrained import read_config, read_tokenizer
+from crossner_cli.encoders.word_shapes import ignores_case
+from crossner_cli.engine.devices import choose_device
+from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.finished import name_evaluation
+from crossner_cli.options import Evaluate, PretrainSource
+from crossner_cli.options_adapt import Adapt
+from crossner_cli.options_data import PrepareData
+from crossner_cli.options_label import Label
+from crossner_cli.reports.blocks import Block, Line, Table
+from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, digest_stage, read_manifest
+from crossner_cli.run.progress import Work
+from crossner_cli.run.storage import remove_folder
+from crossner_cli.stages.adapt_plan import (
+    ALONE,
+    DEFAULT_SOURCE,
+    SILVER,
+    SOURCE,
+    TAGGER,
+    TEACHERS,
+    Facts,
+    Step,
+    make_steps,
+)
+from crossner_cli.stages.data_sets import find_sets, read_sets
+from crossner_cli.stages.rerun import run_command
+from crossner_cli.taggers.sources import find_start
+
+CACHED = "sources"  # in the user's cache folder
+BYTES_OF_A_WORD = 6
+# Words a second of minilm in fp32 on two cores without bf16.
+LEARNT, READ = 1_800, 9_000
+NAMES = {ALONE: "target alone", TEACHERS: "after the source", TAGGER: "the tagger"}
+
+
+def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
+    """Read the labelled data and the encoder's configuration, and choose the steps.
+
+    Raises:
+        CrossNERError: A data set or the encoder cannot be read, or the target has no training sentences.
+    """
+    sets = find_sets(PrepareData(source=options.source or DEFAULT_SOURCE, target=options.target, silver=options.silver))
+    read = yield from read_sets(sets, PrepareData())
+    target = read["target"]
+    if not target.splits.get("train"):
+        raise CrossNERError(
+            f"The target {options.target} has no training sentences.", hint="Give a folder with a train file."
+        )
+    for place, labels in read.items():
+        if options.dev_from_train is None and place in ("source", "target") and not labels.splits.get("dev"):
+            raise CrossNERError(
+                f"The {place} {sets[place].name} has no dev sentences.",
+                hint="Add --dev-from-train 0.2, which takes a fifth of its training sentences.",
+            )
+    words = {split: sum(len(each.words) for each in sentences) for split, sentences in target.splits.items()}
+    sources = [each for place, each in read.items() if place.startswith("source")]
+    words["source"] = sum(len(each.words) for one in sources for each in one.splits.get("train", ()))
+    words["corpus"] = sum(_count_bytes(path) for path in options.corpus) // BYTES_OF_A_WORD
+    words["source"] += words["corpus"] if options.entities else 0
+    folder = resolve_encoder(options.encoder)
+    facts = Facts(
+        words={"dev": 0, "test": 0, **words},
+        sentences=len(target.splits["train"]),
+        has_test=bool(target.splits.get("test")),
+        ignores_case=ignores_case(read_tokenizer(folder)),
+        has_masked_lm_head=any("ForMaskedLM" in name for name in read_config(folder).architectures or ()),
+    )
+    before = run.read(PREPARED)["options"].get("silver") if run.has(PREPARED) else None
+    return make_steps(options, facts, are_taught=before == str(options.run / SILVER))
+
+
+def _count_bytes(path: Path) -> int:
+    paths = path.rglob("*") if path.is_dir() else [path]
+    return sum(each.stat().st_size for each in paths if each.is_file())
+
+
+def describe_plan(steps: Sequence[Step], options: Adapt) -> list[Block]:
+    """The steps with what each is expected to bring and on a CPU to take, and their command lines."""
+    rows = []
+    on_cpu = choose_device(options) == "cpu"
+    for number, step in enumerate(steps, start=1):
+        minutes = (step.learns / LEARNT + step.reads / READ) / 60
+        name = getattr(step.options, "name", None)
+        time = f"{minutes:.0f}" if minutes >= 1 else "< 1"
+        rows.append((str(number), step.command, name or "", step.brings, time if on_cpu else "-"))
+    table = Table(
+        "Plan", ("", "command", "stage", "what it brings (measured with minilm)", "minutes"), rows, texts=(1, 2, 3)
+    )
+    folders = [step.options.place.parent for step in steps if isinstance(step.options, Label)]
+    return [table, *(Line(f"mkdir -p {shlex.quote(str(each))}") for each in folders), *map(_to_line, steps)]
+
+
+def _to_line(step: Step) -> Line:
+    return Line(shlex.join(step.line))
+
+
+def run(run: RunDirectory, options: Adapt, steps: Sequence[Step]) -> dict[str, Any]:
+    """Run the steps, each in a process of its own; a source tagger that was made before comes from the user's cache.
+
+    Returns:
+        The command lines, and F1 of each model with its difference to the final tagger.
+
+    Raises:
+        SystemExit: A command failed, and has said why.
+    """
+    for step in steps:
+        of_step, is_old = step.options, False
+        if isinstance(of_step, PretrainSource):
+            is_old = not _find_source(run, of_step) and run.has(SOURCE)
+        if isinstance(of_step, Label):
+            of_step.place.parent.mkdir(parents=True, exist_ok=True)
+            if _is_labelled(run, of_step):
+                continue
+            is_old = of_step.place.exists()
+        run_command([*step.line, *(["--force"] if is_old and not of_step.force else [])], options)
+        if isinstance(of_step, PretrainSource):
+            _keep_in_cache(run)
+    scored = steps[-1].options
+    assert isinstance(scored, Evaluate)
+    result = run.read(name_evaluation(scored.model, scored.split))["result"]
+    return {"commands": [step.line for step in steps], **_compare(result)}
+
+
+def _is_labelled(run: RunDirectory, options: Label) -> bool:
+    """Return whether the labels of these teachers are there."""
+    if options.force or not (options.place / MANIFEST).is_file():
+        return False
+    manifest = read_manifest(options.place)
+    return manifest["options"] == options.record() and manifest["inputs"].get(TEACHERS) == run.digest(TEACHERS)
+
+
+def _compare(result: dict[str, Any]) -> dict[str, Any]:
+    """F1 of each model, and the difference of the final tagger to each other one, with its interval."""
+    found = {}
+    for label, model in result["models"].items():
+        pair = next(
+            (each for each in result["comparisons"] if {each["model"], each["against"]} == {label, TAGGER}), None
+        )
+        gain = None
+        if pair is not None:
+            sign = 1 if pair["model"] == TAGGER else -1
+            gain = [sign * pair["difference"], *sorted((sign * pair["low"], sign * pair["high"]))]
+        found[label] = {"f1": model["f1"]["mean"], "deviation": model["f1"].get("deviation"), "gain": gain}
+    return {"split": result["split"], "domain": result["domain"], "models": found}
+
+
+def describe_result(run: RunDirectory, record: dict[str, Any]) -> list[Block]:
+    """The table of the models, and the next command."""
+    rows = []
+    for label, model in record["models"].items():
+        gain = model["gain"]
+        shown = f"{gain[0]:+.1f} [{gain[1]:.1f}, {gain[2]:.1f}]" if gain else ""
+        rows.append((NAMES.get(label, label), figures.spread(model["f1"], model["deviation"]), shown, label))
+    table = Table(
+        f"F1 on {record['split']} of {record['domain']}",
+        ("model", "F1", "the tagger is better by [95 %]", "stage"),
+        rows,
+        texts=(0, 3),
+    )
+    return [
+        table,
+        Line(f"Next: {shlex.join(['crossner', 'predict', 'FILE', '--model', TAGGER, '--run', str(run.path)])}"),
+    ]
+
+
+def _find_source(run: RunDirectory, options: PretrainSource) -> bool:
+    """Return whether there is a tagger of this source with these options: in the run, or copied from the cache."""
+    prepared = PreparedData.load(run, wanted_by=SOURCE)
+    inputs = prepared.inputs("source/train.jsonl", "source/types.json", "source/dev.jsonl")
+    start = find_start(run, options.start_from, options.encoder, wanted_by=SOURCE)
+    inputs[start.name] = start.digest
+    cached = sorted((cache_folder() / CACHED).glob(f"*/{MANIFEST}"))
+    for folder in (run.folder(SOURCE), *(path.parent for path in cached)):
+        with contextlib.suppress(CrossNERError):  # there is none, or a broken one
+            manifest = read_manifest(folder)
+            if manifest["options"] == options.record() and manifest["inputs"] == inputs:
+                if folder != run.folder(SOURCE):
+                    _copy(folder, run.folder(SOURCE))
+                return True
+    return False
+
+
+def _keep_in_cache(run: RunDirectory) -> None:
+    folder = cache_folder() / CACHED / digest_stage(run.read(SOURCE))[:16]
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _copy(run.folder(SOURCE), folder)
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Copy a folder so that it is there whole or not at all."""
+    draft = folder.with_name(f".copy-{folder.name}")
+    remove_folder(draft)
+    shutil.copytree(source, draft)
+    remove_folder(folder)
+    draft.replace(folder)

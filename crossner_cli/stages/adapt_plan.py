@@ -1,0 +1,187 @@
+"""The plan of ``crossner adapt``: stages and options, chosen by what there is, and the measurements behind them.
+
+Gains are F1 on dev of the CrossNER domains ``ai`` and ``music`` with ``minilm``, in this order; the table stands in
+``recipes/README.md``, section "The best tagger of a small machine".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from crossner_cli.option_fields import Command, fields_in_order
+from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
+from crossner_cli.options_adapt import Adapt, Budget
+from crossner_cli.options_data import PrepareData
+from crossner_cli.options_label import Label
+
+SOURCE, ALONE, TEACHERS, TAGGER = "pretrain-source", "target-alone", "after-source", "tagger"
+SILVER = Path("labels") / "silver"  # in the run directory; two folders deep, so that it is no stage
+DEFAULT_SOURCE = ["conll2003"]
+MEAN_WORDS = 23  # of a sentence of raw text
+WEAK = "weak"  # a run directory inside, for sentences that lists of names label
+
+
+class Choice(NamedTuple):
+    """One row of the table: a value, what it is, and the measurement behind it."""
+
+    value: float
+    what: str
+    measured: str
+
+
+READINGS = Choice(40, "passes over up to 200 target sentences", "15 passes 57.2 and 63.1, 40 passes 57.3 and 63.2")
+REPLACED = Choice(0.5, "share of the mentions that others replace", "none 57.3 and 63.2, half 58.6 and 64.4")
+SOURCE_READINGS = Choice(3, "passes over the source", "dev F1 of the source after each pass: 89.6, 91.9, 93.1")
+STUDENT_READINGS = Choice(2, "passes over the sentences of the teachers", "2 passes 68.9, 4 passes 67.8 (music)")
+GOLD_READINGS = Choice(20, "passes over gold sentences beside them", "as above; gold alone at the end lost 2.0 (music)")
+STUDENT_BATCH = Choice(16, "sentences of an update beside the teachers'", "as above")
+MOST_SENTENCES = 200  # with more labels fewer passes, so that there are as many updates
+FEWEST_PASSES = 5
+
+
+class Size(NamedTuple):
+    """What a budget buys: teachers, and the sentences that they label; 0 for no student."""
+
+    teachers: int
+    sentences: int
+
+
+SIZES: Mapping[Budget, Size] = {"10m": Size(1, 0), "1h": Size(3, 6_000), "full": Size(5, 20_000)}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What there is: words of one pass by role, target sentences, splits of the target, and the kind of encoder."""
+
+    words: Mapping[str, int]
+    sentences: int
+    has_test: bool
+    ignores_case: bool
+    has_masked_lm_head: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of the plan: its options, what it brings, and the words that it learns and reads."""
+
+    command: str
+    options: Command
+    brings: str
+    learns: float = 0.0
+    reads: float = 0.0
+
+    @property
+    def line(self) -> list[str]:
+        """The command line."""
+        fields = fields_in_order(type(self.options))
+        return ["crossner", self.command, *(part for field in fields for part in self.options.given(field.name))]
+
+
+def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
+    """Make the steps that suit what there is.
+
+    Args:
+        options: What the user gave.
+        facts: What there is.
+        are_taught: Whether the run holds the teachers' labels already, so that its data are prepared with them.
+    """
+    size = SIZES[options.budget]
+    teaches = options.silver is None and bool(options.corpus) and size.sentences > 0
+    silver = str(options.run / SILVER) if teaches else options.silver
+    steps = [_label_weakly(options)] if options.entities else []
+    prepared = _prepare(options, silver=options.silver if teaches and not are_taught else silver)
+    steps.append(Step("prepare-data", prepared, "checks, counts and stores the data"))
+    if options.corpus and facts.has_masked_lm_head:
+        adapts = Dapt(run=options.run, force=options.force, encoder=options.encoder)
+        brings = "1.1 to 6.0 F1 for BERT-base (Liu et al. 2021, table 2)"
+        steps.append(Step("dapt", adapts, brings, 5 * facts.words["corpus"]))
+    steps += _train(options, facts, size, teaches=teaches, are_taught=are_taught, silver=silver)
+    models = [ALONE, *([TEACHERS] if silver else []), TAGGER]
+    split: Literal["dev", "test"] = "test" if facts.has_test else "dev"
+    scores = Evaluate(run=options.run, force=options.force, model=models, split=split)
+    return [*steps, Step("evaluate", scores, "differences with their intervals", reads=7 * facts.words[split])]
+
+
+def _label_weakly(options: Adapt) -> Step:
+    weak = PrepareData(
+        run=options.run / WEAK,
+        force=options.force,
+        target=options.target,
+        corpus=options.corpus,
+        entities=options.entities,
+        corpus_level="entity",
+        min_entities=1,
+        weak_labels=True,
+        dev_from_train=options.dev_from_train,
+    )
+    return Step("prepare-data", weak, "a source of the genre of the raw text: 1.4 (ai), 1.6 (music)")
+
+
+def _prepare(options: Adapt, silver: str | None) -> PrepareData:
+    weak = [str(options.run / WEAK / "prepare-data" / "weak-labels")] if options.entities else []
+    return PrepareData(
+        run=options.run,
+        force=options.force,
+        source=[*(options.source or DEFAULT_SOURCE), *weak],
+        target=options.target,
+        silver=silver,
+        corpus=options.corpus,
+        map_types=options.map_types,
+        dev_from_train=options.dev_from_train,
+    )
+
+
+def _train(
+    options: Adapt, facts: Facts, size: Size, *, teaches: bool, are_taught: bool, silver: str | None
+) -> list[Step]:
+    """The trainings: on the source, on the target alone, of the teachers, and of the final tagger."""
+    # The source is trained again where it is another one, and only then.
+    shared: dict[str, Any] = {"run": options.run, "force": options.force, "encoder": options.encoder, "keep": "last"}
+    seeds = options.seeds or ",".join(map(str, range(1, size.teachers + 1)))
+    count = len(seeds.split(","))
+    passes = scale_passes(READINGS.value, facts.sentences)
+    gold: dict[str, Any] = {**shared, "epochs": passes, "replace_mentions": REPLACED.value, "seeds": seeds}
+    shapes: dict[str, Any] = {"word_shapes": facts.ignores_case}
+    start = "dapt" if options.corpus and facts.has_masked_lm_head else "base"
+    source = PretrainSource(**{**shared, "force": False}, **shapes, start_from=start, epochs=int(SOURCE_READINGS.value))
+    alone = Finetune(**gold, **shapes, start_from=start, name=ALONE, silver_weight=0.0)
+    learns = count * passes * facts.words["train"]
+    steps = [
+        Step(SOURCE, source, "2.2 to 3.6 F1, and made once for all targets", source.epochs * facts.words["source"]),
+        Step("finetune", alone, "to compare with", learns),
+    ]
+    if silver is None:
+        return [*steps, Step("finetune", Finetune(**gold, start_from=SOURCE, name=TAGGER), "the tagger", learns)]
+    teachers = Finetune(**gold, start_from=SOURCE, name=TEACHERS, silver_weight=0.0)
+    steps.append(Step("finetune", teachers, "to compare with, and to teach", learns))
+    words = MEAN_WORDS * size.sentences
+    if teaches:
+        labels = Label(
+            run=options.run,
+            force=options.force,
+            teacher=[TEACHERS],
+            sentences=size.sentences,
+            output=options.run / SILVER,
+        )
+        steps.append(Step("label", labels, "labels of all teachers together", reads=count * words))
+        again = dataclasses.replace(_prepare(options, silver), force=options.force or not are_taught)
+        steps.append(Step("prepare-data", again, "puts these labels beside the gold ones"))
+    passes = scale_passes(GOLD_READINGS.value, facts.sentences)
+    student = Finetune(
+        **{**gold, "epochs": passes, "seeds": seeds.split(",")[0]},
+        start_from=SOURCE,
+        name=TAGGER,
+        batch_size=int(STUDENT_BATCH.value),
+        silver_weight=STUDENT_READINGS.value / passes,
+    )
+    work = passes * facts.words["train"] + STUDENT_READINGS.value * words
+    return [*steps, Step("finetune", student, "one tagger as good as the mean of its teachers: 1.2 to 1.5 F1", work)]
+
+
+def scale_passes(passes: float, sentences: int) -> int:
+    """Passes over so many target sentences: fewer for more than ``MOST_SENTENCES``."""
+    return max(FEWEST_PASSES, round(passes * min(1.0, MOST_SENTENCES / max(1, sentences))))

@@ -1,0 +1,191 @@
+"""``crossner adapt``: ordinary stages, planned first, that an interruption or a second target does not make again."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.commands import refused, run_process, told
+from builders.encoders import make_encoder
+
+from crossner_cli.options_adapt import Adapt
+from crossner_cli.run.directory import RunDirectory, read_manifest
+from crossner_cli.run.progress import exhaust
+from crossner_cli.stages import adapt as stage
+from crossner_cli.stages import adapt_plan
+from crossner_cli.stages.adapt_plan import Facts, Step, make_steps, scale_passes
+
+CPU = ("--device", "cpu", "--threads", "1")
+SAMPLE = ("--source", "sample-source", "--target", "sample-target")
+
+
+def plan(tmp_path: Path, *, head: bool = False, cased: bool = False, sentences: int = 100, **given: Any) -> list[Step]:
+    """The steps for a target with test sentences."""
+    words = {"train": 1000, "dev": 1000, "test": 1000, "source": 9000, "corpus": 5000}
+    facts = Facts(words, sentences, has_test=True, ignores_case=not cased, has_masked_lm_head=head)
+    options = Adapt(**{"run": tmp_path / "run", "target": "music", **given})
+    return make_steps(options, facts, are_taught=False)
+
+
+def names(steps: list[Step]) -> list[str]:
+    return [step.options.name or step.command for step in steps]
+
+
+def test_steps_follow_from_what_there_is(tmp_path):
+    corpus = [tmp_path / "raw"]
+    assert names(plan(tmp_path)) == ["prepare-data", "pretrain-source", "target-alone", "tagger", "evaluate"]
+    taught = ["target-alone", "after-source", "label", "prepare-data", "tagger", "evaluate"]
+    assert names(plan(tmp_path, corpus=corpus)) == ["prepare-data", "pretrain-source", *taught]
+    assert names(plan(tmp_path, corpus=corpus, head=True)) == ["prepare-data", "dapt", "pretrain-source", *taught]
+    with_names = plan(tmp_path, corpus=corpus, entities=[tmp_path / "names.tsv"])
+    assert names(with_names) == ["prepare-data", "prepare-data", "pretrain-source", *taught]
+    assert "target-alone" in names(plan(tmp_path, corpus=corpus, budget="10m"))
+    assert "label" not in names(plan(tmp_path, corpus=corpus, budget="10m"))
+    given = plan(tmp_path, silver="labels")
+    assert names(given) == ["prepare-data", "pretrain-source", "target-alone", "after-source", "tagger", "evaluate"]
+    assert "--silver labels" in shlex.join(given[0].line)
+
+
+def test_only_an_uncased_encoder_reads_shapes(tmp_path):
+    for cased in (False, True):
+        lines = [shlex.join(step.line) for step in plan(tmp_path, cased=cased)]
+        assert [("--word-shapes" in line) for line in lines] == [False, not cased, not cased, False, False]
+
+
+def test_a_budget_buys_teachers_and_sentences(tmp_path):
+    corpus = [tmp_path / "raw"]
+    for budget, seeds, sentences in (("1h", "1,2,3", 6000), ("full", "1,2,3,4,5", 20000)):
+        steps = {
+            step.options.name or step.command: step.options for step in plan(tmp_path, corpus=corpus, budget=budget)
+        }
+        assert steps["after-source"].seeds == seeds and steps["label"].sentences == sentences
+        assert steps["tagger"].seeds == "1"
+    steps = plan(tmp_path, corpus=corpus, seeds="7,8")
+    assert [step.options.seeds for step in steps if hasattr(step.options, "seeds")][1:] == ["7,8", "7,8", "7"]
+
+
+def test_more_labels_are_read_fewer_times():
+    assert [scale_passes(40, count) for count in (1, 100, 200, 400, 10_000)] == [40, 40, 40, 20, 5]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for runs that share a cache; commands run in this process, which saves loading PyTorch."""
+    place = tmp_path_factory.mktemp("adapt")
+    make_encoder(place / "encoder")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CROSSNER_CACHE", str(place / "cache"))
+        for name in ("READINGS", "GOLD_READINGS"):
+            patch.setattr(adapt_plan, name, adapt_plan.Choice(2, "", ""))
+        patch.setattr(adapt_plan, "FEWEST_PASSES", 2)
+        patch.setattr(stage, "run_command", lambda line, options: LOG.append(told(*line[1:], *device_of(line))))
+        yield place
+
+
+LOG: list[str] = []
+
+
+def device_of(line: list[str]) -> tuple[str, ...]:
+    return () if line[1] == "prepare-data" else CPU
+
+
+def options_for(place: Path, run: str) -> Adapt:
+    return Adapt(
+        run=place / run,
+        source=["sample-source"],
+        target="sample-target",
+        corpus=[Path("sample-target")],
+        entities=[Path("sample-target")],
+        encoder=str(place / "encoder"),
+        seeds="1,2",
+        device="cpu",
+    )
+
+
+def adapt(place: Path, run: str) -> dict[str, Any]:
+    """Run all steps; ``LOG`` has what they said."""
+    options, folder = options_for(place, run), RunDirectory(place / run)
+    LOG.clear()
+    return stage.run(folder, options, exhaust(stage.plan(folder, options)))
+
+
+@pytest.fixture(scope="module")
+def first(place: Path) -> dict[str, Any]:
+    return adapt(place, "first")
+
+
+def test_adapt_ends_with_the_tagger_beside_simpler_ones(place, first):
+    models = first["models"]
+    assert list(models) == ["target-alone", "after-source", "tagger"] and models["tagger"]["gain"] is None
+    compared = {name: model["gain"] for name, model in models.items() if model["gain"]}
+    assert compared and all(low <= gain <= high for gain, low, high in compared.values())
+    for name, (gain, _, _) in compared.items():
+        assert gain == pytest.approx(models["tagger"]["f1"] - models[name]["f1"])
+    tagger = read_manifest(place / "first" / "tagger")
+    assert tagger["result"]["train_sentences"]["silver"] > 0
+    assert (place / "first" / "tagger" / "tagger" / "word_shapes.safetensors").is_file()
+
+
+def test_a_second_command_finds_all_done_and_changes_nothing(place, first):
+    before = {name: read_manifest(place / "first" / name) for name in ("pretrain-source", "after-source", "tagger")}
+    assert adapt(place, "first")["models"] == first["models"]
+    assert before == {name: read_manifest(place / "first" / name) for name in before}
+    assert sum("already done" in said for said in LOG) == 5
+
+
+def test_a_run_with_the_same_source_takes_its_tagger_from_the_cache(place, first):
+    assert adapt(place, "second")["models"] == first["models"]
+    said = " ".join(LOG)
+    assert "pretrain-source: already done (same options and inputs)." in said
+
+
+def test_the_source_is_not_trained_again_by_force(place, first):
+    folder = place / "first" / "pretrain-source" / "manifest.json"
+    before = folder.read_text()
+    options = dataclasses.replace(options_for(place, "first"), force=True)
+    run = RunDirectory(place / "first")
+    assert stage.run(run, options, exhaust(stage.plan(run, options)))["models"] == first["models"]
+    assert folder.read_text() == before
+
+
+def test_the_planned_commands_by_hand_make_the_same_tagger(place, first):
+    folder = RunDirectory(place / "third")
+    (place / "third" / "labels").mkdir(parents=True)
+    for step in exhaust(stage.plan(folder, options_for(place, "third"))):
+        told(*step.line[1:], *device_of(step.line))
+    made = [place / run / "tagger" / "tagger" / "model.safetensors" for run in ("first", "third")]
+    assert made[0].read_bytes() == made[1].read_bytes()
+
+
+def test_the_last_table_names_what_each_model_is_and_how_to_tag_with_the_last(place, first):
+    table, step = stage.describe_result(RunDirectory(place / "first"), first)
+    assert [row[0] for row in table.rows] == ["target alone", "after the source", "the tagger"]
+    assert "crossner predict FILE --model tagger" in step.text
+
+
+def test_the_plan_is_shown_and_nothing_is_made(tmp_path):
+    make_encoder(tmp_path / "encoder")
+    given = ("--run", str(tmp_path / "run"), "--encoder", str(tmp_path / "encoder"), "--budget", "10m", *SAMPLE, *CPU)
+    planned = run_process("adapt", *given, "--plan")
+    assert "crossner pretrain-source --encoder" in planned.stdout, planned.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_target_without_labels_or_without_a_name_is_refused(tmp_path):
+    assert "Add --target DATASET" in refused("adapt", "--run", tmp_path / "run", *CPU)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "test.txt").write_text("anna\tB-person\n\n")
+    message = refused(
+        "adapt", "--source", "sample-source", "--target", tmp_path / "data", "--run", tmp_path / "run", *CPU
+    )
+    assert "has no training sentences" in message
+    (tmp_path / "data" / "train.txt").write_text("anna\tB-person\n\n")
+    message = refused(
+        "adapt", "--source", "sample-source", "--target", tmp_path / "data", "--run", tmp_path / "run", *CPU
+    )
+    assert "has no dev sentences. Way out: Add --dev-from-train 0.2" in message
+    assert "--entities" in refused("adapt", *SAMPLE, "--entities", "sample-target", "--run", tmp_path / "run", *CPU)
