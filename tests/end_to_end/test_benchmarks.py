@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from builders.commands import QUICK, crossner
 from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
@@ -19,6 +21,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.engine.devices import reset_accelerate, start_engine
+from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.folder import save_tagger
@@ -292,3 +295,88 @@ def test_the_selection_of_sentences_is_measured_on_a_generated_corpus(
     pytest.importorskip("ahocorasick_rs")
     ours, theirs = module.search(corpus, names), module.search_by_automaton(corpus, names)
     assert ours.sentences == theirs.sentences == 300 and ours.mentions >= theirs.mentions >= 600
+
+
+def test_our_side_and_an_adapted_tagger_are_compared_on_a_bundled_sample(
+    benchmarks: SimpleNamespace,
+    tiny_encoder_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_process = benchmarks.peers.run
+
+    def run_side_alone(command: list[str], **changes: str) -> None:
+        if "prepare-data" in command:  # a new process would have to import everything
+            crossner(*command[3:])
+        else:
+            run_process(command, **changes)
+
+    monkeypatch.setattr(benchmarks.peers, "run", run_side_alone)
+    run, output = tmp_path / "run", tmp_path / "peers.json"
+    crossner("prepare-data --target sample-target --train-limit 6", "--run", run)
+    crossner("finetune --name tagger --max-steps 1 --epochs 1", "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
+    arguments = f"--targets sample-target --tools ours --seeds 3 --threads 1 --sentences 6 --updates 2 --encoder \
+        {tiny_encoder_folder} --adapt {run} --output {output}".split()
+    benchmarks.peers.main(arguments)
+    shown = capsys.readouterr().out
+    assert re.search(r"\| crossner finetune \| +\d+\.\d\d \| +\d+ \| +[\d,]+ \| +[\d,]+ \|", shown)
+    assert re.search(r"\| crossner adapt +\| +\d+\.\d\d \| +\d+ \| +[\d,]+ \| +\|", shown)
+    written = json.loads(output.read_text(encoding="utf-8"))
+    ours, adapted = written["runs"]
+    assert ours["run"] == {"target": "sample-target", "tool": "ours", "seed": 3, "rate": None, "tagger": None}
+    assert adapted["run"]["tagger"] == str(run / "tagger" / "tagger")
+    assert ours["found"]["versions"]["torch"] and ours["found"]["megabytes"] > 100
+    assert 0 <= ours["found"]["dev_f1"] <= 100
+    monkeypatch.setattr(benchmarks.peers.Comparison, "ask", None)  # what was run is not run again
+    benchmarks.peers.main(arguments)
+    assert capsys.readouterr().out == shown
+    with pytest.raises(CrossNERError, match="other conditions"):
+        benchmarks.peers.main([*arguments, "--epochs", "2"])
+
+
+def test_a_table_of_tools_shows_means_and_the_highest_memory(
+    benchmarks: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def found(f1: float, megabytes: int | None) -> dict[str, Any]:
+        return {"test_f1": f1, "training_seconds": 2 * f1, "words_per_second": 30 * f1, "megabytes": megabytes}
+
+    rows = {"a": [found(50, 900), found(52, 1100)], "b": [{**found(40, None), "training_seconds": None}]}
+    benchmarks.measuring.show("tools", benchmarks.peers.tabulate(rows))
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert ["a", "51.00 ± 1.41", "102", "1,530", "1,100"] in lines
+    assert ["b", "40.00", "", "1,200", ""] in lines
+
+
+def test_the_learning_rate_with_the_best_dev_score_is_taken(benchmarks: SimpleNamespace) -> None:
+    peers = benchmarks.peers
+    scores = {2e-5: 10.0, 5e-5: 30.0, 1e-4: 30.0, 3e-4: 20.0}
+    comparison = peers.Comparison(peers.read_arguments(["--seeds", "2,3"]), {}, Path())
+    comparison.measure = lambda wanted: {"dev_f1": scores[wanted.rate] if wanted.seed == 2 else 0.0}
+    assert comparison.choose_rate("ai", "trainer") == 5e-5
+
+
+def test_sides_read_and_write_entities_as_tags(benchmarks: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(benchmarks.peers.SIDES)
+    exchange = importlib.import_module("exchange")
+    tags = ["B-a", "I-a", "B-a", "O", "B-b"]
+    assert exchange.to_spans(tags) == [(0, 2, "a"), (2, 3, "a"), (4, 5, "b")]
+    assert exchange.to_tags(5, exchange.to_spans(tags)) == tags
+    request = exchange.Request("data", "folder", "encoder", 1, 1, epochs=4)
+    assert request.given(learning_rate="rate", epochs="passes") == {"passes": 4}
+
+
+def test_an_environment_is_made_once_for_the_same_packages(
+    benchmarks: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: str) -> None:
+        commands.append(command)
+        (tmp_path / "tool").mkdir(exist_ok=True)
+
+    monkeypatch.setattr(benchmarks.environments, "run", run)
+    for requirements in (["a==1"], ["a==1"], ["a==2"]):
+        python = benchmarks.environments.python_of("tool", requirements, tmp_path)
+    assert [command[-1] for command in commands] == [str(tmp_path / "tool"), "a==1", str(tmp_path / "tool"), "a==2"]
+    assert commands[1][0] == str(python)
