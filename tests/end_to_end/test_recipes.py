@@ -55,6 +55,16 @@ SHORTER = {
         "SELF_TRAIN_SCORE": "",
         "PHRASES": "yes",
     },
+    "best": {
+        "TARGETS": "sample-target",
+        "RAW": str(SAMPLE / "raw.txt"),
+        "NAMES": str(SAMPLE / "entities.tsv"),
+        "TYPES": "",
+        "SEEDS": "1:1 2:4",
+        "TEACHERS": "1,2",
+        "SENTENCES": "9",
+        "PYTHON": sys.executable,
+    },
     "circle": {
         "ROUNDS": "2",
         "GOLD": "60",
