@@ -22,11 +22,13 @@ from crossner_cli.__main__ import main
 from crossner_cli.cli import app
 from crossner_cli.methods.contract import method_names
 from crossner_cli.option_fields import flag_of
+from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 from crossner_cli.reports.methods import describe_methods, list_settings
 
 COMMANDS = {
+    "adapt": Adapt,
     "prepare-data": PrepareData,
     "dapt": options.Dapt,
     "pretrain-source": options.PretrainSource,
