@@ -17,7 +17,7 @@ SENTENCES=${SENTENCES:-6000} # of raw text, which the teachers label
 SHAPES=${SHAPES---word-shapes} # empty: without
 MENTIONS=${MENTIONS-0.5}
 RUNS=${RUNS:-runs/best}
-PYTHON=${PYTHON:-python3} # that crossner is installed for
+PYTHON=${PYTHON:-python3} # of the same installation
 
 # The sources are trained once for all targets.
 first=${TARGETS%% *}
