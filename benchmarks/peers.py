@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -30,6 +29,7 @@ from rich.table import Table
 from crossner_cli.data.domains import cache_folder, find_domain, read_domain
 from crossner_cli.data.sentences import SPLITS, read_sentences, write_sentences
 from crossner_cli.encoders.names import resolve_encoder
+from crossner_cli.engine.devices import count_cores
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, read_manifest
@@ -252,11 +252,6 @@ def words(text: str) -> list[str]:
 def numbers(text: str) -> list[int]:
     """Numbers between commas."""
     return [int(part) for part in text.split(",")]
-
-
-def count_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def find_pythons(options: argparse.Namespace) -> dict[str, Path]:

@@ -28,6 +28,7 @@ from text_tagging import TextTagging
 
 from crossner_cli.data.domains import find_bundled, find_domain, read_domain
 from crossner_cli.data.tags import TagSet
+from crossner_cli.engine.devices import count_cores
 from crossner_cli.errors import CrossNERError
 from crossner_cli.taggers.folder import save_tagger
 
@@ -69,9 +70,8 @@ def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def describe_machine(threads: int | None) -> str:
     """What the numbers depend on, in one line."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
-    return f"{processor()}, {threads or cores} threads; {versions}"
+    return f"{processor()}, {threads or count_cores()} threads; {versions}"
 
 
 def processor() -> str:

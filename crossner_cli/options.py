@@ -35,9 +35,7 @@ ENCODER_HELP = "Encoder: a Hugging Face name, a folder, or minilm."
 START_HELP = "Weights to start from: base (the encoder as it is), a stage of this run, or a path."
 PAPER_HELP = "Use the published value of every option and setting that is not given."
 CHECKPOINT_HELP = "Seconds between checkpoints, or more where one takes long; 0: one after each update."
-REPLACE_HELP = "Share of the target's mentions that others of the same type replace in each pass, drawn anew."
-NAMES_HELP = "More names that may replace mentions: a file with lines name<TAB>type. Repeatable."
-SILVER_HELP = "Times that each sentence of prepare-data --silver is read in a pass; 0 leaves them out."
+KEEP_HELP = "Epoch to keep. best: that with the highest dev F1; last: the last one, and only it is scored."
 ATTENTION_HELP = "Use attention dropout on CPUs too, which is slower."
 
 
@@ -118,9 +116,7 @@ class Optimisation(Compute):
     batch_size: int = option(8, "Sentences per update, over all processes.", minimum=1, paper=16)
     seeds: str | None = option(None, "Seeds to train with, one tagger each, as 1,2,3; mean and deviation are shown.")
     select_on: Literal["target", "source"] = option("target", "Domain whose dev sentences choose the best epoch.")
-    keep: Literal["best", "last"] = option(
-        "best", "Epoch to keep: the best one on dev, or the last one, the only one scored then."
-    )
+    keep: Literal["best", "last"] = option("best", KEEP_HELP)
     paper: bool = option(False, PAPER_HELP, counts=False)
     learning_rate: float | None = optimisation(
         None, "Peak rate of the encoder; default by width: 2.8e-4 at 384, 5e-5 at 768.", minimum=0.0, paper=5e-5
@@ -175,24 +171,41 @@ class PretrainSource(Optimisation):
     epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=2)
     batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
     select_on: Literal["target", "source"] = option("source", "Domain whose dev sentences choose the best epoch.")
-    keep: Literal["best", "last"] = option(
-        "best", "Epoch to keep: the best one on dev, or the last one, the only one scored then.", paper="last"
+    keep: Literal["best", "last"] = option("best", KEEP_HELP, paper="last")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptimisation(Optimisation):
+    """The options of the commands that train on the labelled sentences of the target."""
+
+    silver_weight: float = option(
+        1.0,
+        "Times that each sentence of prepare-data --silver is read in a pass; 0 leaves them out.",
+        minimum=0.0,
+        maximum=100.0,
+    )
+    replace_mentions: float = option(
+        0.0,
+        "Share of the target's mentions that others of the same type replace in each pass, drawn anew.",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    mention_names: list[Path] = option(
+        [],
+        "More names that may replace mentions: a file with lines name<TAB>type. Repeatable.",
+        needs="replace_mentions",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finetune(Optimisation):
+class Finetune(TargetOptimisation):
     """Train a tagger on the labelled sentences of the target domain."""
 
     command, roles = "finetune", ("target",)
 
-    silver_weight: float = option(1.0, SILVER_HELP, minimum=0.0, maximum=100.0)
-    replace_mentions: float = option(0.0, REPLACE_HELP, minimum=0.0, maximum=1.0)
-    mention_names: list[Path] = option([], NAMES_HELP, needs="replace_mentions")
-
 
 @dataclass(frozen=True, kw_only=True)
-class JointTrain(Optimisation):
+class JointTrain(TargetOptimisation):
     """Train a tagger on the labelled sentences of both domains at once."""
 
     command, roles = "joint-train", ("target", "source")
@@ -200,9 +213,6 @@ class JointTrain(Optimisation):
     epochs: int = option(2, "Passes over the training sentences.", minimum=1, paper=300)
     batch_size: int = option(32, "Sentences per update, over all processes.", minimum=1, paper=16)
     upsample: int = option(50, "Times that each target sentence is read in a pass.", minimum=1, paper=50)
-    silver_weight: float = option(1.0, SILVER_HELP, minimum=0.0, maximum=100.0)
-    replace_mentions: float = option(0.0, REPLACE_HELP, minimum=0.0, maximum=1.0)
-    mention_names: list[Path] = option([], NAMES_HELP, needs="replace_mentions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +224,10 @@ class Evaluate(Compute):
     model: list[str] = option(
         [], f"Tagger to score: a stage of the run, or the path of a stage or tagger folder. Repeatable. {DEFAULT_MODEL}"
     )
-    ensemble: bool = option(False, "Also score the mean of all seeds of all models as one model, called ensemble.")
+    ensemble: bool = option(
+        False,
+        "Also score the mean of all seeds of all models as one model, called ensemble, which gives legal sequences.",
+    )
     split: Literal["dev", "test"] = option("test", "Sentences to score on.")
     fine_grained: bool = option(
         False, "Also sort all errors and score groups of sentences: tables, CSV files and the page errors.html."

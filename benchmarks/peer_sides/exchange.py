@@ -1,4 +1,4 @@
-"""What a side is asked and what it answers, as JSON files; for Python environments that know nothing of crossner."""
+"""The request to a side and its answer, as JSON files; for Python environments that know nothing of crossner."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Request:
-    """What a side is asked.
+    """A request to a side.
 
     Args:
         data: Folder of the files ``train.jsonl``, ``dev.jsonl`` and ``test.jsonl``.

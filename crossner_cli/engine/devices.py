@@ -217,12 +217,17 @@ def reset_accelerate() -> None:
     GradientState._reset_state()
 
 
+def count_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
 def default_threads() -> int:
     """Cores this process may use: its share, where a launcher has put several processes on the machine.
 
     ``OMP_NUM_THREADS`` is a person's wish only without a launcher: torchrun sets it to 1 by itself.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    cores = count_cores()
     if "SLURM_PROCID" in os.environ and (own := os.environ.get("SLURM_CPUS_PER_TASK", "")).isdecimal():
         return max(1, min(int(own), cores))
     launched = os.environ.get("LOCAL_WORLD_SIZE", "1")

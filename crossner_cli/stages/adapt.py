@@ -11,21 +11,20 @@ from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.data.domains import cache_folder
-from crossner_cli.data.sentences import PreparedData
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import read_config, read_tokenizer
 from crossner_cli.encoders.word_shapes import ignores_case
 from crossner_cli.engine.devices import choose_device
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import name_evaluation
-from crossner_cli.options import Evaluate, PretrainSource
+from crossner_cli.options import Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, digest_stage, read_manifest
 from crossner_cli.run.progress import Work
-from crossner_cli.run.storage import remove_folder
+from crossner_cli.run.storage import output_folder
 from crossner_cli.stages.adapt_plan import (
     ALONE,
     DEFAULT_SOURCE,
@@ -39,7 +38,7 @@ from crossner_cli.stages.adapt_plan import (
 )
 from crossner_cli.stages.data_sets import find_sets, read_sets
 from crossner_cli.stages.rerun import run_command
-from crossner_cli.taggers.sources import find_start
+from crossner_cli.stages.train import parse_seeds, resolve_recipe
 
 CACHED = "sources"  # in the user's cache folder
 BYTES_OF_A_WORD = 6
@@ -52,8 +51,11 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     """Read the labelled data and the encoder's configuration, and choose the steps.
 
     Raises:
-        CrossNERError: A data set or the encoder cannot be read, or the target has no training sentences.
+        CrossNERError: A data set or the encoder cannot be read, the target has no training sentences, or the seeds are
+            none.
     """
+    if options.seeds is not None:
+        parse_seeds(Finetune(seeds=options.seeds))  # a stage would refuse them after the training on the source
     sets = find_sets(PrepareData(source=options.source or DEFAULT_SOURCE, target=options.target, silver=options.silver))
     read = yield from read_sets(sets, PrepareData())
     target = read["target"]
@@ -180,10 +182,7 @@ def describe_result(run: RunDirectory, record: dict[str, Any]) -> list[Block]:
 
 def _find_source(run: RunDirectory, options: PretrainSource) -> bool:
     """Return whether there is a tagger of this source with these options: in the run, or copied from the cache."""
-    prepared = PreparedData.load(run, wanted_by=SOURCE)
-    inputs = prepared.inputs("source/train.jsonl", "source/types.json", "source/dev.jsonl")
-    start = find_start(run, options.start_from, options.encoder, wanted_by=SOURCE)
-    inputs[start.name] = start.digest
+    inputs = resolve_recipe(run, options, 1).digest_inputs()
     cached = sorted((cache_folder() / CACHED).glob(f"*/{MANIFEST}"))
     for folder in (run.folder(SOURCE), *(path.parent for path in cached)):
         with contextlib.suppress(CrossNERError):  # there is none, or a broken one
@@ -203,9 +202,6 @@ def _keep_in_cache(run: RunDirectory) -> None:
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copy a folder so that it is there whole or not at all."""
-    draft = folder.with_name(f".copy-{folder.name}")
-    remove_folder(draft)
-    shutil.copytree(source, draft)
-    remove_folder(folder)
-    draft.replace(folder)
+    """Copy the folder of a stage so that it is there whole or not at all."""
+    with output_folder(folder, MANIFEST, force=True) as draft:
+        shutil.copytree(source, draft, dirs_exist_ok=True)

@@ -20,7 +20,7 @@ from crossner_cli.evaluation.scores import Scores, score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.option_fields import LARGEST_SEED
-from crossner_cli.options import Optimisation
+from crossner_cli.options import Optimisation, TargetOptimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
@@ -68,7 +68,7 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
     Raises:
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
     """
-    recipe = resolve_recipe(run, options, engine)
+    recipe = resolve_recipe(run, options, engine.world)
     with engine.open_stage(run, options.stage_request(options.command, recipe.digest_inputs())) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
@@ -111,12 +111,13 @@ class Recipe:
     @property
     def has_silver(self) -> bool:
         """Return whether sentences that a teacher labelled are read: methods of several tasks read none."""
-        weight = getattr(self.options, "silver_weight", 0.0)
+        weight = self.options.silver_weight if isinstance(self.options, TargetOptimisation) else 0.0
         return weight > 0 and not self.tasks and SILVER in self.prepared.domains
 
     def digest_inputs(self) -> dict[str, str]:
         """Digest all that is read."""
-        lists = {"dictionary": self.options.dictionary, "mention-names": getattr(self.options, "mention_names", ())}
+        names = self.options.mention_names if isinstance(self.options, TargetOptimisation) else []
+        lists = {"dictionary": self.options.dictionary, "mention-names": names}
         files = {
             f"{kind}/{number}": digest_path(path) for kind, paths in lists.items() for number, path in enumerate(paths)
         }
@@ -156,7 +157,7 @@ class TaggerData:
         return [kind for kind in self.tag_set.types if kind in taught]
 
 
-def resolve_recipe(run: RunDirectory, options: Optimisation, engine: Engine) -> Recipe:
+def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> Recipe:
     """Resolve the options of a training stage, and refuse all that can be refused before any work.
 
     Raises:
@@ -171,9 +172,9 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, engine: Engine) -> 
     design = options.make(TaggerDesign, name=options.method, settings=settings, strings=strings)
     if options.dictionary:
         check_dictionary(options.method, settings, tasks, of_source=options.of_source)
-    if tasks and engine.world > 1:
+    if tasks and processes > 1:
         raise CrossNERError(
-            f"{options.method} trains in one process, and here are {engine.world}.", hint="Name one GPU: --gpus 0."
+            f"{options.method} trains in one process, and here are {processes}.", hint="Name one GPU: --gpus 0."
         )
     prepared = PreparedData.load(run, wanted_by=command)
     encoder = options.encoder if design.reads_transformer else None
@@ -187,7 +188,8 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, engine: Engine) -> 
         if not tasks or f"{role}-ner" in tasks:
             domain.check_has("train")
     prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
-    if getattr(options, "silver_weight", 1.0) not in (0.0, 1.0) and SILVER not in prepared.domains:
+    of_target = options if isinstance(options, TargetOptimisation) else None
+    if of_target and of_target.silver_weight not in (0.0, 1.0) and SILVER not in prepared.domains:
         raise CrossNERError(
             "--silver-weight has no effect: the run has no silver sentences.",
             hint="crossner prepare-data … --silver DIR; or leave it out.",
@@ -205,8 +207,8 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, engine: Engine) -> 
         narrowed,
     )
     names = None
-    if paths := getattr(options, "mention_names", ()):
-        names = read_mention_names(paths, prepared.domains["target"].types)
+    if of_target and of_target.mention_names:
+        names = read_mention_names(of_target.mention_names, prepared.domains["target"].types)
     return Recipe(options, design, tasks, seeds, prepared, start, dictionary, names, [note for note in notes if note])
 
 

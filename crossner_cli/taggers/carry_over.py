@@ -203,16 +203,11 @@ def start_tagger(
     folder = start.folder_for(seed)
     carried = CarryOver(start.name)
     name = design.encoder if folder is None else str(folder.absolute())
-    encoder: Any
+    encoder: Encoder
     if design.word_inputs is not None:
         encoder = _start_words(design, name, folder, engine, known or KnownWords(), carried)
     else:
-        encoder = _start_transformer(name, design.method.reads, engine, carried)
-        if encoder.shapes is not None:
-            carried.add(1, ())
-        elif design.word_shapes:
-            encoder.read_shapes()
-            carried.add(0, ["encoder.shapes.vectors"])
+        encoder = _start_transformer(name, design.method.reads, engine, carried, word_shapes=design.word_shapes)
     if folder is not None:
         _add_unread_parts(folder, encoder, carried)
     encoder.prepare_for_training(on_cpu=engine.on_cpu, attention_dropout=design.attention_dropout)
@@ -231,12 +226,22 @@ def start_tagger(
     return tagger, carried
 
 
-def _start_transformer(name: str, reads: str, engine: Engine, carried: CarryOver) -> TransformerEncoder:
-    """Load an encoder and count its tensors; what a tagger's file has besides is a copy of its classifier."""
+def _start_transformer(
+    name: str, reads: str, engine: Engine, carried: CarryOver, *, word_shapes: bool = False
+) -> TransformerEncoder:
+    """Load an encoder and count its tensors; what a tagger's file has besides is a copy of its classifier.
+
+    Vectors of word shapes come along where the start has them, else with ``word_shapes`` they are new.
+    """
     encoder: TransformerEncoder
     encoder, weights = load_transformer(name, reads, attention=engine.attention)
     left = () if is_tagger_folder(Path(name)) else weights.left
     carried.add(weights.loaded, weights.new, left, prefix="encoder.")
+    if encoder.shapes is not None:
+        carried.add(1, ())
+    elif word_shapes:
+        encoder.read_shapes()
+        carried.add(0, ["shapes.vectors"], prefix="encoder.")
     return encoder
 
 

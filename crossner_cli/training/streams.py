@@ -89,17 +89,16 @@ class SentenceStream:
         return float(np.average(self._words, weights=self.repeats))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReplacingStream(SentenceStream):
     """Sentences in some of which other mentions of the same type replace gold ones, drawn anew in each epoch."""
 
-    texts: Sequence[Sentence | None] = ()  # None for a sentence that stays as it is
-    mentions: Mentions | None = None
-    tag_set: TagSet | None = None
+    texts: Sequence[Sentence | None]  # None for a sentence that stays as it is
+    mentions: Mentions
+    tag_set: TagSet
 
     def batch(self, items: Sequence[int], epoch: int) -> Batch:
         """Replace mentions and pad the sentences."""
-        assert self.mentions is not None
         random = np.random.default_rng([self.seed, epoch, *items])
         found: list[EncodedSentence] = []
         for item in items:
@@ -192,7 +191,9 @@ def make_streams(
             return SentenceStream(encoded, reader, batch_size, seed, repeats)
         texts = [sentence if role == "target" else None for role, sentence in sentences]
         mentions = collect_mentions(labelled["target"], batching.replace_mentions, tag_set.scheme, names)
-        return ReplacingStream(encoded, reader, batch_size, seed, repeats, texts, mentions, tag_set)
+        return ReplacingStream(
+            encoded, reader, batch_size, seed, repeats, texts=texts, mentions=mentions, tag_set=tag_set
+        )
 
     if not tasks:
         repeats = [batching.times_read(role) for role, sentences in labelled.items() for _ in sentences]

@@ -298,7 +298,7 @@ def test_the_best_epoch_is_chosen_by_the_micro_f1_of_dev_as_conlleval_counts_it(
 @pytest.mark.parametrize("role", ["target", "source"])
 def test_the_dev_sentences_that_choose_are_those_of_the_domain_that_is_asked_for(chain: Path, role: Any) -> None:
     options = PretrainSource(select_on=role, method="bilstm-crf", device="cpu", threads=1)
-    recipe = resolve_recipe(RunDirectory(chain), options, start_engine(options))
+    recipe = resolve_recipe(RunDirectory(chain), options, 1)
     data = exhaust(read_data(recipe))
     assert data.dev == recipe.prepared.domain(role, wanted_by="pretrain-source").sentences("dev")
 

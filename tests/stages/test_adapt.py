@@ -188,4 +188,5 @@ def test_a_target_without_labels_or_without_a_name_is_refused(tmp_path):
         "adapt", "--source", "sample-source", "--target", tmp_path / "data", "--run", tmp_path / "run", *CPU
     )
     assert "has no dev sentences. Way out: Add --dev-from-train 0.2" in message
+    assert "--seeds 'a' is not a list" in refused("adapt", *SAMPLE, "--seeds", "a", "--run", tmp_path / "run", *CPU)
     assert "--entities" in refused("adapt", *SAMPLE, "--entities", "sample-target", "--run", tmp_path / "run", *CPU)
