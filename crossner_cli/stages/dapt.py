@@ -23,6 +23,7 @@ from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, bo
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
 from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
+from crossner_cli.encoders.word_shapes import WORD_SHAPES
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import STRINGS, Dapt
@@ -255,7 +256,8 @@ def count_carried(start: Start, model: MaskedLanguageModel) -> CarryOver:
     """Count the tensors from a start; one that the head shares with the encoder counts once, as the encoder's."""
     own, carried = [name for name, _ in model.model.named_parameters()], CarryOver(start.name)
     new = [name for name in model.new if name in own]
-    carried.add(len(own) - len(new), new, model.left)
+    has_shapes = start.folder is not None and (start.folder / WORD_SHAPES).is_file()  # a tagger's, not read here
+    carried.add(len(own) - len(new), new, [*model.left, *(["shapes.vectors"] if has_shapes else [])])
     return carried
 
 

@@ -15,6 +15,7 @@ from transformers.utils import logging
 
 from crossner_cli.adaptation.masked_lm import BlockStream, MaskedBatch, MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
+from crossner_cli.encoders.word_shapes import WordShapes
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
@@ -175,6 +176,8 @@ def test_log_and_manifest_of_an_adaptation_name_what_its_start_gave(headless, ti
     again = count_carried(Start("base", None, ""), MaskedLanguageModel.from_pretrained(tmp_path))
     assert again.loaded == carried.loaded + len(carried.new_tensors)
     assert again.new_tensors == again.left_tensors == []
+    WordShapes(32).save(tmp_path)
+    assert count_carried(Start("tagger", tmp_path, ""), headless).left_tensors == ["shapes.vectors"]
 
 
 def test_a_saved_model_is_an_encoder_folder_with_the_same_states_from_which_training_goes_on(
