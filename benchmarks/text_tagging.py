@@ -55,7 +55,7 @@ class TextTagging:
 
     def options(self, seed: int, **changes: Any) -> Predict:
         """The product's options: its defaults but for the number of threads."""
-        return Predict(threads=self.threads, seed=seed, device="cpu", model=str(self.folder), **changes)
+        return Predict(threads=self.threads, seed=seed, device="cpu", model=[str(self.folder)], **changes)
 
 
 def sides(task: TextTagging) -> dict[str, Side]:

@@ -251,7 +251,10 @@ class Predict(Compute):
     makes_stage: ClassVar[bool] = False
     input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
     text: list[str] = option([], "Text to tag instead of files. Repeatable.")
-    model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
+    model: list[str] = option([], f"{MODEL_HELP} Repeatable with --ensemble. {DEFAULT_MODEL}")
+    ensemble: bool = option(
+        False, "Tag with the mean of all seeds of all models, which gives legal sequences; each model adds its time."
+    )
     output: Path | None = option(None, "File to write, with brat a folder; default: stdout.")
     format: OutputName = option(
         "auto",

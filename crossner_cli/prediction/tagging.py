@@ -7,13 +7,13 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 from crossner_cli.data.documents import Document
@@ -25,22 +25,26 @@ from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.prediction.formats import OutputFormat, Piece, TaggedDocument, Totals
 from crossner_cli.prediction.inputs import Chunk
+from crossner_cli.taggers.ensemble import Ensemble
 from crossner_cli.taggers.folder import load_tagger
+from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Calibration, Tagged, count_unread, score_entity, tag
 
 # Chunks handed out per process: one that it tags and one that waits for it.
 CHUNKS_PER_PROCESS = 2
+MOST_PATIENCE = 10.0  # seconds
 
 
 @dataclass(frozen=True)
 class Tagging:
     """The tagger and the output format of a prediction, as plain values that can be sent to another process.
 
-    Without ``calibration`` scores stay as they are. With ``min_score`` only documents with entities, all of that score
-    or more, are written. ``batch_subwords`` are read at once; None is the engine's default.
+    Several taggers tag together, as an ``Ensemble`` does. Without ``calibration`` scores stay as they are. With
+    ``min_score`` only documents with entities, all of that score or more, are written. ``batch_subwords`` are read at
+    once; None is the engine's default.
     """
 
-    folder: Path
+    trained: Sequence[TrainedTagger]
     output_format: OutputFormat
     decoding: Literal["trained", "legal", "any"] = "trained"
     calibration: Calibration | None = None
@@ -66,7 +70,15 @@ class ChunkTagger:
 
     def __init__(self, tagging: Tagging, engine: Engine) -> None:
         self.tagging, self.engine = tagging, engine
-        self.tagger: Tagger = load_tagger(tagging.folder, engine, decoding=tagging.decoding)
+        self.tagger: Tagger  # of several the first
+        self._tag: Callable[[Sequence[Sentence]], list[Tagged]]
+        first, *others = tagging.trained
+        if others:
+            ensemble = Ensemble(tagging.trained, engine, "--model", tagging.batch_subwords)
+            self.tagger, self._tag = ensemble.taggers[0], ensemble.tag
+        else:
+            self.tagger = load_tagger(first.folder, engine, decoding=tagging.decoding)
+            self._tag = partial(tag, self.tagger, engine=engine, batch_subwords=tagging.batch_subwords)
         self.domain = domain_of_new_text(self.tagger.tag_set, vars(self.tagger.hyper))
         self._before: dict[str, int] = {}
 
@@ -92,7 +104,7 @@ class ChunkTagger:
             for document in documents
             for words in document.sentences
         ]
-        found = iter(tag(self.tagger, sentences, self.engine, batch_subwords=self.tagging.batch_subwords))
+        found = iter(self._tag(sentences))
         scheme, calibration = self.tagger.tag_set.scheme, self.tagging.calibration
         return [
             to_tagged_document(document, [next(found) for _ in document.sentences], scheme, calibration)
@@ -160,8 +172,12 @@ def tag_in_processes(
         ) from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        # Processes end after the chunks that they have. One that is killed while it sends a result leaves this process
+        # waiting for the rest of it for ever, so that is only done with those that do not end.
+        patience = time.monotonic() + MOST_PATIENCE
         for process in set(multiprocessing.active_children()) - others:
-            process.kill()  # what it still tags is not wanted any more
+            process.join(max(0.0, patience - time.monotonic()))
+            process.kill()
             process.join()
     if problems:
         raise problems[0]

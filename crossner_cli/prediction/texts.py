@@ -58,7 +58,7 @@ class TextTagger:
             raise CrossNERError(f"There is no folder {folder}.", hint=hint)
         trained = best_on_dev(find_taggers(RunDirectory(folder.parent), [str(folder)], wanted_by="load_tagger"))
         trained.check_unchanged()
-        tagging = Tagging(trained.folder, OutputFormat("jsonl"), calibration=read_calibration(trained.folder))
+        tagging = Tagging([trained], OutputFormat("jsonl"), calibration=read_calibration(trained.folder))
         self._tagger = ChunkTagger(tagging, engine)
 
     def tag(self, texts: Iterable[str]) -> list[list[Entity]]:

@@ -244,10 +244,10 @@ class EvaluateResult:
 
 @dataclass(frozen=True)
 class PredictResult:
-    """The result of ``predict``; entities by type, ``output`` None for stdout."""
+    """The result of ``predict``; entities by type, ``output`` None for stdout, folder and seed None of an ensemble."""
 
     model: str
-    folder: str
+    folder: str | None
     seed: int | None
     domain: str
     calibrated: bool

@@ -45,6 +45,16 @@ def check_early(run: RunDirectory, options: Compute, command: str) -> None:
     model = getattr(options, "model", None) or []
     find_folders(run, [model] if isinstance(model, str) else model, wanted_by=command)
     if isinstance(options, Predict):
+        if len(options.model) > 1 and not options.ensemble:
+            raise CrossNERError(
+                f"predict tags with one model, and {len(options.model)} are given: {', '.join(options.model)}.",
+                hint="Add --ensemble to tag with their mean, or name one.",
+            )
+        if options.ensemble and options.decoding == "any":
+            raise CrossNERError(
+                "--decoding any is not possible with --ensemble, which gives legal sequences.",
+                hint="Leave --decoding out.",
+            )
         check_files(options, Inputs(options.input, options.read_as, texts=options.text))
 
 

@@ -166,7 +166,7 @@ def _score_ensemble(
     """Tag with the mean of all taggers, score in both modes, and write the predictions from the main process."""
     task = f"{COMMAND} {ENSEMBLE}"
     yield Notice(f"{task}: loading {len(taggers)} taggers")
-    ensemble = Ensemble(taggers, engine, "--model")
+    ensemble = Ensemble(taggers, engine, "--model", options.batch_subwords)
     tagged: list[Tagged] = []
     began = time.perf_counter()
     for first in range(0, len(sentences), SENTENCES_AT_ONCE):

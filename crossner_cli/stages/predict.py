@@ -57,20 +57,20 @@ def run(
     inputs = Inputs(options.input, options.read_as, stdin, options.text)
     on_terminal = options.place is None and (stdout or sys.stdout.buffer).isatty()
     format_name = engine.on_main(lambda: _check(options, inputs, engine, on_terminal=on_terminal))
-    trained = best_on_dev(find_taggers(run, [options.model] if options.model else [], wanted_by=COMMAND))
-    domain = read_domain_of_new_text(trained.folder)
-    yield from map(Notice, [_describe(trained, domain), *notes_on_taggers(run, [trained])])
-    trained.check_unchanged()
-    decoding = resolve_decoding(trained.folder, options.decoding)
-    calibration = read_calibration(trained.folder) if decoding == "trained" else None
-    yield Notice(_describe_calibration(calibration))
+    trained = _choose_taggers(run, options)
+    name, folder = _name(trained), trained[0].folder
+    domain = read_domain_of_new_text(folder)
+    yield from map(Notice, [_describe(trained, domain), *notes_on_taggers(run, trained)])
+    for each in trained:
+        each.check_unchanged()
+    decoding = resolve_decoding(folder, options.decoding)
+    calibration = read_calibration(folder) if decoding == "trained" and len(trained) == 1 else None
+    yield Notice(_describe_calibration(calibration, len(trained)))
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
-    types = read_tag_set(trained.folder).domains[domain]
+    types = read_tag_set(folder).domains[domain]
     is_coloured = on_terminal and "NO_COLOR" not in os.environ
-    output_format = OutputFormat(
-        format_name, types, calibration is not None, schema, is_coloured, options.order, trained.label
-    )
-    tagging = Tagging(trained.folder, output_format, decoding, calibration, options.min_score, options.batch_subwords)
+    output_format = OutputFormat(format_name, types, calibration is not None, schema, is_coloured, options.order, name)
+    tagging = Tagging(trained, output_format, decoding, calibration, options.min_score, options.batch_subwords)
     chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
     with contextlib.ExitStack() as stack:
         opened = _open_output(options, inputs, trained, engine, output_format, stdout)
@@ -87,9 +87,9 @@ def run(
         counts = yield from _write_all(stack.enter_context(contextlib.closing(tagged)), output)
     yield from map(Notice, _describe_repairs(repairs))
     result = {
-        "model": trained.label,
-        "folder": str(trained.folder),
-        "seed": trained.seed,
+        "model": name,
+        "folder": str(folder) if len(trained) == 1 else None,
+        "seed": trained[0].seed if len(trained) == 1 else None,
         "domain": domain,
         "calibrated": calibration is not None,
         "output": None if options.place is None else str(options.output),
@@ -97,10 +97,22 @@ def run(
         **counts,
         "repairs": dict(repairs.counts),
     }
-    return make_record(COMMAND, options.record(), {trained.label: trained.digest}, result, began)
+    return make_record(COMMAND, options.record(), {each.label: each.digest for each in trained}, result, began)
 
 
-def _describe_calibration(calibration: Calibration | None) -> str:
+def _choose_taggers(run: RunDirectory, options: Predict) -> list[TrainedTagger]:
+    """All seeds of all models for ``--ensemble``, else the best seed of the one model."""
+    found = find_taggers(run, options.model, wanted_by=COMMAND)
+    return found if options.ensemble else [best_on_dev(found)]
+
+
+def _name(trained: list[TrainedTagger]) -> str:
+    return ", ".join(dict.fromkeys(each.label for each in trained))
+
+
+def _describe_calibration(calibration: Calibration | None, taggers: int) -> str:
+    if taggers > 1:
+        return "Scores are not calibrated: they are means of several taggers."
     if calibration is None:
         return "Scores are not calibrated, because the tagger has no calibration, or another --decoding."
     return f"Scores are calibrated on {calibration.entities:,} entities predicted on dev."
@@ -121,16 +133,21 @@ def _check(options: Predict, inputs: Inputs, engine: Engine, *, on_terminal: boo
     return check_files(options, inputs, on_terminal=on_terminal)
 
 
-def _describe(trained: TrainedTagger, domain: str) -> str:
-    dev = "" if trained.dev_f1 is None else f", dev F1 {trained.dev_f1:.2f}"
-    types = ", ".join(read_types(trained.folder, domain))
-    return f"Tagging with {figures.with_seed(trained.label, trained.seed)}{dev}: the types of {domain} ({types})."
+def _describe(trained: list[TrainedTagger], domain: str) -> str:
+    first, *others = trained
+    types = ", ".join(read_types(first.folder, domain))
+    if others:
+        model = f"the mean of {len(trained)} taggers ({_name(trained)})"
+    else:
+        dev = "" if first.dev_f1 is None else f", dev F1 {first.dev_f1:.2f}"
+        model = f"{figures.with_seed(first.label, first.seed)}{dev}"
+    return f"Tagging with {model}: the types of {domain} ({types})."
 
 
 def _open_output(
     options: Predict,
     inputs: Inputs,
-    trained: TrainedTagger,
+    trained: list[TrainedTagger],
     engine: Engine,
     output_format: OutputFormat,
     stdout: BinaryIO | None,
@@ -153,7 +170,7 @@ def _open_output(
 
 
 def _dependencies(
-    options: Predict, inputs: Inputs, trained: TrainedTagger, engine: Engine, format_name: str
+    options: Predict, inputs: Inputs, trained: list[TrainedTagger], engine: Engine, format_name: str
 ) -> dict[str, Any] | None:
     """Everything the bytes of the output depend on; None if the command cannot be continued."""
     if not options.is_resumable:
@@ -165,8 +182,8 @@ def _dependencies(
     }
     made_with = {
         "format": format_name,
-        "model": trained.digest[:8],
-        "seed of the model": trained.seed,
+        "model": " ".join(each.digest[:8] for each in trained),
+        "seed of the model": " ".join(str(each.seed) for each in trained),
         "precision": engine.precision,
         "device": engine.device.type,
         "version": __version__,

@@ -37,19 +37,23 @@ class Ensemble:
         trained: One or more; all must know the same types of new text, in one tag scheme.
         engine: One process.
         flag: The option that named them, for messages.
+        batch_subwords: Subwords read at once; None is the engine's.
 
     Raises:
         CrossNERError: A tagger's method does not give the probability of every tag, the taggers know different tags,
             or one is damaged.
     """
 
-    def __init__(self, trained: Sequence[TrainedTagger], engine: Engine, flag: str) -> None:
+    def __init__(
+        self, trained: Sequence[TrainedTagger], engine: Engine, flag: str, batch_subwords: int | None = None
+    ) -> None:
         _check_methods(trained, flag)
         self.tag_set = _find_shared_tags(trained)
         self.taggers = [load_tagger(each.folder, engine) for each in trained]
         for each in trained:
             each.check_unchanged()
         self._engine, self._rules = engine, TagRules(self.tag_set)
+        self._batch_subwords = batch_subwords or engine.batch_subwords
 
     def find_means(self, words: Sequence[tuple[str, ...]]) -> list[Tensor]:
         """The mean over the taggers of the probability of each tag of ``tag_set`` for each word, (W, K) a sentence."""
@@ -78,9 +82,9 @@ class Ensemble:
         reader: Any = tagger.encoder.reader
         encoded = reader.encode([Sentence(each, None, domain) for each in words])
         found: dict[int, Tensor] = {}
-        for numbers in batches_by_length(encoded, self._engine.batch_subwords):
+        for numbers in batches_by_length(encoded, self._batch_subwords):
             batch = reader.collate([encoded[number] for number in numbers])
-            batch.most_subwords = self._engine.batch_subwords
+            batch.most_subwords = self._batch_subwords
             with inference(tagger, self._engine):
                 probabilities = tagger.distributions(batch.to(self._engine.device)).float().cpu()
             for number, of_sentence in zip(numbers, probabilities, strict=True):

@@ -295,7 +295,11 @@ def test_the_discarded_sequences_are_told_after_tagging_and_after_scoring(folder
     scored = exhaust(evaluate(run, Evaluate(run=run.path, model=[model], **compute), engine))["result"]
     assert scored["models"][model]["discarded_sequences"] == tagger.discarded_sequences > 0
     options = Predict(
-        input=[tmp_path / "news" / "test.conll"], input_format="conll", output=tmp_path / "out", model=model, **compute
+        input=[tmp_path / "news" / "test.conll"],
+        input_format="conll",
+        output=tmp_path / "out",
+        model=[model],
+        **compute,
     )
     tagged = exhaust(predict(run, options, engine))["result"]
     assert tagged["discarded_sequences"] == tagger.discarded_sequences

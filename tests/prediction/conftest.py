@@ -53,7 +53,7 @@ def predicted(folder: Path, engine: Engine, tmp_path: Path) -> Callable[..., tup
 
     def run(data: bytes = b"", **options: Any) -> tuple[dict[str, Any], list[str]]:
         stdout = io.BytesIO()
-        given = Predict(**{"model": str(folder), **options})
+        given = Predict(**{"model": [str(folder)], **options})
         work = predict(RunDirectory(tmp_path / "no-run"), given, engine, stdin=io.BytesIO(data), stdout=stdout)
         return exhaust(work)["result"], stdout.getvalue().decode().splitlines()
 

@@ -157,7 +157,7 @@ def test_what_cannot_be_sorted_is_refused(predicted: Predicted, tmp_path: Path, 
 def test_nothing_is_written_to_stdout_if_the_input_is_bad(folder: Path, engine: Engine, tmp_path: Path) -> None:
     source, stdout = tmp_path / "in.jsonl", io.BytesIO()
     source.write_text('{"text": "a"}\n' * 60 + "bad\n")
-    options = Predict(model=str(folder), input=[source], format="label-studio")
+    options = Predict(model=[str(folder)], input=[source], format="label-studio")
     with pytest.raises(CrossNERError, match=r"in\.jsonl:61"):
         exhaust(predict(RunDirectory(tmp_path), options, engine, stdout=stdout))
     assert stdout.getvalue() == b""

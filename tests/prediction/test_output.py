@@ -55,7 +55,7 @@ def begin(engine: Engine, folder: Path, text: Path) -> Callable[..., Any]:
     """Begin the command; nothing is done before its events are asked for."""
 
     def start(output: Path, **options: Any) -> Any:
-        given = Predict(**{"model": str(folder), "input": [text], "output": output, **options})
+        given = Predict(**{"model": [str(folder)], "input": [text], "output": output, **options})
         return predict(RunDirectory(output.parent / "no-run"), given, engine)
 
     return start
@@ -333,7 +333,7 @@ def test_names_of_stdout_are_stdout_and_open_streams_are_written_directly(
     engine: Engine, folder: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = Predict(model=str(folder), input=[text], output=Path(name))
+    given = Predict(model=[str(folder)], input=[text], output=Path(name))
     assert given.has_data_on_stdout
     stdout = io.BytesIO()
     result, _ = finish(predict(RunDirectory(tmp_path), given, engine, stdout=stdout))
@@ -356,7 +356,7 @@ from crossner_cli.run.directory import RunDirectory
 from crossner_cli.stages.predict import run
 
 inputs.CHUNK_SENTENCES, output.SECONDS_BETWEEN_RECORDS = 20, 0.0
-options = Predict(model=sys.argv[1], input=[Path(sys.argv[2])], output=Path(sys.argv[3]), device="cpu",
+options = Predict(model=[sys.argv[1]], input=[Path(sys.argv[2])], output=Path(sys.argv[3]), device="cpu",
                   precision="fp32", threads=1)
 for event in run(RunDirectory(Path("no-run")), options, start_engine(options)):
     if isinstance(event, Progress) and event.values["sentences"] == 40:

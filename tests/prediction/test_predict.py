@@ -181,7 +181,7 @@ def test_a_long_sentence_takes_no_more_subwords_at_once_than_asked_for(tagger: L
 def test_what_was_read_before_a_bad_line_is_written(folder: Path, engine: Engine, tmp_path: Path) -> None:
     source, stdout = tmp_path / "in.jsonl", io.BytesIO()
     source.write_text('{"text": "a"}\n' * 3000 + "bad\n")
-    options = Predict(model=str(folder), input=[source])
+    options = Predict(model=[str(folder)], input=[source])
     with pytest.raises(CrossNERError, match=r"in\.jsonl:3001"):
         exhaust(predict(RunDirectory(tmp_path), options, engine, stdout=stdout))
     assert stdout.getvalue().count(b"\n") == 3000
@@ -190,7 +190,7 @@ def test_what_was_read_before_a_bad_line_is_written(folder: Path, engine: Engine
 def test_skipped_lines_are_counted_and_their_places_told(folder: Path, engine: Engine, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n' + "bad\n" * 7)
-    options = Predict(model=str(folder), input=[source], output=tmp_path / "out", skip_bad_lines=True)
+    options = Predict(model=[str(folder)], input=[source], output=tmp_path / "out", skip_bad_lines=True)
     told = [event.text for event in predict(RunDirectory(tmp_path), options, engine) if isinstance(event, Notice)]
     assert told[-1] == f"bad line skipped: 7 (first: {', '.join(f'{source}:{number}' for number in range(2, 7))})"
 
@@ -202,7 +202,7 @@ def test_scores_are_probabilities_if_the_tagger_is_calibrated(
     save_tagger(tagger, tmp_path / "calibrated", calibration=calibration.to_json())
     data = b"Anna met Peter in London and Paris\n" * 3
     plain, before = predicted(data)
-    result, after = predicted(data, model=str(tmp_path / "calibrated"))
+    result, after = predicted(data, model=[str(tmp_path / "calibrated")])
     assert (plain["calibrated"], result["calibrated"]) == (False, True)
     first, second = json.loads(before[0]), json.loads(after[0])
     assert (first.pop("calibrated"), second.pop("calibrated")) == (False, True)
@@ -211,15 +211,15 @@ def test_scores_are_probabilities_if_the_tagger_is_calibrated(
     assert scores and first == second
     for raw, probability in scores:
         assert probability == pytest.approx(calibration(raw), abs=2e-4)
-    assert not predicted(data, model=str(tmp_path / "calibrated"), decoding="any")[0]["calibrated"]
-    same, lines = predicted(data, model=str(tmp_path / "calibrated"), decoding="legal")
+    assert not predicted(data, model=[str(tmp_path / "calibrated")], decoding="any")[0]["calibrated"]
+    same, lines = predicted(data, model=[str(tmp_path / "calibrated")], decoding="legal")
     assert same["calibrated"] and lines == after, "it was trained to decode so"
 
 
 def test_a_reader_that_goes_away_ends_the_work(folder: Path, engine: Engine, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    options, stdin = Predict(model=str(folder)), io.BytesIO(b"Anna met Peter\n" * 100)
+    options, stdin = Predict(model=[str(folder)]), io.BytesIO(b"Anna met Peter\n" * 100)
     with os.fdopen(writing, "wb", buffering=0) as stdout, pytest.raises(BrokenPipeError):
         exhaust(predict(RunDirectory(tmp_path), options, engine, stdin=stdin, stdout=stdout))
     assert stdin.tell() < 100 * len(b"Anna met Peter\n")

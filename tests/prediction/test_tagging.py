@@ -27,9 +27,10 @@ from crossner_cli.prediction import tagging as module
 from crossner_cli.prediction.formats import OutputFormat, Totals, to_conll, to_jsonl
 from crossner_cli.prediction.inputs import Chunk
 from crossner_cli.prediction.tagging import TaggedChunk, Tagging, tag_in_processes, to_tagged_document
+from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Calibration, Tagged
 
-TAGGING = Tagging(Path("tagger"), OutputFormat("jsonl"))
+TAGGING = Tagging([TrainedTagger("tagger", Path("tagger"), "")], OutputFormat("jsonl"))
 
 
 def test_tags_that_cannot_follow_are_repaired_and_counted() -> None:
@@ -155,7 +156,7 @@ class TestSeveralProcesses:
 def test_what_a_process_is_given_can_be_sent_to_a_new_one() -> None:
     schema = pytest.importorskip("pyarrow").schema([("id", "int64")])
     output_format = OutputFormat("parquet", ("person",), True, schema)
-    tagging = Tagging(Path("tagger"), output_format, calibration=Calibration(0.5, 0.1, 9, 5))
+    tagging = Tagging(TAGGING.trained, output_format, calibration=Calibration(0.5, 0.1, 9, 5))
     assert pickle.loads(pickle.dumps(tagging)) == tagging
     make_engine = pickle.loads(pickle.dumps(partial(start_engine, Predict(device="cpu", threads=2))))
     assert make_engine.args[0].threads == 2

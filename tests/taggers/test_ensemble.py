@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
-from builders.commands import QUICK, crossner, refused
+from builders.commands import QUICK, crossner, refused, told
 from builders.encoders import make_encoder
 from builders.taggers import make_tagger, some_sentences
 
-from crossner_cli.data.tags import TagSet
+from crossner_cli.data.tags import TagSet, to_spans
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.taggers.ensemble import Ensemble
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.sources import TrainedTagger
-from crossner_cli.taggers.tagging import tag
+from crossner_cli.taggers.tagging import score_entity, tag
 
 ONE = TagSet({"news": ("person", "place")})
 OTHER_ORDER = TagSet({"news": ("place", "person")})
@@ -67,3 +68,29 @@ def test_evaluate_scores_the_mean_of_all_seeds_beside_each_model(tmp_path: Path)
     crossner("finetune", *run, *quick, "--method", "laner", "--name", "other", "--max-steps", "1")
     message = refused("evaluate", *run, "--model", "other", "--ensemble", *QUICK)
     assert "--model other is a tagger of the method laner, which does not tell the probability of every tag" in message
+    model = [part for each in ("finetune", "other") for part in ("--model", each)]
+    message = refused("predict", "--text", "Anna", *run, *model)
+    assert "predict tags with one model, and 2 are given: finetune, other." in message and "Add --ensemble" in message
+    message = refused("predict", "--text", "Anna", *run, "--model", "finetune", "--ensemble", "--decoding", "any")
+    assert "--decoding any is not possible with --ensemble" in message
+
+
+def test_predict_tags_with_the_mean_of_the_taggers_named(taggers, engine, tmp_path: Path):
+    sentences = some_sentences(30)
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("".join(json.dumps({"words": sentence.words}) + "\n" for sentence in sentences))
+    model = [part for each in taggers for part in ("--model", str(each.folder))]
+    expected = [
+        (list(one.tags), [round(score_entity(one, span), 4) for span in to_spans(one.tags)])
+        for one in Ensemble(taggers, engine, "--model").tag(sentences)
+    ]
+    for workers in ("1", "2"):
+        output = tmp_path / f"out-{workers}.jsonl"
+        line = ("predict", texts, *model, "--ensemble", "--output", output, "--workers", workers, *QUICK)
+        result = crossner(*line)["result"]
+        found = [json.loads(line) for line in output.read_text().splitlines()]
+        assert [(each["tags"], [entity["score"] for entity in each["entities"]]) for each in found] == expected
+        assert result["calibrated"] is False and result["seed"] is None
+        assert result["model"] == ", ".join(str(each.folder) for each in taggers)
+    message = told(*line, "--force")
+    assert f"the mean of 2 taggers ({result['model']})" in message and "Scores are not calibrated" in message
