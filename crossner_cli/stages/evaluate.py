@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
 from crossner_cli.data.tags import AnyScheme, scheme_shown, types_of
 from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.comparison import CountedModel, check_same_sentences, compare_models
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
@@ -56,16 +58,15 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         The stage's manifest; for two files a record of the same form that is not stored.
 
     Raises:
-        CrossNERError: There is no such split or tagger, or what is to be compared differs in its words.
+        CrossNERError: There is no such split or tagger, a stage is called as the mean is, or what is to be compared
+            differs in its words.
     """
     if options.gold is not None or options.predictions is not None:
         return (yield from score_two_files(options, run))
     assert engine is not None
     prepared = PreparedData.load(run, wanted_by=COMMAND)
     target = prepared.domain("target", wanted_by=COMMAND)
-    taggers = find_taggers(run, options.model, wanted_by=COMMAND)
-    for tagger in taggers:
-        resolve_decoding(tagger.folder, options.decoding)
+    taggers = _find_taggers(run, options)
     compared = [find_evaluation(path) for path in options.against]
     inputs = {
         **prepared.inputs(*_files_read(options)),
@@ -109,6 +110,18 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             return finish_evaluation(stage, complete, sentences, analyses)
 
         return engine.on_main(finish)
+
+
+def _find_taggers(run: RunDirectory, options: Evaluate) -> list[TrainedTagger]:
+    taggers = find_taggers(run, options.model, wanted_by=COMMAND)
+    for tagger in taggers:
+        resolve_decoding(tagger.folder, options.decoding)
+    if options.ensemble and ENSEMBLE in {tagger.label for tagger in taggers}:
+        raise CrossNERError(
+            f"The stage {ENSEMBLE!r} has the name that --ensemble gives to the mean of all models.",
+            hint=f"Give it by its folder: --model {shlex.quote(str(run.folder(ENSEMBLE)))}.",
+        )
+    return taggers
 
 
 def _compare(

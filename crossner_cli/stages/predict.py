@@ -60,12 +60,10 @@ def run(
     trained = _choose_taggers(run, options)
     name, folder = _name(trained), trained[0].folder
     domain = read_domain_of_new_text(folder)
-    yield from map(Notice, [_describe(trained, domain), *notes_on_taggers(run, trained)])
-    for each in trained:
-        each.check_unchanged()
     decoding = resolve_decoding(folder, options.decoding)
     calibration = read_calibration(folder) if decoding == "trained" and len(trained) == 1 else None
-    yield Notice(_describe_calibration(calibration, len(trained)))
+    notes = [_describe(trained, domain), *notes_on_taggers(run, trained), _describe_calibration(calibration, trained)]
+    yield from map(Notice, notes)
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
     types = read_tag_set(folder).domains[domain]
     is_coloured = on_terminal and "NO_COLOR" not in os.environ
@@ -103,15 +101,18 @@ def run(
 def _choose_taggers(run: RunDirectory, options: Predict) -> list[TrainedTagger]:
     """All seeds of all models for ``--ensemble``, else the best seed of the one model."""
     found = find_taggers(run, options.model, wanted_by=COMMAND)
-    return found if options.ensemble else [best_on_dev(found)]
+    chosen = found if options.ensemble else [best_on_dev(found)]
+    for each in chosen:
+        each.check_unchanged()
+    return chosen
 
 
 def _name(trained: list[TrainedTagger]) -> str:
     return ", ".join(dict.fromkeys(each.label for each in trained))
 
 
-def _describe_calibration(calibration: Calibration | None, taggers: int) -> str:
-    if taggers > 1:
+def _describe_calibration(calibration: Calibration | None, trained: list[TrainedTagger]) -> str:
+    if len(trained) > 1:
         return "Scores are not calibrated: they are means of several taggers."
     if calibration is None:
         return "Scores are not calibrated, because the tagger has no calibration, or another --decoding."

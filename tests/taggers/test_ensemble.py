@@ -65,6 +65,11 @@ def test_evaluate_scores_the_mean_of_all_seeds_beside_each_model(tmp_path: Path)
     result = crossner("evaluate", *run, "--ensemble", "--split", "dev", *QUICK)["result"]
     assert list(result["models"]) == ["finetune", "ensemble"]
     assert list(result["models"]["ensemble"]["seeds"]) == ["-"]
+    crossner("finetune", *run, *quick, "--name", "ensemble", "--max-steps", "1")
+    message = refused("evaluate", *run, "--model", "ensemble", "--ensemble", "--split", "dev", *QUICK)
+    assert "The stage 'ensemble' has the name that --ensemble gives to the mean of all models" in message
+    by_folder = message.split("--model ")[1].rstrip(".")
+    crossner("evaluate", *run, "--model", by_folder, "--ensemble", "--split", "dev", *QUICK)
     crossner("finetune", *run, *quick, "--method", "laner", "--name", "other", "--max-steps", "1")
     message = refused("evaluate", *run, "--model", "other", "--ensemble", *QUICK)
     assert "--model other is a tagger of the method laner, which does not tell the probability of every tag" in message
