@@ -37,7 +37,8 @@ class Adapt(OnDevice):
     )
     encoder: str = option("minilm", ENCODER_HELP)
     seeds: str | None = option(
-        None, "Seeds of the teachers, as 1,2,3; the final tagger has the first one. Default: as many as the budget has."
+        None,
+        "Seeds after the source, as 1,2,3; a student of these taggers has the first one. Default: by the budget.",
     )
     budget: Budget = option(
         "1h",

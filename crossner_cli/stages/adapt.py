@@ -5,25 +5,26 @@ from __future__ import annotations
 import contextlib
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.data.domains import cache_folder
+from crossner_cli.data.domains import cache_folder, find_bundled
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import read_config, read_tokenizer
 from crossner_cli.encoders.word_shapes import ignores_case
 from crossner_cli.engine.devices import choose_device
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import name_evaluation
-from crossner_cli.options import Evaluate, Finetune, PretrainSource
+from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, digest_stage, read_manifest
 from crossner_cli.run.progress import Work
+from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import output_folder
 from crossner_cli.stages.adapt_plan import (
     ALONE,
@@ -44,6 +45,7 @@ CACHED = "sources"  # in the user's cache folder
 BYTES_OF_A_WORD = 6
 # Words a second of minilm in fp32 on two cores without bf16.
 LEARNT, READ = 1_700, 5_800
+OF_DATA = ("source", "target", "corpus", "map_types", "dev_from_train")  # options of prepare-data
 NAMES = {ALONE: "target alone", TEACHERS: "after the source", TAGGER: "the tagger"}
 
 
@@ -51,8 +53,8 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     """Read the labelled data and the encoder's configuration, and choose the steps.
 
     Raises:
-        CrossNERError: A data set or the encoder cannot be read, the target has no training sentences, or the seeds are
-            none.
+        CrossNERError: A data set, the raw text or the encoder cannot be read, the target has no training sentences,
+            the seeds are none, or the run holds stages with other options.
     """
     if options.seeds is not None:
         parse_seeds(Finetune(seeds=options.seeds))  # a stage would refuse them after the training on the source
@@ -64,7 +66,7 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
             f"The target {options.target} has no training sentences.", hint="Give a folder with a train file."
         )
     for place, labels in read.items():
-        if options.dev_from_train is None and place in ("source", "target") and not labels.splits.get("dev"):
+        if not options.dev_from_train and place in ("source", "target") and not labels.splits.get("dev"):
             raise CrossNERError(
                 f"The {place} {sets[place].name} has no dev sentences.",
                 hint="Add --dev-from-train 0.2, which takes a fifth of its training sentences.",
@@ -72,7 +74,8 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     words = {split: sum(len(each.words) for each in sentences) for split, sentences in target.splits.items()}
     sources = [each for place, each in read.items() if place.startswith("source")]
     words["source"] = sum(len(each.words) for one in sources for each in one.splits.get("train", ()))
-    words["corpus"] = sum(_count_bytes(path) for path in options.corpus) // BYTES_OF_A_WORD
+    words["silver"] = sum(len(each.words) for each in read["silver"].splits["train"]) if options.silver else 0
+    words["corpus"] = sum(map(_count_bytes, options.corpus)) // BYTES_OF_A_WORD
     words["source"] += words["corpus"] if options.entities else 0
     folder = resolve_encoder(options.encoder)
     facts = Facts(
@@ -82,13 +85,50 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
         ignores_case=ignores_case(read_tokenizer(folder)),
         has_masked_lm_head=any("ForMaskedLM" in name for name in read_config(folder).architectures or ()),
     )
-    before = run.read(PREPARED)["options"].get("silver") if run.has(PREPARED) else None
-    return make_steps(options, facts, are_taught=before == str(options.run / SILVER))
+    before = run.read(PREPARED)["options"] if run.has(PREPARED) else {}
+    are_taught = before.get("silver") == str(options.run / SILVER) and (options.run / SILVER / MANIFEST).is_file()
+    steps = make_steps(options, facts, are_taught=are_taught)
+    if not options.force:
+        _check_stages(run, before, steps)
+    return steps
 
 
 def _count_bytes(path: Path) -> int:
-    paths = path.rglob("*") if path.is_dir() else [path]
-    return sum(each.stat().st_size for each in paths if each.is_file())
+    """Count the bytes of raw text: a file, the files of a folder, or the text of a bundled data set.
+
+    Raises:
+        CrossNERError: There is none.
+    """
+    place = find_bundled(str(path), "raw.txt") or path
+    if not place.exists():
+        raise CrossNERError(
+            f"--corpus: there is no file or folder {path}.", hint=f"{suggest_path(path)}Give raw text of your domain."
+        )
+    return sum(each.stat().st_size for each in (place.rglob("*") if place.is_dir() else [place]) if each.is_file())
+
+
+def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[Step]) -> None:
+    """Refuse a run whose data or stages were made with other options, before a step changes anything.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    hint = "Give another --run; or --force, which makes every stage but the source's again."
+    now = next(step.options for step in steps if isinstance(step.options, PrepareData) and step.options.run == run.path)
+    record = now.record()
+    changed = [name for name in OF_DATA if before and before.get(name) != record[name]]
+    if changed:
+        raise CrossNERError(
+            f"The data of {run.path} were prepared with other options:\n"
+            + "\n".join(f"  {name}: {before.get(name)} -> {record[name]}" for name in changed),
+            hint=hint,
+        )
+    for step in steps:
+        if isinstance(step.options, Dapt | Finetune):
+            try:
+                Stage(run, step.options.stage_request(step.command, {})).check_options()
+            except CrossNERError as error:
+                raise CrossNERError(error.problem, hint=hint) from None
 
 
 def describe_plan(steps: Sequence[Step], options: Adapt) -> list[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from builders.commands import refused, run_process, told
 from builders.encoders import make_encoder
 
+from crossner_cli.errors import CrossNERError
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.run.directory import RunDirectory, read_manifest
 from crossner_cli.run.progress import exhaust
@@ -25,7 +27,7 @@ SAMPLE = ("--source", "sample-source", "--target", "sample-target")
 
 def plan(tmp_path: Path, *, head: bool = False, cased: bool = False, sentences: int = 100, **given: Any) -> list[Step]:
     """The steps for a target with test sentences."""
-    words = {"train": 1000, "dev": 1000, "test": 1000, "source": 9000, "corpus": 5000}
+    words = {"train": 1000, "dev": 1000, "test": 1000, "source": 9000, "corpus": 5000, "silver": 500}
     facts = Facts(words, sentences, has_test=True, ignores_case=not cased, has_masked_lm_head=head)
     options = Adapt(**{"run": tmp_path / "run", "target": "music", **given})
     return make_steps(options, facts, are_taught=False)
@@ -69,7 +71,7 @@ def test_a_budget_buys_teachers_and_sentences(tmp_path):
 
 
 def test_more_labels_are_read_fewer_times():
-    assert [scale_passes(40, count) for count in (1, 100, 200, 400, 10_000)] == [40, 40, 40, 20, 5]
+    assert [scale_passes(20, count) for count in (1, 100, 200, 400, 10_000)] == [20, 20, 20, 10, 5]
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +81,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     make_encoder(place / "encoder")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CROSSNER_CACHE", str(place / "cache"))
-        for name in ("READINGS", "GOLD_READINGS"):
-            patch.setattr(adapt_plan, name, adapt_plan.Choice(2, "", ""))
+        patch.setattr(adapt_plan, "READINGS", adapt_plan.Choice(2, "", ""))
         patch.setattr(adapt_plan, "FEWEST_PASSES", 2)
         patch.setattr(stage, "run_command", lambda line, options: LOG.append(told(*line[1:], *device_of(line))))
         yield place
@@ -143,6 +144,31 @@ def test_a_run_with_the_same_source_takes_its_tagger_from_the_cache(place, first
     assert "pretrain-source: already done (same options and inputs)." in said
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"target": "sample-source", "source": ["sample-target"]}, "target: sample-target -> sample-source"),
+        ({"seeds": "1"}, "The stage 'after-source' of"),
+        ({"budget": "10m", "seeds": "2"}, "The stage 'target-alone' of"),
+    ],
+)
+def test_a_run_made_with_other_options_is_refused_before_anything_changes(place, first, changed, said):
+    run, before = RunDirectory(place / "first"), (place / "first" / "prepare-data" / "manifest.json").read_text()
+    options = dataclasses.replace(options_for(place, "first"), **changed)
+    with pytest.raises(CrossNERError) as caught:
+        exhaust(stage.plan(run, options))
+    assert said in caught.value.problem and "Give another --run; or --force" in caught.value.hint
+    assert (place / "first" / "prepare-data" / "manifest.json").read_text() == before
+    exhaust(stage.plan(run, dataclasses.replace(options, force=True)))
+    exhaust(stage.plan(RunDirectory(place / "other"), dataclasses.replace(options, run=place / "other")))
+
+
+def test_labels_that_were_removed_are_made_again(place, first):
+    shutil.rmtree(place / "first" / "labels")
+    assert adapt(place, "first")["models"] == first["models"]
+    assert (place / "first" / "labels" / "silver" / "train.jsonl").is_file()
+
+
 def test_the_source_is_not_trained_again_by_force(place, first):
     folder = place / "first" / "pretrain-source" / "manifest.json"
     before = folder.read_text()
@@ -189,4 +215,6 @@ def test_a_target_without_labels_or_without_a_name_is_refused(tmp_path):
     )
     assert "has no dev sentences. Way out: Add --dev-from-train 0.2" in message
     assert "--seeds 'a' is not a list" in refused("adapt", *SAMPLE, "--seeds", "a", "--run", tmp_path / "run", *CPU)
+    missing = refused("adapt", *SAMPLE, "--corpus", "nowhere", "--plan", "--run", tmp_path / "run", *CPU)
+    assert "--corpus: there is no file or folder nowhere" in missing
     assert "--entities" in refused("adapt", *SAMPLE, "--entities", "sample-target", "--run", tmp_path / "run", *CPU)
