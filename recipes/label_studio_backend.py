@@ -27,8 +27,8 @@ from crossner_cli.taggers.tagging import read_calibration
 
 def make_server(model: str, engine: Engine, address: tuple[str, int]) -> HTTPServer:
     """Load a tagger, and listen at a host and port; port 0 is a free one."""
-    folder = best_on_dev(find_taggers(RunDirectory(Path("run")), [model], wanted_by="predict")).folder
-    tagging = Tagging(folder, OutputFormat("label-studio"), calibration=read_calibration(folder))
+    trained = best_on_dev(find_taggers(RunDirectory(Path("run")), [model], wanted_by="predict"))
+    tagging = Tagging([trained], OutputFormat("label-studio"), calibration=read_calibration(trained.folder))
     tagger = ChunkTagger(tagging, engine)
 
     def predict(request: dict[str, Any]) -> dict[str, Any]:
