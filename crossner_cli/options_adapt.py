@@ -38,7 +38,7 @@ class Adapt(OnDevice):
     encoder: str = option("minilm", ENCODER_HELP)
     seeds: str | None = option(
         None,
-        "Seeds after the source, as 1,2,3; a student of these taggers has the first one. Default: by the budget.",
+        "Seeds of the taggers after the source, as 1,2,3; their student has the first. Default: 1 to 5, by the budget.",
     )
     budget: Budget = option(
         "1h",

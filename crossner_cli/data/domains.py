@@ -121,6 +121,11 @@ def find_bundled(name: str, file: str) -> Path | None:
     return path if name in bundled_domains() and path.is_file() else None
 
 
+def find_raw_text(path: Path) -> Path:
+    """The raw text of a bundled data set where the path is its name, else the path."""
+    return find_bundled(str(path), "raw.txt") or path
+
+
 def find_domain(name_or_folder: str) -> Domain:
     """Find a data set, fetching it if it is known by name and not in the cache yet.
 

@@ -16,7 +16,7 @@ from crossner_cli.corpus.blocks import cut_into_parts, read_blocks
 from crossner_cli.corpus.inputs import make_lists
 from crossner_cli.corpus.raw_files import find_corpus_files
 from crossner_cli.corpus.selection import COLUMNS, MENTION
-from crossner_cli.data.domains import find_bundled
+from crossner_cli.data.domains import find_bundled, find_raw_text
 from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.names import read_name_index
 from crossner_cli.data.sentences import PreparedData, Sentence
@@ -67,7 +67,7 @@ def read_raw_text(paths: Sequence[Path], prepared: PreparedData | None, *, colum
         CrossNERError: A file cannot be read, or there is no sentence.
     """
     if paths:
-        found = find_corpus_files([find_bundled(str(path), "raw.txt") or path for path in paths])
+        found = find_corpus_files([*map(find_raw_text, paths)])
         yield from map(Notice, found.notes())
         files = found.files
     else:

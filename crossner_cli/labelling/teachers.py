@@ -22,11 +22,13 @@ class TaggerTeacher:
         engine: One process.
 
     Raises:
-        CrossNERError: As ``Ensemble``.
+        CrossNERError: As ``Ensemble``, or one was changed since it was trained.
     """
 
     def __init__(self, trained: Sequence[TrainedTagger], engine: Engine) -> None:
         self.ensemble = Ensemble(trained, engine, "--teacher")
+        for each in trained:
+            each.check_unchanged()
 
     def label(self, texts: Sequence[str]) -> list[Sentence]:
         """Label sentences, some hundred at once, in their order.

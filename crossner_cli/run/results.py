@@ -244,7 +244,7 @@ class EvaluateResult:
 
 @dataclass(frozen=True)
 class PredictResult:
-    """The result of ``predict``; entities by type, ``output`` None for stdout, folder and seed None of an ensemble."""
+    """The result of ``predict``; entities by type. ``output`` is None for stdout, folder and seed for an ensemble."""
 
     model: str
     folder: str | None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.data.domains import cache_folder, find_bundled
+from crossner_cli.data.domains import cache_folder, find_raw_text
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import read_config, read_tokenizer
 from crossner_cli.encoders.word_shapes import ignores_case
@@ -22,7 +22,14 @@ from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 from crossner_cli.reports.blocks import Block, Line, Table
-from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, digest_stage, read_manifest
+from crossner_cli.run.directory import (
+    MANIFEST,
+    PREPARED,
+    RunDirectory,
+    describe_differences,
+    digest_stage,
+    read_manifest,
+)
 from crossner_cli.run.progress import Work
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import output_folder
@@ -74,7 +81,7 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     words = {split: sum(len(each.words) for each in sentences) for split, sentences in target.splits.items()}
     sources = [each for place, each in read.items() if place.startswith("source")]
     words["source"] = sum(len(each.words) for one in sources for each in one.splits.get("train", ()))
-    words["silver"] = sum(len(each.words) for each in read["silver"].splits["train"]) if options.silver else 0
+    words["silver"] = sum(len(each.words) for each in read["silver"].splits.get("train", ())) if options.silver else 0
     words["corpus"] = sum(map(_count_bytes, options.corpus)) // BYTES_OF_A_WORD
     words["source"] += words["corpus"] if options.entities else 0
     folder = resolve_encoder(options.encoder)
@@ -99,7 +106,7 @@ def _count_bytes(path: Path) -> int:
     Raises:
         CrossNERError: There is none.
     """
-    place = find_bundled(str(path), "raw.txt") or path
+    place = find_raw_text(path)
     if not place.exists():
         raise CrossNERError(
             f"--corpus: there is no file or folder {path}.", hint=f"{suggest_path(path)}Give raw text of your domain."
@@ -115,13 +122,10 @@ def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[
     """
     hint = "Give another --run; or --force, which makes every stage but the source's again."
     now = next(step.options for step in steps if isinstance(step.options, PrepareData) and step.options.run == run.path)
-    record = now.record()
-    changed = [name for name in OF_DATA if before and before.get(name) != record[name]]
-    if changed:
+    record = now.record() if before else {}
+    if changed := describe_differences(*({name: each.get(name) for name in OF_DATA} for each in (before, record))):
         raise CrossNERError(
-            f"The data of {run.path} were prepared with other options:\n"
-            + "\n".join(f"  {name}: {before.get(name)} -> {record[name]}" for name in changed),
-            hint=hint,
+            f"The data of {run.path} were prepared with other options:\n  " + "\n  ".join(changed), hint=hint
         )
     for step in steps:
         if isinstance(step.options, Dapt | Finetune):

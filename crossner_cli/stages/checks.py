@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crossner_cli.data.domains import find_bundled
+from crossner_cli.data.domains import find_raw_text
 from crossner_cli.data.files import open_bytes, refuse_pipe
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.errors import CrossNERError, suggest_path
@@ -99,7 +99,7 @@ def check_labelling(run: RunDirectory, options: Label) -> None:
     check_label_output(run, options)
     for path in options.input:
         refuse_pipe(path)
-        if not path.exists() and find_bundled(str(path), "raw.txt") is None:
+        if not find_raw_text(path).exists():
             raise CrossNERError(
                 f"There is no file or folder {path}.", hint=f"{suggest_path(path)}Give files or folders of raw text."
             )

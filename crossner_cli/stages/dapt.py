@@ -32,7 +32,7 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DaptResult, DaptStringsResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
-from crossner_cli.taggers.carry_over import CarryOver
+from crossner_cli.taggers.carry_over import CarryOver, count_unread_part
 from crossner_cli.taggers.sources import Start, check_transformer, find_start, notes_on_start
 from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, fit
@@ -256,8 +256,9 @@ def count_carried(start: Start, model: MaskedLanguageModel) -> CarryOver:
     """Count the tensors from a start; one that the head shares with the encoder counts once, as the encoder's."""
     own, carried = [name for name, _ in model.model.named_parameters()], CarryOver(start.name)
     new = [name for name in model.new if name in own]
-    has_shapes = start.folder is not None and (start.folder / WORD_SHAPES).is_file()  # a tagger's, not read here
-    carried.add(len(own) - len(new), new, [*model.left, *(["shapes.vectors"] if has_shapes else [])])
+    carried.add(len(own) - len(new), new, model.left)
+    if start.folder is not None:
+        count_unread_part(start.folder / WORD_SHAPES, carried, prefix="shapes.")
     return carried
 
 

@@ -58,7 +58,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         The stage's manifest; for two files a record of the same form that is not stored.
 
     Raises:
-        CrossNERError: There is no such split or tagger, a stage is called as the mean is, or what is to be compared
+        CrossNERError: There is no such split or tagger, a stage has the name of the ensemble, or what is to be compared
             differs in its words.
     """
     if options.gold is not None or options.predictions is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli.corpus.raw_files import digest_corpus
-from crossner_cli.data.domains import find_bundled
+from crossner_cli.data.domains import find_raw_text
 from crossner_cli.data.sentences import PreparedData, Sentence, write_sentences
 from crossner_cli.data.tags import OUTSIDE, to_spans
 from crossner_cli.engine.devices import Engine
@@ -273,7 +273,7 @@ def _digest_inputs(options: Label, prepared: PreparedData | None) -> dict[str, s
     """The digests of the texts."""
     if not options.input and prepared is not None:
         return prepared.inputs(f"corpus/{LEVEL}.txt")
-    files = [find_bundled(str(path), "raw.txt") or path for path in options.input]
+    files = [*map(find_raw_text, options.input)]
     return {f"input/{number}": digest_corpus(path) for number, path in enumerate(files)}
 
 

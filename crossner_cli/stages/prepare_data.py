@@ -21,6 +21,7 @@ from crossner_cli.data.domains import (
     LabelledDomain,
     digest_split,
     find_bundled,
+    find_raw_text,
 )
 from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.mixture import join_places, places_of
@@ -100,8 +101,8 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         )
     inputs = Inputs(
         find_sets(options),
-        [find_bundled(str(path), "raw.txt") or path for path in options.corpus],
-        [find_bundled(str(path), "raw.txt") or path for path in options.source_corpus],
+        [*map(find_raw_text, options.corpus)],
+        [*map(find_raw_text, options.source_corpus)],
         [find_bundled(str(path), "entities.tsv") or path for path in options.entities],
     )
     yield from map(Notice, notes_on_sets(inputs.sets, places_of(options.record())))

@@ -25,6 +25,7 @@ from crossner_cli.encoders.word_encoder import (
     read_word_tensors,
 )
 from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
+from crossner_cli.encoders.word_shapes import WORD_SHAPES
 from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
@@ -254,9 +255,17 @@ def _add_unread_parts(folder: Path, encoder: Encoder, carried: CarryOver) -> Non
         STRINGS: words is not None and words.strings is not None,
     }
     for name, is_read in parts.items():
-        if not is_read and (folder / name).is_file():
-            with safe_open(folder / name, "numpy") as tensors:
-                carried.add(0, (), tensors.keys(), prefix="encoder.")
+        if not is_read:
+            count_unread_part(folder / name, carried, prefix="encoder.")
+    if words is not None and words.transformer is None:
+        count_unread_part(folder / WORD_SHAPES, carried, prefix="encoder.shapes.")
+
+
+def count_unread_part(path: Path, carried: CarryOver, *, prefix: str) -> None:
+    """Count the tensors of a file of the start as left, if there is such a file."""
+    if path.is_file():
+        with safe_open(path, "numpy") as tensors:
+            carried.add(0, (), tensors.keys(), prefix=prefix)
 
 
 def _start_words(

@@ -50,8 +50,6 @@ class Ensemble:
         _check_methods(trained, flag)
         self.tag_set = _find_shared_tags(trained)
         self.taggers = [load_tagger(each.folder, engine) for each in trained]
-        for each in trained:
-            each.check_unchanged()
         self._engine, self._rules = engine, TagRules(self.tag_set)
         self._batch_subwords = batch_subwords or engine.batch_subwords
 

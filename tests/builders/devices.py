@@ -20,9 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 DEVICE = torch.device("meta")
-# Calls that read values from the device: there the processor waits until all work before them is done.
 MOVES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
 LENGTHS = (torch.ops.aten._pack_padded_sequence.default,)  # PyTorch wants the lengths on the CPU
+# Calls that read values from the device: there the processor waits until all work before them is done.
 READS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default, torch.ops.aten.is_nonzero.default)
 WAITS: list[str] = []
 
@@ -108,8 +108,8 @@ def compute(function: Any, args: Any, kwargs: Any) -> Any:
     wanted = kwargs.get("device")
     goes_there = bool(there) if wanted is None else torch.device(wanted).type == DEVICE.type
     kwargs = kwargs if wanted is None else {**kwargs, "device": torch.device("cpu")}
-    copies_back = function in MOVES and not (goes_there and isinstance(args[0], OnDevice) or not there)
-    if function in READS or copies_back:
+    stays_there = goes_there and isinstance(args[0], OnDevice)
+    if function in READS or (there and function in MOVES and not stays_there):
         WAITS.append(caller())
     function = STANDS_FOR.get(function, function)
     found = function(*tree_map(unwrap, args), **tree_map(unwrap, kwargs))
@@ -140,12 +140,12 @@ def caller() -> str:
 
 
 def shape_of(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
-    """Where a tensor is, and its shape."""
+    """Return the device of a tensor, and its shape."""
     return tensor.device.type, tuple(tensor.shape)
 
 
 def unwrap(value: Any) -> Any:
-    """What a tensor of the device holds; anything else as it is."""
+    """Return the values of a tensor of the device; anything else as it is."""
     return value.held if isinstance(value, OnDevice) else value
 
 

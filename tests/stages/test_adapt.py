@@ -215,6 +215,9 @@ def test_a_target_without_labels_or_without_a_name_is_refused(tmp_path):
     )
     assert "has no dev sentences. Way out: Add --dev-from-train 0.2" in message
     assert "--seeds 'a' is not a list" in refused("adapt", *SAMPLE, "--seeds", "a", "--run", tmp_path / "run", *CPU)
+    (tmp_path / "silver").mkdir()
+    (tmp_path / "silver" / "dev.jsonl").write_text('{"words": ["Anna"], "tags": ["B-person"]}\n')
+    told("adapt", *SAMPLE, "--silver", tmp_path / "silver", "--plan", "--run", tmp_path / "run", *CPU)
     missing = refused("adapt", *SAMPLE, "--corpus", "nowhere", "--plan", "--run", tmp_path / "run", *CPU)
     assert "--corpus: there is no file or folder nowhere" in missing
     assert "--entities" in refused("adapt", *SAMPLE, "--entities", "sample-target", "--run", tmp_path / "run", *CPU)

@@ -141,6 +141,10 @@ def test_parts_of_a_start_that_the_new_encoder_does_not_read_are_left(make, begi
     assert left("bilstm-crf", *words) == set()
     assert len(left("bilstm-crf", *words[:2])) == len(of_transformer)
     assert left("linear") == {f"encoder.{name}" for name in own}
+    of_shapes = make("linear", OLD)
+    of_shapes.encoder.read_shapes()
+    _, carried = begin_new("bilstm-crf", OLD, *words[:2], old=of_shapes, known=known_to(old))
+    assert "encoder.shapes.vectors" in carried.left_tensors
     characters = {f"encoder.{name}" for name in own if name.startswith("characters")}
     assert left("bilstm-crf", *words, "characters=none") == characters
 
