@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 import trainer_side
 from fine_tuning import BASE
 from measuring import Measured, Side, Stopwatch
@@ -16,7 +17,7 @@ from transformers import AutoModelForMaskedLM, DataCollatorForLanguageModeling
 from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
 from crossner_cli.adaptation.token_stream import TRAIN, StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.encoders.names import resolve_encoder
-from crossner_cli.encoders.pretrained import quiet_transformers, read_tokenizer
+from crossner_cli.encoders.pretrained import quiet_transformers, read_config, read_tokenizer
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
@@ -38,6 +39,7 @@ class Adaptation:
         batch_size: Blocks of an update.
         mask_rate: Share of subwords masked.
         threads: CPU threads; None is all cores.
+        device: As ``--device``.
     """
 
     blocks: TokenBlocks
@@ -46,6 +48,20 @@ class Adaptation:
     batch_size: int = 32
     mask_rate: float = 0.15
     threads: int | None = None
+    device: str = "cpu"
+
+    @property
+    def operations(self) -> float:
+        """Additions and multiplications of matrix products a subword, forward and backward, with scores where masked.
+
+        Behind the attention of the last layer, masked positions alone are needed.
+        """
+        config = read_config(resolve_encoder(self.encoder))
+        width, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+        behind = 2 * width**2 + 4 * width * inner
+        before = 6 * width**2 + 4 * self.blocks.block_size * width
+        head = 2 * width**2 + 2 * width * config.vocab_size
+        return 3 * (layers * before + (layers - 1 + self.mask_rate) * behind + self.mask_rate * head)
 
     def shortened(self) -> Adaptation:
         """The same in two updates, to warm up."""
@@ -62,7 +78,7 @@ class Adaptation:
             batch_size=self.batch_size,
             block_size=self.blocks.block_size,
             threads=self.threads,
-            device="cpu",
+            device=self.device,
         )
 
 
@@ -76,9 +92,14 @@ def read_blocks(corpus: Path, encoder: str, block_size: int, folder: Path) -> To
 def sides(task: Adaptation) -> dict[str, Side]:
     """The sides of the comparison, by name."""
     return {
-        "Trainer fp32": functools.partial(train_with_trainer, task, bf16=False),
+        **({"Trainer fp32": functools.partial(train_with_trainer, task, bf16=False)} if task.device == "cpu" else {}),
         "Trainer bf16": functools.partial(train_with_trainer, task, bf16=True),
         "crossner": functools.partial(train_with_product, task),
+        **(
+            {}
+            if task.device == "cpu"
+            else {"crossner --compile": functools.partial(train_with_product, task, compiled=True)}
+        ),
     }
 
 
@@ -88,7 +109,7 @@ def train_with_trainer(task: Adaptation, seed: int, *, bf16: bool) -> Measured:
     folder = resolve_encoder(task.encoder)
     tokenizer = read_tokenizer(folder)
     with quiet_transformers():
-        model = AutoModelForMaskedLM.from_pretrained(folder)
+        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32)
     collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=task.mask_rate)
     _, seconds = trainer_side.train(
         model,
@@ -97,6 +118,7 @@ def train_with_trainer(task: Adaptation, seed: int, *, bf16: bool) -> Measured:
         batch_size=task.batch_size,
         seed=seed,
         bf16=bf16,
+        on_cpu=task.device == "cpu",
         max_steps=task.updates,
     )
     return Measured(_subwords(task), seconds)
@@ -124,13 +146,15 @@ class BlockRows(Sequence[dict[str, list[int]]]):
         return self.rows[place]
 
 
-def train_with_product(task: Adaptation, seed: int) -> Measured:
-    """Train with the product's loop."""
-    options = task.options(seed)
+def train_with_product(task: Adaptation, seed: int, *, compiled: bool = False) -> Measured:
+    """Train with the product's loop; what the compiler takes is not counted."""
+    options = dataclasses.replace(task.options(seed), compile=compiled)
     engine = start_engine(options)
     model = dapt.load_masked_lm(BASE, options, engine)
     stopwatch = Stopwatch()
-    with stopwatch.running():
+    if compiled:  # the last batch of an epoch, a smaller one, is compiled for itself
+        adapt(model, task.blocks, options, engine)
+    with stopwatch.running(engine.device):
         adapt(model, task.blocks, options, engine)
     return Measured(_subwords(task), stopwatch.seconds)
 

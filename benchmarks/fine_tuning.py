@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 import trainer_side
 from measuring import Measured, Side, Stopwatch
 from torch import nn
@@ -50,6 +51,7 @@ class FineTuning:
         learning_rate: Peak, of all weights.
         head_learning_rate: Peak of the product's classifier; None is the same as the rest.
         threads: CPU threads; None is all cores.
+        device: As ``--device``.
     """
 
     train: Sequence[Sentence]
@@ -61,6 +63,7 @@ class FineTuning:
     learning_rate: float = 1e-4
     head_learning_rate: float | None = None
     threads: int | None = None
+    device: str = "cpu"
 
     @property
     def words(self) -> int:
@@ -85,7 +88,7 @@ class FineTuning:
             "head_learning_rate": self.head_learning_rate,
             "threads": self.threads,
             "seed": seed,
-            "device": "cpu",
+            "device": self.device,
             "patience": None,
         }
         return Finetune(**{**shared, **changes})
@@ -93,11 +96,13 @@ class FineTuning:
 
 def sides(task: FineTuning) -> dict[str, Side]:
     """The sides of the comparison, by name."""
-    return {
-        "Trainer fp32": functools.partial(train_with_trainer, task, bf16=False),
-        "Trainer bf16": functools.partial(train_with_trainer, task, bf16=True),
-        "crossner": functools.partial(train_with_product, task),
-    }
+    trainer = functools.partial(functools.partial, train_with_trainer, task)
+    others = (
+        {"Trainer fp32": trainer(bf16=False), "Trainer bf16": trainer(bf16=True)}
+        if task.device == "cpu"
+        else {"Trainer bf16": trainer(bf16=True), "Trainer bf16, no cuDNN": trainer(bf16=True, cudnn=False)}
+    )
+    return {**others, "crossner": functools.partial(train_with_product, task)}
 
 
 def ablations(task: FineTuning) -> dict[str, Side]:
@@ -117,7 +122,7 @@ def ablations(task: FineTuning) -> dict[str, Side]:
     }
 
 
-def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool) -> Measured:
+def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool, cudnn: bool = True) -> Measured:
     """Train as the token-classification example of transformers does: the first subword of a word carries its tag."""
     start_engine(task.options(seed))  # the same threads and seed as the product's side
     folder = resolve_encoder(task.encoder)
@@ -126,7 +131,10 @@ def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool) -> Measured:
     numbers = dict(enumerate(task.tag_set.tags))
     with quiet_transformers():
         model = AutoModelForTokenClassification.from_pretrained(
-            folder, id2label=numbers, label2id={name: number for number, name in numbers.items()}
+            folder,
+            id2label=numbers,
+            label2id={name: number for number, name in numbers.items()},
+            dtype=torch.float32,
         )
     trainer, seconds = trainer_side.train(
         model,
@@ -135,6 +143,8 @@ def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool) -> Measured:
         batch_size=task.batch_size,
         seed=seed,
         bf16=bf16,
+        on_cpu=task.device == "cpu",
+        cudnn=cudnn,
         num_train_epochs=task.epochs,
         learning_rate=task.learning_rate,
     )
@@ -206,7 +216,7 @@ def train_tagger(
         alter(encoder.model)
     stream = stream_type(encoder.reader.encode(task.train, task.tag_set), encoder.reader, options.batch_size, seed)
     stopwatch = Stopwatch()
-    with stopwatch.running():
+    with stopwatch.running(engine.device):
         exhaust(fit(tagger, group_parameters(tagger, options.make(Rates)), [stream], options.make(Plan), engine))
     tagged = tag(tagger, task.dev, engine)
     return tagger, Measured(task.words, stopwatch.seconds, task.f1([sentence.tags for sentence in tagged]))

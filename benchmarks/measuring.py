@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import statistics
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import torch
 from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
@@ -25,11 +27,13 @@ class Measured:
         words: What was read, in the unit of the comparison.
         seconds: How long that took.
         f1: On the dev sentences, in percent; None where nothing was learnt.
+        megabytes: Most memory of a GPU; None without one.
     """
 
     words: int
     seconds: float
     f1: float | None = None
+    megabytes: int | None = None
 
     @property
     def rate(self) -> float:
@@ -46,10 +50,12 @@ class Stopwatch:
     seconds = 0.0
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Measure a block."""
+    def running(self, device: torch.device | str = "cpu") -> Iterator[None]:
+        """Measure a block; on a GPU, until it has done all that it was given."""
         began = time.perf_counter()
         yield
+        if torch.device(device).type == "cuda":
+            torch.cuda.synchronize(device)
         self.seconds = time.perf_counter() - began
 
 
@@ -61,10 +67,19 @@ def measure_in_turn(sides: Mapping[str, Side], rounds: int) -> dict[str, list[Me
         first = number % len(names)
         for name in names[first:] + names[:first]:
             gc.collect()
-            measured = sides[name](number + 1)
+            measured = with_memory(sides[name], number + 1)
             found[name].append(measured)
             print(f"round {number + 1} of {rounds}: {name}: {measured.rate:,.0f}/s", file=sys.stderr, flush=True)
     return found
+
+
+def with_memory(side: Side, seed: int) -> Measured:
+    """Run a side, with the most memory that it takes of a GPU."""
+    if not torch.cuda.is_available():
+        return side(seed)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return dataclasses.replace(side(seed), megabytes=torch.cuda.max_memory_allocated() // 2**20)
 
 
 def ratios(of: Sequence[Measured], to: Sequence[Measured]) -> list[float]:
@@ -78,12 +93,15 @@ def tabulate(unit: str, found: Mapping[str, Sequence[Measured]], references: Seq
     Args:
         unit: What was counted.
         found: The rounds of each side.
-        references: Sides that the others are compared with, round by round.
+        references: Sides that the others are compared with, round by round, if they were measured.
     """
+    references = [name for name in references if name in found]
     table = Table("side", f"{unit}/s", "lowest-highest", *(f"times {name}" for name in references), box=MARKDOWN)
-    has_f1 = any(each.f1 is not None for measured in found.values() for each in measured)
-    if has_f1:
-        table.add_column("F1")
+    every = [each for measured in found.values() for each in measured]
+    has_f1, has_memory = (any(getattr(each, name) is not None for each in every) for name in ("f1", "megabytes"))
+    for name, is_known in (("F1", has_f1), ("memory, MB", has_memory)):
+        if is_known:
+            table.add_column(name)
     for column in table.columns:
         column.no_wrap = True
         column.justify = "left" if column is table.columns[0] else "right"
@@ -92,7 +110,9 @@ def tabulate(unit: str, found: Mapping[str, Sequence[Measured]], references: Seq
         row = [name, f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}-{max(rates):,.0f}"]
         row += ["1" if name == other else _shown_ratio(ratios(measured, found[other])) for other in references]
         scores = [each.f1 for each in measured if each.f1 is not None]
-        table.add_row(*row, *([_shown_f1(scores)] if has_f1 else []))
+        row += [_shown_f1(scores)] if has_f1 else []
+        row += [f"{max(each.megabytes or 0 for each in measured):,}"] if has_memory else []
+        table.add_row(*row)
     return table
 
 

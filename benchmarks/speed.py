@@ -10,6 +10,7 @@ import itertools
 import logging
 import os
 import platform
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ import torch
 import transformers
 from adaptation import Adaptation
 from fine_tuning import FineTuning
-from measuring import Measured, Side, measure_in_turn, show, tabulate
+from measuring import Measured, Side, Stopwatch, measure_in_turn, show, tabulate
 from text_tagging import TextTagging
 
 from crossner_cli.data.domains import find_bundled, find_domain, read_domain
@@ -34,7 +35,7 @@ from crossner_cli.taggers.folder import save_tagger
 
 DATA, CORPUS = "conll2003", Path("corpora") / "ai_abstracts.txt"
 DEV_SENTENCES, CORPUS_LINES = 500, 2000
-TRAINERS = ["Trainer fp32", "Trainer bf16"]
+TRAINERS = ["Trainer fp32", "Trainer bf16", "Trainer bf16, no cuDNN"]
 Task = TypeVar("Task", FineTuning, Adaptation, TextTagging)
 
 
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = read_arguments(arguments)
     logging.getLogger("transformers").setLevel(logging.ERROR)
     compare = {"finetune": compare_fine_tuning, "dapt": compare_adaptation, "predict": compare_tagging}
-    print(describe_machine(wanted.threads))
+    print(describe_machine(wanted.threads, wanted.device))
     for name in compare if wanted.task == "all" else [wanted.task]:
         compare[name](wanted)
 
@@ -64,14 +65,16 @@ def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--block-size", type=int, default=128, help="dapt: subwords of a block")
     add("--updates", type=int, default=40, help="dapt: updates of a run")
     add("--threads", type=int, help="CPU threads of every side; default: all cores")
+    add("--device", default="cpu", help="cpu or cuda, of every side; cuda: all in bf16")
     add("--ablation", action="store_true", help="finetune: also with one acceleration after the other switched off")
     return parser.parse_args(arguments)
 
 
-def describe_machine(threads: int | None) -> str:
+def describe_machine(threads: int | None, device: str) -> str:
     """What the numbers depend on, in one line."""
+    card = f"{torch.cuda.get_device_name(device)}, " if device.startswith("cuda") else ""
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {platform.python_version()}"
-    return f"{processor()}, {threads or count_cores()} threads; {versions}"
+    return f"{card}{processor()}, {threads or count_cores()} threads; {versions}"
 
 
 def processor() -> str:
@@ -102,9 +105,40 @@ def compare_adaptation(wanted: argparse.Namespace) -> None:
         corpus = Path(name) / "corpus.txt"
         copy_lines(find_corpus(wanted.data), corpus, CORPUS_LINES)
         blocks = adaptation.read_blocks(corpus, wanted.encoder, wanted.block_size, Path(name) / "blocks")
-        task = Adaptation(blocks, wanted.encoder, wanted.updates, wanted.batch_size, threads=wanted.threads)
+        task = Adaptation(
+            blocks,
+            wanted.encoder,
+            wanted.updates,
+            wanted.batch_size,
+            threads=wanted.threads,
+            device=wanted.device,
+        )
         title = f"dapt: {task.updates} updates of {task.batch_size} blocks of {blocks.block_size} subwords"
-        show(title, tabulate("subwords", compare(adaptation.sides, task, wanted.rounds), TRAINERS))
+        found = compare(adaptation.sides, task, wanted.rounds)
+        show(title, tabulate("subwords", found, TRAINERS))
+        if wanted.device != "cpu":
+            show_shares(found, task.operations)
+
+
+def show_shares(found: Mapping[str, Sequence[Measured]], operations: float) -> None:
+    """Print each side's share of the rate of a large matrix product in bf16, given the operations a subword."""
+    fastest = measure_matrix_rate()
+    print(f"matrix product in bf16: {fastest / 1e12:.0f} TFLOP/s")
+    for name, measured in found.items():
+        rate = operations * statistics.median(each.rate for each in measured)
+        print(f"{name}: {rate / 1e12:.0f} TFLOP/s, {rate / fastest:.0%} of it")
+
+
+def measure_matrix_rate(size: int = 8192, repeats: int = 20) -> float:
+    """Additions and multiplications a second of square matrix products of bf16 on the GPU, random numbers."""
+    one, two = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    seconds = []
+    for _ in range(repeats):
+        stopwatch = Stopwatch()
+        with stopwatch.running("cuda"):
+            one @ two
+        seconds.append(stopwatch.seconds)
+    return 2 * size**3 / statistics.median(seconds)
 
 
 def compare_tagging(wanted: argparse.Namespace) -> None:
@@ -113,7 +147,7 @@ def compare_tagging(wanted: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         tagger, _ = fine_tuning.train_tagger(task, 1, epochs=1)
         save_tagger(tagger, Path(name))
-        tagging = TextTagging(task.train, Path(name), wanted.batch_size, wanted.threads)
+        tagging = TextTagging(task.train, Path(name), wanted.batch_size, wanted.threads, wanted.device)
         found = compare(text_tagging.sides, tagging, wanted.rounds)
         title = f"predict: {len(task.train)} sentences, {tagging.words:,} words"
         show(title, tabulate("words", found, ["pipeline", "crossner, words to tags"]))
@@ -144,6 +178,7 @@ def fine_tuning_task(wanted: argparse.Namespace) -> FineTuning:
         wanted.learning_rate,
         wanted.head_learning_rate,
         wanted.threads,
+        wanted.device,
     )
 
 

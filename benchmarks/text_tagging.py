@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import tempfile
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from measuring import Measured, Side, Stopwatch
 from transformers import pipeline
 
@@ -32,12 +34,14 @@ class TextTagging:
         folder: The tagger.
         batch_size: Sentences the pipeline reads at once.
         threads: CPU threads; None is all cores.
+        device: As ``--device``; on a GPU the pipeline computes in bf16, too.
     """
 
     sentences: Sequence[Sentence]
     folder: Path
     batch_size: int = 32
     threads: int | None = None
+    device: str = "cpu"
 
     @property
     def words(self) -> int:
@@ -51,11 +55,11 @@ class TextTagging:
 
     def shortened(self) -> TextTagging:
         """A few sentences, to warm up."""
-        return TextTagging(self.sentences[: 2 * self.batch_size], self.folder, self.batch_size, self.threads)
+        return dataclasses.replace(self, sentences=self.sentences[: 2 * self.batch_size])
 
     def options(self, seed: int, **changes: Any) -> Predict:
         """The product's options: its defaults but for the number of threads."""
-        return Predict(threads=self.threads, seed=seed, device="cpu", model=[str(self.folder)], **changes)
+        return Predict(threads=self.threads, seed=seed, device=self.device, model=[str(self.folder)], **changes)
 
 
 def sides(task: TextTagging) -> dict[str, Side]:
@@ -71,7 +75,13 @@ def tag_with_pipeline(task: TextTagging, seed: int) -> Measured:
     """Tag texts with transformers; its result is one object a subword that is not O."""
     start_engine(task.options(seed))  # the same threads as the product's sides
     with quiet_transformers():
-        tagger = pipeline("token-classification", str(task.folder), device="cpu", batch_size=task.batch_size)
+        tagger = pipeline(
+            "token-classification",
+            str(task.folder),
+            device=task.device,
+            batch_size=task.batch_size,
+            dtype=torch.float32 if task.device == "cpu" else torch.bfloat16,
+        )
     stopwatch = Stopwatch()
     texts = task.texts
     with stopwatch.running(), quiet_transformers():

@@ -74,6 +74,9 @@ class Dapt(Compute):
         "target", "Domains whose raw text is read, or else their training sentences."
     )
     hidden_size: int = strings_detail(256, "Units of each character model.", minimum=1)
+    compile: bool = masked_detail(
+        False, "Compile the encoder's layers: it takes a minute, and a GPU then trains faster.", counts=False
+    )
     checkpoint_every: int = detail(30, CHECKPOINT_HELP, minimum=0, counts=False)
     weight_decay: float = optimisation(0.01, "Weight decay.", minimum=0.0, paper=0.0)
     warmup: float = optimisation(0.06, "Share of updates in which the rate rises.", minimum=0.0, maximum=1.0, paper=0.0)

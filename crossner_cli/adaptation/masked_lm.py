@@ -46,19 +46,36 @@ class MaskedBatch:
 
     Args:
         input_ids: Subwords that the encoder reads, (B, T).
-        labels: The original id at masked positions, -100 elsewhere, (B, T).
-        chosen: Number of masked positions.
-        words: Number of subwords read.
+        places: Masked positions in the flattened (B*T), (N,).
+        labels: The original id at each of them, (N,).
     """
 
     input_ids: Tensor
+    places: Tensor
     labels: Tensor
-    chosen: int
-    words: int
+
+    @classmethod
+    def select(cls, input_ids: Tensor, labels: Tensor) -> MaskedBatch:
+        """The batch of what ``mask_block`` returns: ``labels`` are -100 off the masked positions, (B, T)."""
+        places = (labels.flatten() != NOT_CHOSEN).nonzero().squeeze(1)
+        return cls(input_ids, places, labels.flatten()[places])
+
+    @property
+    def words(self) -> int:
+        """Number of subwords read."""
+        return self.input_ids.numel()
+
+    @property
+    def chosen(self) -> int:
+        """Number of masked positions, N."""
+        return len(self.places)
 
     def to(self, device: str | torch.device) -> MaskedBatch:
-        """The same batch on another device."""
-        return MaskedBatch(self.input_ids.to(device), self.labels.to(device), self.chosen, self.words)
+        """The same batch on another device; a GPU copies while this process goes on."""
+        parts = [self.input_ids, self.places, self.labels]
+        if torch.device(device).type == "cuda":
+            parts = [part.pin_memory() for part in parts]
+        return MaskedBatch(*(part.to(device, non_blocking=True) for part in parts))
 
 
 class MaskedLanguageModel(nn.Module):
@@ -173,15 +190,13 @@ class MaskedLanguageModel(nn.Module):
             of_row = None if joins is None else joins[row : row + 1]
             masked.append(self.mask(input_ids[row : row + 1], level, rate, generator, of_row))
         read, labels = (torch.cat(parts) for parts in zip(*masked, strict=True))
-        return MaskedBatch(read, labels, int((labels != NOT_CHOSEN).sum()), read.numel())
+        return MaskedBatch.select(read, labels)
 
     def forward(self, batch: MaskedBatch) -> dict[str, Tensor]:
         """Cross-entropy summed over masked positions, in fp32 under autocast too."""
-        flat = batch.labels.flatten()
-        positions = (flat != NOT_CHOSEN).nonzero().squeeze(1)  # (N,)
-        with keep_positions(self.encoder, positions):
+        with keep_positions(self.encoder, batch.places):
             scores = self.model(input_ids=batch.input_ids).logits.squeeze(0)  # (N, vocabulary)
-        return {"masked": F.cross_entropy(scores.float(), flat[positions], reduction="sum")}
+        return {"masked": F.cross_entropy(scores.float(), batch.labels, reduction="sum")}
 
     def units(self, batch: MaskedBatch) -> dict[str, int]:
         """Number of masked positions."""

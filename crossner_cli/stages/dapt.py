@@ -21,6 +21,7 @@ from crossner_cli.adaptation.character_stream import CharacterStream, LinesOfWor
 from crossner_cli.adaptation.masked_lm import BlockStream, MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.data.sentences import PreparedData
+from crossner_cli.encoders.compiling import compile_layers, explain_compiler
 from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
 from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.encoders.word_shapes import WORD_SHAPES
@@ -61,7 +62,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
         if result is not None:
             yield Notice(f"{stage.name}: trained before the interruption.")
         else:
-            result = yield from adaptation.train(stage)
+            with explain_compiler():
+                result = yield from adaptation.train(stage)
             engine.on_main(lambda: adaptation.save(stage, result))
             engine.on_main(lambda: trained.write(result))
 
@@ -244,6 +246,8 @@ def load_masked_lm(start: Start, options: Dapt, engine: Engine) -> MaskedLanguag
     model = MaskedLanguageModel.from_pretrained(encoder, attention=engine.attention)
     if engine.on_cpu:
         use_fast_cpu_layers(model.encoder, attention_dropout=options.attention_dropout)
+    if options.compile:
+        compile_layers(model.encoder)
     if options.block_size > model.longest_block:
         raise CrossNERError(
             f"--block-size {options.block_size}: this encoder reads at most {model.longest_block} subwords.",

@@ -60,8 +60,7 @@ def some_blocks(rows: int = 3, seed: int = 0) -> torch.Tensor:
 
 
 def masked(model: MaskedLanguageModel, rate: float = 0.3) -> MaskedBatch:
-    ids, labels = model.mask(some_blocks(), "span", rate, torch.Generator().manual_seed(1))
-    return MaskedBatch(ids, labels, int((labels != -100).sum()), ids.numel())
+    return MaskedBatch.select(*model.mask(some_blocks(), "span", rate, torch.Generator().manual_seed(1)))
 
 
 def loss_of(model: MaskedLanguageModel, batch: MaskedBatch) -> torch.Tensor:
@@ -91,7 +90,7 @@ def test_scoring_masked_positions_alone_equals_scoring_all(architecture, tmp_pat
     model = MaskedLanguageModel.from_pretrained(folder_of(tmp_path, architecture)).eval()
     assert not model.has_new_head
     batch = masked(model)
-    ids, labels = batch.input_ids, batch.labels
+    ids, labels = model.mask(some_blocks(), "span", 0.3, torch.Generator().manual_seed(1))
     loss = loss_of(model, batch)
     loss.backward()
     narrow = {name: parameter.grad for name, parameter in model.model.named_parameters()}
@@ -107,7 +106,7 @@ def test_scoring_masked_positions_alone_equals_scoring_all(architecture, tmp_pat
             assert narrow[name] is None
         else:
             torch.testing.assert_close(narrow[name], parameter.grad, msg=name)
-    nothing = loss_of(model, MaskedBatch(ids, torch.full_like(ids, -100), 0, ids.numel()))
+    nothing = loss_of(model, MaskedBatch.select(ids, torch.full_like(ids, -100)))
     nothing.backward()  # a block without a masked position costs nothing and still has a gradient
     assert nothing.item() == 0.0
 
@@ -130,7 +129,7 @@ def test_every_parameter_is_of_the_encoder_or_of_the_head_that_is_there_or_made(
 
 def test_an_error_in_the_model_leaves_no_narrowing_behind(model):
     with pytest.raises((IndexError, RuntimeError)):
-        model(MaskedBatch(torch.full((1, BLOCK), 10_000), torch.full((1, BLOCK), 7), BLOCK, BLOCK))
+        model(MaskedBatch.select(torch.full((1, BLOCK), 10_000), torch.full((1, BLOCK), 7)))
     assert model.model(input_ids=some_blocks()).logits.shape == (3, BLOCK, VOCABULARY)
 
 
@@ -245,10 +244,12 @@ def test_a_batch_cut_into_parts_has_the_masks_of_the_whole_batch_and_each_epoch_
     stream = BlockStream(blocks, headless, masking, 0.3, batch_size=6, seed=1)
     items = list(range(6))
     whole = stream.batch(items, 0)
+    labels = torch.full_like(whole.input_ids, -100).flatten().index_put((whole.places,), whole.labels).view(6, BLOCK)
     for parts in ([items[number::4] for number in range(4)], [[item] for item in reversed(items)]):
         for part in parts:
             cut = stream.batch(part, 0)
-            assert torch.equal(cut.labels, whole.labels[part]) and torch.equal(cut.input_ids, whole.input_ids[part])
+            expected = MaskedBatch.select(whole.input_ids[part], labels[part])
+            assert all(torch.equal(getattr(cut, name), value) for name, value in vars(expected).items())
     assert not torch.equal(stream.batch(items, 1).labels, whole.labels)
     other = BlockStream(blocks, headless, masking, 0.3, batch_size=6, seed=2)
     assert not torch.equal(other.batch(items, 0).labels, whole.labels)
@@ -258,7 +259,7 @@ def test_a_batch_cut_into_parts_has_the_masks_of_the_whole_batch_and_each_epoch_
 def test_an_adaptation_masks_the_share_that_it_is_told_to(headless, blocks, rate):
     stream = BlockStream(blocks, headless, "token", rate, batch_size=32, seed=1)
     batches = [stream.batch(range(len(blocks)), epoch) for epoch in range(30)]
-    pieces = sum(batch.labels[:, 1:-1].numel() for batch in batches)
+    pieces = sum(batch.input_ids[:, 1:-1].numel() for batch in batches)
     assert sum(batch.chosen for batch in batches) / pieces == pytest.approx(rate, abs=0.03)
 
 
@@ -298,8 +299,7 @@ def test_training_lowers_the_held_out_loss(tiny_encoder_folder, blocks):
     optimiser = torch.optim.Adam(model.parameters(), lr=0.003)
     generator = torch.Generator().manual_seed(0)
     for epoch in range(8):
-        ids, labels = model.mask(blocks.batch(blocks.epoch_order(epoch, 0)), "span", 0.15, generator)
-        batch = MaskedBatch(ids, labels, int((labels != -100).sum()), ids.numel())
+        batch = MaskedBatch.select(*model.mask(blocks.batch(blocks.epoch_order(epoch, 0)), "span", 0.15, generator))
         optimiser.zero_grad()
         (loss_of(model, batch) / batch.chosen).backward()
         optimiser.step()

@@ -16,6 +16,7 @@ from builders.commands import QUICK, crossner
 from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
+from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
 from crossner_cli.data.domains import find_bundled, find_domain, read_domain
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
@@ -102,6 +103,18 @@ def test_each_ablation_switches_off_what_it_says(benchmarks: Any, task: Any) -> 
     plain = altered(fine_tuning.use_torch_dropout)
     assert not any(isinstance(module, Dropout) for module in plain.modules())
     assert isinstance(plain.embeddings.dropout, nn.Dropout) and plain.embeddings.dropout.p == 0.1
+
+
+def test_a_random_encoder_is_whole_and_can_be_profiled(benchmarks: Any, tmp_path: Path, capsys: Any) -> None:
+    sizes = (str(tmp_path), "--layers", "1", "--width", "64")
+    benchmarks.random_encoder.main(sizes)
+    model = MaskedLanguageModel.from_pretrained(tmp_path)
+    assert not model.new and not model.left
+    assert model.tokenizer("anna").tokens()[0] == "[CLS]" and model.tokenizer("anna").tokens()[-1] == "[SEP]"
+    few = "--rounds 1 --sentences 8 --epochs 1 --updates 1 --device cpu"
+    benchmarks.profile_gpu.main([*few.split(), *SIZES.split(), "--encoder", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert all(f"{task}: " in shown for task in ("dapt", "finetune", "predict")) and "aten::addmm" in shown
 
 
 def test_shuffled_batches_hold_every_sentence_once(benchmarks: Any) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from builders.commands import QUICK, crossner, invoke, refused
 from builders.encoders import TOKENIZER_FILES
 from huggingface_hub import ModelCard
@@ -72,6 +73,52 @@ def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_
     assert "make no block of 64" in refused(*adapt, "--block-size 64")
     assert not list(tmp_path.glob(".draft-dapt")), "the way out is open"
     assert crossner(*adapt, "--block-size 8")["result"]["corpus"]["blocks"] > 0
+
+
+def test_compiled_layers_learn_the_same(run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapt = (
+        "dapt --max-steps 4 --block-size 32 --batch-size 4",
+        "--run",
+        run,
+        *QUICK,
+        "--encoder",
+        tiny_encoder_folder,
+    )
+    plain = crossner(*adapt, "--name plain")["result"]
+    compiled = []
+
+    def traced(function: Any, **options: Any) -> Any:
+        compiled.append(options)
+        return real(function, backend="eager", **options)
+
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", traced)
+    found = crossner(*adapt, "--compile --name compiled")["result"]
+    assert compiled == [{"dynamic": False}], "one of two layers: the last one is cut down"
+    assert found["losses"] == pytest.approx(plain["losses"], rel=1e-5)
+    assert found["perplexity_after"] == pytest.approx(plain["perplexity_after"], rel=1e-5)
+
+
+def test_a_machine_without_a_compiler_is_told(
+    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(graph: Any, inputs: Any) -> Any:
+        raise FileNotFoundError("no C compiler")
+
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function, **options: real(function, backend=broken, **options))
+    adapt = (
+        "dapt --max-steps 4 --block-size 32 --batch-size 4",
+        "--run",
+        run,
+        *QUICK,
+        "--encoder",
+        tiny_encoder_folder,
+    )
+    said = refused(*adapt, "--compile")
+    assert "PyTorch cannot compile this encoder here" in said and "leave --compile out" in said
+    monkeypatch.undo()
+    assert crossner(*adapt)["result"]["updates"] == 4, "the way out"
 
 
 @pytest.mark.parametrize("kind", ["encoder", "strings"])

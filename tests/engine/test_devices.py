@@ -89,7 +89,10 @@ def test_what_was_trained_is_not_kept_when_the_next_seed_begins(precision: Any) 
         engine.release()
         assert not engine.accelerator._models and not engine.accelerator._optimizers
         assert torch.equal(model(torch.ones(1, 2)), before), "it computes as it did"
-        del prepared
+        again = engine.prepare(model, torch.optim.AdamW(model.parameters()))
+        assert ("forward" in vars(model)) == (precision == "bf16"), "and can be trained in the same precision again"
+        engine.release()
+        del prepared, again
         model = None
         assert trained() is None
     finally:
