@@ -68,6 +68,14 @@ def sides(task: TextTagging) -> dict[str, Side]:
         "pipeline": functools.partial(tag_with_pipeline, task),
         "crossner, words to tags": functools.partial(tag_words, task),
         "crossner, text to JSONL": functools.partial(tag_text, task),
+        **(
+            {
+                "crossner int8, words to tags": functools.partial(tag_words, task, precision="int8"),
+                "crossner int8, text to JSONL": functools.partial(tag_text, task, precision="int8"),
+            }
+            if task.device == "cpu"
+            else {}
+        ),
     }
 
 
@@ -89,9 +97,9 @@ def tag_with_pipeline(task: TextTagging, seed: int) -> Measured:
     return Measured(task.words, stopwatch.seconds)
 
 
-def tag_words(task: TextTagging, seed: int) -> Measured:
+def tag_words(task: TextTagging, seed: int, precision: str = "auto") -> Measured:
     """Tag words; the tagger has met none of them before."""
-    options = task.options(seed)
+    options = task.options(seed, precision=precision)
     engine = start_engine(options)
     tagger = load_tagger(task.folder, engine)
     stopwatch = Stopwatch()
@@ -100,11 +108,12 @@ def tag_words(task: TextTagging, seed: int) -> Measured:
     return Measured(task.words, stopwatch.seconds)
 
 
-def tag_text(task: TextTagging, seed: int) -> Measured:
+def tag_text(task: TextTagging, seed: int, precision: str = "auto") -> Measured:
     """Tag a text file: find its sentences and words, tag them, write JSONL. Loading the tagger is not counted."""
     with tempfile.TemporaryDirectory() as name:
         text, output = Path(name) / "text.txt", Path(name) / "tagged.jsonl"
         text.write_text("\n".join(task.texts) + "\n", encoding="utf-8")
-        options = task.options(seed, input=[text], output=output, run=Path(name) / "run")
+        changes = {"input": [text], "output": output, "run": Path(name) / "run", "precision": precision}
+        options = task.options(seed, **changes)
         record = exhaust(predict.run(RunDirectory(options.run), options, start_engine(options)))
     return Measured(task.words, record["result"]["seconds"])

@@ -204,6 +204,18 @@ class Compute(OnDevice):
     seed: int = option(1, "Seed of all random choices.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ComputeTags(Compute):
+    """The options of every command that tags."""
+
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = option(  # type: ignore[assignment]  # one more
+        "auto",
+        "Number format; auto is bf16 if the hardware has it, else fp32. int8 is the fastest on a CPU, and may lose some"
+        " tenths of F1.",
+        panel=DEVICE,
+    )
+
+
 def fields_in_order(options_type: type[Command]) -> list[Any]:
     """The fields of a command as its help lists them: its own options first, those of all commands last."""
     own = [each for each in dataclasses.fields(options_type) if each.name != "name" or options_type.makes_stage]

@@ -7,7 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from crossner_cli.option_fields import DEVICE, Command, Compute, OnDevice, is_stream, option, resolve_output
+from crossner_cli.option_fields import (
+    DEVICE,
+    Command,
+    Compute,
+    ComputeTags,
+    OnDevice,
+    is_stream,
+    option,
+    resolve_output,
+)
 
 # The groups of the help, each with what its options have in common.
 optimisation = partial(option, panel="Optimisation")
@@ -219,7 +228,7 @@ class JointTrain(TargetOptimisation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(Compute):
+class Evaluate(ComputeTags):
     """Score taggers on the dev or test sentences of the target, or one file of tags against another."""
 
     does_anew: ClassVar[bool] = True
@@ -248,7 +257,7 @@ class Evaluate(Compute):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(Compute):
+class Predict(ComputeTags):
     """Tag new text: plain text, CoNLL, JSONL or Parquet."""
 
     makes_stage: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.option_fields import Compute, option
+from crossner_cli.option_fields import ComputeTags, option
 
 OPENAI = "openai:"
 selection = partial(option, panel="Selection")
@@ -17,7 +17,7 @@ OF_MODELS = ("base_url", "shots", "descriptions", "second_pass", "parallel", "ti
 
 
 @dataclass(frozen=True, kw_only=True)
-class Label(Compute):
+class Label(ComputeTags):
     """Let a teacher label raw text, and write a data set that prepare-data reads."""
 
     makes_stage: ClassVar[bool] = False

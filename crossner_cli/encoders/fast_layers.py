@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 
 # Attention for CPUs, by the name that ``attn_implementation`` takes.
@@ -83,6 +85,45 @@ def use_fast_cpu_layers(model: nn.Module, *, attention_dropout: bool = False) ->
     embeddings = getattr(model, "embeddings", None)
     if isinstance(embeddings, nn.Module):
         embeddings.register_forward_hook(_cast_under_autocast)
+
+
+class Int8Linear(nn.Module):
+    """A linear layer whose weights are whole numbers of 8 bits, for tagging on a CPU.
+
+    Each output has its own scale of the weights. The inputs of each call have one, by their smallest and largest value,
+    so there is nothing to calibrate beforehand, and what a sentence gets depends a little on those read beside it.
+
+    Args:
+        layer: The layer in fp32.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        weight = layer.weight.detach().float()
+        scales = (weight.abs().amax(dim=1) / 127).clamp_min(torch.finfo(torch.float32).tiny).double()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tensors of this type are to go, but eager mode has nothing as fast yet
+            whole = torch.quantize_per_channel(weight, scales, torch.zeros(len(weight)).long(), 0, torch.qint8)
+        self.packed = torch.ops.quantized.linear_prepack(whole, layer.bias)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Multiply values, (..., I), in int8; the result is in fp32, (..., O)."""
+        found: Tensor = torch.ops.quantized.linear_dynamic(values, self.packed, False)
+        return found
+
+
+def use_int8_layers(model: nn.Module) -> None:
+    """Compute the linear layers of a model that is no longer trained in int8.
+
+    Raises:
+        CrossNERError: This build of PyTorch has no such kernels.
+    """
+    if torch.backends.quantized.engine == "none" or not hasattr(torch, "quantize_per_channel"):
+        raise CrossNERError("--precision int8: this PyTorch has no int8 kernels.", hint="Use --precision fp32.")
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Linear:
+                setattr(parent, name, Int8Linear(child))
 
 
 def _is_attention(module: nn.Module) -> bool:

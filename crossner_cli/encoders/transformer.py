@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.encoders.fast_layers import keep_positions, use_fast_cpu_layers
+from crossner_cli.encoders.fast_layers import keep_positions, use_fast_cpu_layers, use_int8_layers
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import (
     LoadedWeights,
@@ -60,8 +60,8 @@ class Encoder(nn.Module):
     def prepare_for_training(self, *, on_cpu: bool, attention_dropout: bool = False) -> None:
         """Take the layers that train fast on the device."""
 
-    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Take the layers that are fast without training; products in bf16 read weights already stored in bf16."""
+    def prepare_for_inference(self, precision: str, *, on_cpu: bool) -> None:
+        """Take the layers that are fast without training in this precision, as an engine has it."""
 
 
 class TransformerEncoder(Encoder):
@@ -136,9 +136,11 @@ class TransformerEncoder(Encoder):
         if on_cpu:
             use_fast_cpu_layers(self.model, attention_dropout=attention_dropout)
 
-    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
-        """Take the fast layers and store the weights of products in bf16 if the CPU multiplies in it."""
-        if on_cpu and in_bf16:
+    def prepare_for_inference(self, precision: str, *, on_cpu: bool) -> None:
+        """Take the fast layers on a CPU, and store the weights of products in bf16 or int8."""
+        if on_cpu and precision == "int8":
+            use_int8_layers(self.model)
+        if on_cpu and precision == "bf16":
             use_fast_cpu_layers(self.model)
             for layer in self.model.modules():
                 if isinstance(layer, nn.Linear):

@@ -260,10 +260,10 @@ class WordEncoder(Encoder):
         if self.transformer is not None:
             self.transformer.prepare_for_training(on_cpu=on_cpu, attention_dropout=attention_dropout)
 
-    def prepare_for_inference(self, *, on_cpu: bool, in_bf16: bool) -> None:
+    def prepare_for_inference(self, precision: str, *, on_cpu: bool) -> None:
         """Take the transformer's fast layers."""
         if self.transformer is not None:
-            self.transformer.prepare_for_inference(on_cpu=on_cpu, in_bf16=in_bf16)
+            self.transformer.prepare_for_inference(precision, on_cpu=on_cpu)
 
     def own_tensors(self) -> dict[str, Tensor]:
         """Tensors of this encoder without those of the transformer and the language models of characters."""

@@ -45,12 +45,12 @@ Value = TypeVar("Value")
 LONGEST_WAIT = timedelta(days=7)
 # Architectures with parameters that reading words, or predicting masked ones, gives no gradient.
 LEAVES_PARAMETERS_OUT = frozenset({"longformer", "led", "xlnet", "luke", "mluke", "big_bird"})
-MIXED = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
+MIXED = {"fp32": "no", "int8": "no", "bf16": "bf16", "fp16": "fp16"}
 
 
 @dataclass
 class Engine:
-    """The devices and processes that work together, and their precision: ``fp32``, ``bf16`` or ``fp16``.
+    """The devices and processes that work together, and their precision: ``fp32``, ``bf16``, ``fp16`` or ``int8``.
 
     ``rank`` is the number of this process over all machines, ``world`` counts the processes, and the main one writes
     files and prints. ``attention`` is the kernel that is fast here, None transformers' choice for the architecture;
@@ -77,7 +77,7 @@ class Engine:
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Mixed precision for what runs outside the prepared model."""
-        if self.precision == "fp32":
+        if MIXED[self.precision] == "no":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16 if self.precision == "bf16" else torch.float16)
 
@@ -272,8 +272,10 @@ def choose_precision(wanted: str, device: str) -> str:
     """Resolve ``auto`` to bf16 where the device multiplies it in hardware, else fp32.
 
     Raises:
-        CrossNERError: fp16 on a CPU, where it would be slower and less exact than fp32.
+        CrossNERError: fp16 on a CPU, where it would be slower and less exact than fp32, or int8 elsewhere.
     """
+    if wanted == "int8" and device != "cpu":
+        raise CrossNERError(f"--precision int8 needs a CPU, the device is {device}.", hint="Give --device cpu.")
     if wanted == "fp16" and not device.startswith("cuda"):
         raise CrossNERError(f"--precision fp16 needs a GPU, the device is {device}.", hint="Use bf16, fp32 or auto.")
     if wanted != "auto":

@@ -105,9 +105,10 @@ class DaptStringsResult:
 class SeedResult:
     """The training of one tagger.
 
-    Scores on dev are those of the weights kept, in percent, None without any. ``history`` has losses, score, scores
-    and words a second of each epoch; ``differently_cut`` are words that the encoder's tokenizer cuts otherwise inside
-    a text.
+    Scores on dev are those of the weights kept, in percent, None without any; ``dev_f1_int8`` is that of
+    ``predict --precision int8``, None for taggers without a transformer and on a GPU. ``history`` has losses, score,
+    scores and words a second of each epoch; ``differently_cut`` are words that the encoder's tokenizer cuts otherwise
+    inside a text.
     """
 
     folder: str
@@ -124,6 +125,7 @@ class SeedResult:
     history: list[Record]
     dev_precision: float | None = None
     dev_recall: float | None = None
+    dev_f1_int8: float | None = None
     differently_cut: list[str] = dataclasses.field(default_factory=list)
 
 

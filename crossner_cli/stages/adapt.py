@@ -142,13 +142,21 @@ def describe_plan(steps: Sequence[Step], options: Adapt) -> list[Block]:
     for number, step in enumerate(steps, start=1):
         minutes = (step.learns / LEARNT + step.reads / READ) / 60
         name = getattr(step.options, "name", None)
-        time = f"{minutes:.0f}" if minutes >= 1 else "< 1"
-        rows.append((str(number), step.command, name or "", step.brings, time if on_cpu else "-"))
+        time = "-" if not on_cpu else f"{minutes:.0f}" if minutes >= 1 else "< 1"
+        rows.append((str(number), step.command, name or "", step.brings, "made" if _is_made(step) else time))
     table = Table(
         "Plan", ("", "command", "stage", "what it brings (measured with minilm)", "minutes"), rows, texts=(1, 2, 3)
     )
     folders = [step.options.place.parent for step in steps if isinstance(step.options, Label)]
     return [table, *(Line(f"mkdir -p {shlex.quote(str(each))}") for each in folders), *map(_to_line, steps)]
+
+
+def _is_made(step: Step) -> bool:
+    """Return whether a step's result is there, and will be kept unless what it was made of changes."""
+    options = step.options
+    if isinstance(options, Label):
+        return not options.force and (options.place / MANIFEST).is_file()
+    return not options.force and RunDirectory(options.run).has(getattr(options, "name", None) or step.command)
 
 
 def _to_line(step: Step) -> Line:

@@ -38,7 +38,14 @@ from crossner_cli.taggers.known_words import (
     note_on_strings,
 )
 from crossner_cli.taggers.sources import Start, find_start, notes_on_start
-from crossner_cli.taggers.tagging import CALIBRATION, fit_calibration, keep_frozen_states, score_entities, tag
+from crossner_cli.taggers.tagging import (
+    CALIBRATION,
+    fit_calibration,
+    keep_frozen_states,
+    score_entities,
+    tag,
+    tag_in_int8,
+)
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.mentions import read_mention_names
@@ -344,6 +351,7 @@ class TrainingJob:
 
     def _describe(self, tagger: Tagger, fitted: FitResult, folder: Path, start: StartCounts, dev: Scores) -> SeedResult:
         reader, is_scored = tagger.encoder.reader, fitted.best is not None
+        in_int8 = tag_in_int8(tagger, self.data.dev, self.engine) if is_scored else None
         return SeedResult(
             folder=folder.name,
             learning_rate=self.rates.for_transformer(tagger.encoder),
@@ -359,6 +367,7 @@ class TrainingJob:
             history=[*fitted.history],
             dev_precision=dev.precision if is_scored else None,
             dev_recall=dev.recall if is_scored else None,
+            dev_f1_int8=score(self.gold, [each.tags for each in in_int8], mode="conll").f1 if in_int8 else None,
             differently_cut=reader.differently_cut,
         )
 

@@ -110,7 +110,7 @@ def load_tagger(folder: Path, engine: Engine, *, decoding: Decoding = "trained")
     tagger = _build_tagger(folder, engine)
     if (decoding := resolve_decoding(folder, decoding)) != "trained":
         tagger.hyper = dataclasses.replace(tagger.hyper, legal=decoding == "legal")
-    tagger.encoder.prepare_for_inference(on_cpu=engine.on_cpu, in_bf16=engine.precision == "bf16")
+    tagger.encoder.prepare_for_inference(engine.precision, on_cpu=engine.on_cpu)
     return tagger.to(engine.device).eval()
 
 

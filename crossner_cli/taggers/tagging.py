@@ -9,6 +9,7 @@ intercept 0, which leave scores as they are, keeps few entities from saying much
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import math
 import time
@@ -95,6 +96,15 @@ def tag_with_progress(
     found = engine.gather(found)
     found.sort(key=lambda pair: pair[0])
     return [tagged for _, tagged in found]
+
+
+def tag_in_int8(tagger: Tagger, sentences: Sequence[Sentence], engine: Engine) -> list[Tagged] | None:
+    """Tag sentences as ``--precision int8`` would; None without a transformer, on a GPU and in several processes."""
+    if not engine.on_cpu or engine.world > 1 or not tagger.encoder.transformer_parameters():
+        return None
+    quick = copy.deepcopy(tagger)
+    quick.encoder.prepare_for_inference("int8", on_cpu=True)
+    return tag(quick, sentences, dataclasses.replace(engine, precision="int8"))
 
 
 def count_unread(tagger: Tagger, engine: Engine) -> dict[str, int]:

@@ -10,8 +10,9 @@ from builders.encoders import ARCHITECTURES, encode_sentences
 from torch import Tensor, nn
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.fast_layers import CPU_ATTENTION, LAYERS_LIKE_BERT, keep_positions
+from crossner_cli.encoders.fast_layers import CPU_ATTENTION, LAYERS_LIKE_BERT, Int8Linear, keep_positions
 from crossner_cli.encoders.transformer import load_encoder
+from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
 
 SENTENCES = [
@@ -136,3 +137,40 @@ def test_attention_for_cpus_equals_transformers_own_in_value_and_gradient(archit
         torch.cat(real).square().sum().backward()
         found.append([torch.cat(real), *(value.grad for value in encoder.parameters())])
     torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)
+
+
+def test_a_layer_in_int8_multiplies_whole_numbers() -> None:
+    torch.manual_seed(1)
+    layer, values = nn.Linear(24, 16), torch.randn(5, 7, 24)
+    with torch.no_grad():
+        layer.weight *= torch.logspace(-3, 2, 16)[:, None]  # each output has its own scale
+        found, exact = Int8Linear(layer)(values), layer(values)
+        scales = layer.weight.abs().amax(dim=1, keepdim=True) / 127
+        weights = (layer.weight / scales).round() * scales
+        low, high = min(values.min().item(), 0), max(values.max().item(), 0)
+        step = (high - low) / 255
+        zero = round(-low / step)
+        read = ((values / step + zero).round().clamp(0, 255) - zero) * step
+        expected = nn.functional.linear(read, weights, layer.bias)
+    spread = exact.flatten(0, 1).std(dim=0)
+    assert ((found - expected).abs() < 0.03 * spread + 1e-4).all()
+    assert ((found - exact).abs() < 0.1 * spread + 1e-4).all() and not torch.equal(found, exact)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_reads_in_int8_about_what_it_reads_in_fp32(architectures: Any, name: str) -> None:
+    encoder, _ = load_encoder(str(architectures(name)), attention="eager")
+    exact = encode_sentences(encoder, SENTENCES)
+    encoder.prepare_for_inference("int8", on_cpu=True)
+    assert any(isinstance(layer, Int8Linear) for layer in encoder.modules())
+    assert not any(type(layer) is nn.Linear for layer in encoder.model.modules())
+    found = encode_sentences(encoder, SENTENCES)
+    assert not torch.equal(found, exact)
+    assert nn.functional.cosine_similarity(found, exact, dim=-1).min() > 0.99
+
+
+def test_a_pytorch_without_int8_kernels_is_told(architectures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, _ = load_encoder(str(architectures("Bert")), attention="eager")
+    monkeypatch.delattr(torch, "quantize_per_channel")
+    with pytest.raises(CrossNERError, match="--precision int8: this PyTorch has no int8 kernels"):
+        encoder.prepare_for_inference("int8", on_cpu=True)

@@ -75,6 +75,24 @@ def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_
     assert crossner(*adapt, "--block-size 8")["result"]["corpus"]["blocks"] > 0
 
 
+def test_a_tagger_tags_in_int8_as_its_card_says(chain: Path, tmp_path: Path) -> None:
+    quick = (*QUICK[:-2], "--precision", "int8")
+    tagger = manifest_of(chain / "finetune")["result"]["seeds"]["1"]
+    scored = crossner("evaluate --split dev --name int8 --model", "finetune", "--run", chain, *quick)
+    shutil.rmtree(chain / "int8")
+    (found,) = scored["result"]["models"].values()
+    assert f"{tagger['dev_f1_int8']:.2f}" in (chain / "finetune" / tagger["folder"] / "README.md").read_text()
+    assert found["seeds"]["1"]["f1"] == pytest.approx(tagger["dev_f1_int8"])
+    text = tmp_path / "text.txt"
+    text.write_text("Anna met Peter in London.\n" * 5)
+    predict = ("predict", text, "--model finetune --run", chain, *quick, "--force --output")
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    crossner(*predict, one)
+    crossner(*predict, two, "--workers 2")
+    tags = [[json.loads(line)["tags"] for line in path.read_text().splitlines()] for path in (one, two)]
+    assert len(tags[0]) == 5 and tags[0] == tags[1]
+
+
 def test_compiled_layers_learn_the_same(run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adapt = (
         "dapt --max-steps 4 --block-size 32 --batch-size 4",

@@ -43,6 +43,12 @@ def test_auto_takes_bf16_exactly_where_the_processor_has_it(monkeypatch: pytest.
         assert choose_precision("fp32", "cpu") == "fp32"
 
 
+def test_int8_is_for_the_cpu() -> None:
+    assert choose_precision("int8", "cpu") == "int8"
+    with pytest.raises(CrossNERError, match="--precision int8 needs a CPU, the device is cuda:0"):
+        choose_precision("int8", "cuda:0")
+
+
 def test_one_process_on_a_cpu_with_the_threads_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", "meta")  # an earlier engine's
     engine = start_engine(Finetune(device="cpu", precision="fp32", threads=1))

@@ -138,6 +138,17 @@ def test_a_second_command_finds_all_done_and_changes_nothing(place, first):
     assert sum("already done" in said for said in LOG) == 5
 
 
+def test_the_plan_marks_what_is_made(place, first):
+    def minutes(run: str) -> list[str]:
+        options = options_for(place, run)
+        steps = exhaust(stage.plan(RunDirectory(options.run), options))
+        table, *_ = stage.describe_plan(steps, options)
+        return [row[-1] for row in table.rows]
+
+    assert "made" not in minutes("none")
+    assert minutes("first").count("made") == len(minutes("first")) - 1, "all but the scores, which have another name"
+
+
 def test_a_run_with_the_same_source_takes_its_tagger_from_the_cache(place, first):
     assert adapt(place, "second")["models"] == first["models"]
     said = " ".join(LOG)
