@@ -18,7 +18,7 @@ from crossner_cli.adaptation.masked_lm import MaskedLanguageModel
 from crossner_cli.adaptation.token_stream import TRAIN, StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import quiet_transformers, read_config, read_tokenizer
-from crossner_cli.engine.devices import Engine, start_engine
+from crossner_cli.engine.devices import Engine, choose_precision, start_engine
 from crossner_cli.options import Dapt
 from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import dapt
@@ -90,17 +90,16 @@ def read_blocks(corpus: Path, encoder: str, block_size: int, folder: Path) -> To
 
 
 def sides(task: Adaptation) -> dict[str, Side]:
-    """The sides of the comparison, by name."""
-    return {
-        **({"Trainer fp32": functools.partial(train_with_trainer, task, bf16=False)} if task.device == "cpu" else {}),
-        "Trainer bf16": functools.partial(train_with_trainer, task, bf16=True),
-        "crossner": functools.partial(train_with_product, task),
-        **(
-            {}
-            if task.device == "cpu"
-            else {"crossner --compile": functools.partial(train_with_product, task, compiled=True)}
-        ),
-    }
+    """The sides of the comparison, by name; bf16 only where the device multiplies it in hardware."""
+    on_cpu, found = task.device == "cpu", dict[str, Side]()
+    if on_cpu:
+        found["Trainer fp32"] = functools.partial(train_with_trainer, task, bf16=False)
+    if choose_precision("auto", task.device) == "bf16":
+        found["Trainer bf16"] = functools.partial(train_with_trainer, task, bf16=True)
+    found["crossner"] = functools.partial(train_with_product, task)
+    if not on_cpu:
+        found["crossner --compile"] = functools.partial(train_with_product, task, compiled=True)
+    return found
 
 
 def train_with_trainer(task: Adaptation, seed: int, *, bf16: bool) -> Measured:

@@ -20,7 +20,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import position_limit, quiet_transformers, read_config, read_tokenizer
 from crossner_cli.encoders.transformer import TransformerEncoder
-from crossner_cli.engine.devices import start_engine
+from crossner_cli.engine.devices import choose_precision, start_engine
 from crossner_cli.evaluation.scores import score
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.methods.contract import Tagger, find_method
@@ -95,14 +95,14 @@ class FineTuning:
 
 
 def sides(task: FineTuning) -> dict[str, Side]:
-    """The sides of the comparison, by name."""
+    """The sides of the comparison, by name; bf16 only where the device multiplies it in hardware."""
     trainer = functools.partial(functools.partial, train_with_trainer, task)
-    others = (
-        {"Trainer fp32": trainer(bf16=False), "Trainer bf16": trainer(bf16=True)}
-        if task.device == "cpu"
-        else {"Trainer bf16": trainer(bf16=True), "Trainer bf16, no cuDNN": trainer(bf16=True, cudnn=False)}
-    )
-    return {**others, "crossner": functools.partial(train_with_product, task)}
+    found: dict[str, Side] = {"Trainer fp32": trainer(bf16=False)} if task.device == "cpu" else {}
+    if choose_precision("auto", task.device) == "bf16":
+        found["Trainer bf16"] = trainer(bf16=True)
+    if task.device != "cpu":
+        found["Trainer bf16, no cuDNN"] = trainer(bf16=True, cudnn=False)
+    return {**found, "crossner": functools.partial(train_with_product, task)}
 
 
 def ablations(task: FineTuning) -> dict[str, Side]:

@@ -111,7 +111,7 @@ def train(task: Task, method: str, seed: int) -> Measured:
 def decode(task: Task, method: str, seed: int) -> Measured:
     """Tags of the batch, as ``predict`` finds them."""
     tagger, batch, engine, _ = task.prepare(method)
-    tagger.encoder.prepare_for_inference(on_cpu=True, in_bf16=engine.precision == "bf16")
+    tagger.encoder.prepare_for_inference(engine.precision, on_cpu=True)
     tagger.eval()
 
     def tag() -> None:
