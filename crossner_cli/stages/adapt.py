@@ -15,7 +15,7 @@ from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import read_config, read_tokenizer
 from crossner_cli.encoders.word_shapes import ignores_case
 from crossner_cli.engine.devices import choose_device
-from crossner_cli.errors import CrossNERError, suggest_path
+from crossner_cli.errors import INTERRUPTED, CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt
@@ -170,7 +170,8 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step]) -> dict[str, A
         The command lines, and F1 of each model with its difference to the final tagger.
 
     Raises:
-        SystemExit: A command failed, and has said why.
+        CrossNERError: A command failed, and has said why.
+        KeyboardInterrupt: A command was interrupted.
     """
     for step in steps:
         of_step, is_old = step.options, False
@@ -181,7 +182,15 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step]) -> dict[str, A
             if _is_labelled(run, of_step):
                 continue
             is_old = of_step.place.exists()
-        run_command([*step.line, *(["--force"] if is_old and not of_step.force else [])], options)
+        try:
+            run_command([*step.line, *(["--force"] if is_old and not of_step.force else [])], options)
+        except SystemExit as ended:
+            if ended.code == INTERRUPTED:
+                raise KeyboardInterrupt from None  # what continues is this command, not the step's alone
+            raise CrossNERError(
+                f"adapt stopped: crossner {step.command} failed, as it says above.",
+                hint="Put that right, and give the same adapt command again: it goes on with that step.",
+            ) from None
         if isinstance(of_step, PretrainSource):
             _keep_in_cache(run)
     scored = steps[-1].options

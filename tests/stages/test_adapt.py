@@ -13,7 +13,7 @@ import pytest
 from builders.commands import refused, run_process, told
 from builders.encoders import make_encoder
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import INTERRUPTED, CrossNERError
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.run.directory import RunDirectory, read_manifest
 from crossner_cli.run.progress import exhaust
@@ -136,6 +136,24 @@ def test_a_second_command_finds_all_done_and_changes_nothing(place, first):
     assert adapt(place, "first")["models"] == first["models"]
     assert before == {name: read_manifest(place / "first" / name) for name in before}
     assert sum("already done" in said for said in LOG) == 5
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(1, pytest.raises(CrossNERError, match="prepare-data failed")), (INTERRUPTED, pytest.raises(KeyboardInterrupt))],
+)
+def test_a_step_that_ends_early_ends_adapt_which_goes_on_there(place, first, monkeypatch, status, expected):
+    options = options_for(place, "first")
+    run = RunDirectory(options.run)
+    steps = exhaust(stage.plan(run, options))
+
+    def ends(line: list[str], options: Any) -> None:
+        raise SystemExit(status)
+
+    with monkeypatch.context() as patch, expected:
+        patch.setattr(stage, "run_command", ends)
+        stage.run(run, options, steps)
+    assert adapt(place, "first")["models"] == first["models"]
 
 
 def test_the_plan_marks_what_is_made(place, first):
