@@ -112,13 +112,18 @@ class Int8Linear(nn.Module):
         return found
 
 
+def has_int8_kernels() -> bool:
+    """Return whether PyTorch multiplies in int8 here."""
+    return torch.backends.quantized.engine != "none" and hasattr(torch, "quantize_per_channel")
+
+
 def use_int8_layers(model: nn.Module) -> None:
     """Compute the linear layers of a model that is no longer trained in int8.
 
     Raises:
         CrossNERError: This build of PyTorch has no such kernels.
     """
-    if torch.backends.quantized.engine == "none" or not hasattr(torch, "quantize_per_channel"):
+    if not has_int8_kernels():
         raise CrossNERError("--precision int8: this PyTorch has no int8 kernels.", hint="Use --precision fp32.")
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

@@ -106,7 +106,7 @@ class SeedResult:
     """The training of one tagger.
 
     Scores on dev are those of the weights kept, in percent, None without any; ``dev_f1_int8`` is that of
-    ``predict --precision int8``, None for taggers without a transformer and on a GPU. ``history`` has losses, score,
+    ``predict --precision int8``, None unless a transformer was trained on a CPU. ``history`` has losses, score,
     scores and words a second of each epoch; ``differently_cut`` are words that the encoder's tokenizer cuts otherwise
     inside a text.
     """

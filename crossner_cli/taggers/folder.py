@@ -27,7 +27,7 @@ from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.methods.multi_task import domain_of_new_text, taught_types
 from crossner_cli.run.storage import write_json
 from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder, read_description, read_tag_set
-from crossner_cli.taggers.onnx_graph import read_onnx
+from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx
 
 Decoding = Literal["trained", "legal", "any"]
 TENSORS = "tagger.safetensors"
@@ -147,7 +147,13 @@ def _build_tagger(folder: Path, engine: Engine) -> Tagger:
             hint="Train the tagger again.",
         ) from None
     if isinstance(hyper, LinearTagger.Hyperparameters) and is_graph_folder(folder):
-        return read_onnx(folder / MODEL, tag_set, hyper, load_reader(folder))
+        graph = folder / (QUANTISED if engine.precision == "int8" else MODEL)
+        if not graph.is_file():
+            raise CrossNERError(
+                f"--precision int8: {folder} has no graph in int8, {QUANTISED}.",
+                hint="crossner export --quantise int8 --force writes it; or use --precision fp32.",
+            )
+        return read_onnx(graph, tag_set, hyper, load_reader(folder))
     transformer: TransformerEncoder | None = None
     if not isinstance(hyper, WordInputs) or hyper.transformer != "none":
         transformer, weights = load_transformer(str(folder), method.reads, attention=engine.attention)

@@ -24,6 +24,7 @@ import torch
 from crossner_cli import figures
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_spans
+from crossner_cli.encoders.fast_layers import has_int8_kernels
 from crossner_cli.encoders.raw_text import RawSentences, RawText
 from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.encoders.word_encoder import WordEncoder
@@ -99,8 +100,11 @@ def tag_with_progress(
 
 
 def tag_in_int8(tagger: Tagger, sentences: Sequence[Sentence], engine: Engine) -> list[Tagged] | None:
-    """Tag sentences as ``--precision int8`` would; None without a transformer, on a GPU and in several processes."""
-    if not engine.on_cpu or engine.world > 1 or not tagger.encoder.transformer_parameters():
+    """Tag sentences as ``--precision int8`` would.
+
+    None if no transformer was trained, on a GPU, in several processes, and without int8 kernels.
+    """
+    if not engine.on_cpu or engine.world > 1 or tagger.encoder.width is None or not has_int8_kernels():
         return None
     quick = copy.deepcopy(tagger)
     quick.encoder.prepare_for_inference("int8", on_cpu=True)

@@ -75,6 +75,15 @@ def test_a_corpus_too_short_for_a_block_leaves_nothing_that_a_smaller_block_has_
     assert crossner(*adapt, "--block-size 8")["result"]["corpus"]["blocks"] > 0
 
 
+def test_a_training_on_a_machine_without_int8_kernels_leaves_its_score_out(
+    run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(torch, "quantize_per_channel")
+    made = crossner("finetune --max-steps 1", "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
+    assert made["result"]["seeds"]["1"]["dev_f1_int8"] is None
+    assert "int8" not in (run / "finetune" / "tagger" / "README.md").read_text()
+
+
 def test_a_tagger_tags_in_int8_as_its_card_says(chain: Path, tmp_path: Path) -> None:
     quick = (*QUICK[:-2], "--precision", "int8")
     tagger = manifest_of(chain / "finetune")["result"]["seeds"]["1"]

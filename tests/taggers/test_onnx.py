@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from builders.commands import QUICK, crossner
+from builders.commands import QUICK, crossner, invoke, refused
 from builders.encoders import TOKENIZER_FILES, make_encoder
 from builders.taggers import TAG_SET, make_tagger, some_sentences
 from huggingface_hub import ModelCard
@@ -26,8 +26,9 @@ from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Decoding
+from crossner_cli.taggers import folder as folder_module
 from crossner_cli.taggers.folder import load_tagger, save_tagger
-from crossner_cli.taggers.onnx_graph import read_onnx, write_onnx
+from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx, write_onnx
 from crossner_cli.taggers.tagging import Calibration, tag
 
 CALIBRATION = Calibration(1.5, -0.5, 8, 6)
@@ -170,6 +171,24 @@ def test_predict_and_evaluate_tag_with_the_graph(place: Path, tmp_path: Path) ->
         ]
     again = CliRunner().invoke(app, ["export", "--model", str(place / "run" / "export"), "--run", str(tmp_path)])
     assert again.exit_code == 1 and "is an exported tagger already" in again.stderr
+
+
+def test_int8_reads_the_graph_in_int8_which_must_be_there(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(
+        folder_module, "read_onnx", lambda graph, *rest: read.append(graph.name) or read_onnx(graph, *rest)
+    )
+    folder = tmp_path / "export"
+    shutil.copytree(place / "run" / "export", folder)
+    given = ("predict", "--text", "anna visited paris", "--model", folder, "--run", tmp_path, *QUICK[:-1])
+    for precision in ("int8", "fp32"):
+        assert invoke(*given, precision).exit_code == 0
+    assert read == [QUANTISED, "model.onnx"]
+    (folder / QUANTISED).unlink()
+    assert "has no graph in int8" in refused(*given, "int8")
+    assert invoke(*given, "fp32").exit_code == 0, "the way out"
 
 
 def test_a_graph_that_is_broken_or_of_other_tags_is_a_known_problem(place: Path, tmp_path: Path) -> None:
