@@ -299,7 +299,7 @@ def seconds_of(adapted: RunDirectory) -> float | None:
     """Seconds of all stages that made the final tagger; None if a stage was interrupted, as part is not known then."""
     made = [read_manifest(path.parent) for path in adapted.path.rglob(MANIFEST) if path.parent.name != NOT_NEEDED]
     made = [each for each in made if each["stage"] not in NOT_OF_ADAPTING]
-    return None if any(each["continued"] for each in made) else sum(each["seconds"] for each in made)
+    return None if any(each.get("continued") for each in made) else sum(each["seconds"] for each in made)
 
 
 def tabulate(rows: Mapping[str, Sequence[Record]]) -> Table:

@@ -24,6 +24,7 @@ from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.engine.devices import choose_precision, reset_accelerate, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
+from crossner_cli.run.directory import RunDirectory
 from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.folder import save_tagger
 
@@ -394,3 +395,20 @@ def test_an_environment_is_made_once_for_the_same_packages(
         python = benchmarks.environments.python_of("tool", requirements, tmp_path)
     assert [command[-1] for command in commands] == [str(tmp_path / "tool"), "a==1", str(tmp_path / "tool"), "a==2"]
     assert commands[1][0] == str(python)
+
+
+def test_the_time_of_adapt_is_that_of_all_stages_that_made_the_tagger_unless_one_was_interrupted(
+    benchmarks: Any, tmp_path: Path
+) -> None:
+    def write(folder: str, stage: str, seconds: float, **more: Any) -> None:
+        record = {"stage": stage, "name": folder, "options": {}, "inputs": {}, "result": {}, "seconds": seconds, **more}
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "manifest.json").write_text(json.dumps(record))
+
+    write("tagger", "finetune", 8.0, continued=False)
+    write("labels/silver", "label", 4.0)  # a data set, which knows no interruption
+    write("target-alone", "finetune", 2.0, continued=False)
+    write("evaluate-tagger", "evaluate", 1.0, continued=False)
+    assert benchmarks.peers.seconds_of(RunDirectory(tmp_path)) == 12.0
+    write("after-source", "finetune", 16.0, continued=True)
+    assert benchmarks.peers.seconds_of(RunDirectory(tmp_path)) is None
