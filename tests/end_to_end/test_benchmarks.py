@@ -206,7 +206,7 @@ def test_a_table_shows_medians_and_the_ratio_of_each_round(benchmarks: Any, caps
 @pytest.mark.parametrize(
     ("name", "arguments", "pattern", "count"),
     [
-        ("speed", f"all --sentences 8 --rounds 1 --epochs 1 --updates 1 --encoder ENCODER {SIZES}", r"\| crossner", 4),
+        ("speed", f"all --sentences 8 --rounds 1 --epochs 1 --updates 1 --encoder ENCODER {SIZES}", r"\| crossner", 6),
         ("memory", f"--megabytes 1 --updates 2 --encoder ENCODER --folder FOLDER {SIZES}", "MB peak", 4),
         ("vector_reading", "--megabytes 1 --values 20 --words 100", "50 of 100 words kept, 0 MB; memory beyond", 1),
         ("vector_reading", "--megabytes 1 --values 20 --words 100 --binary", "50 of 100 words kept, 0 MB;", 1),
