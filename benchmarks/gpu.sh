@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves and measures what a GPU changes, in nine minutes on one card; see README.md beside this file.
+# Proves and measures what a GPU changes; meant for nine minutes on one card. See README.md beside this file.
 #   DEVICE=cpu bash benchmarks/gpu.sh   tries the script itself on a machine without a GPU, with a small encoder.
 # Needs: PyTorch with CUDA, crossner with its extra dev, and CROSSNER_MIRROR for the data sets (else the samples).
 set -euo pipefail

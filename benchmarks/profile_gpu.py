@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import adaptation
@@ -17,12 +17,9 @@ import torch
 from measuring import Side, show
 from rich.box import MARKDOWN
 from rich.table import Table
-from speed import CORPUS_LINES, copy_lines, find_corpus, fine_tuning_task, read_arguments
-from text_tagging import TextTagging
+from speed import adaptation_task, fine_tuning_task, read_arguments, tagging_task
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
-
-from crossner_cli.taggers.folder import save_tagger
 
 MOST, LONGEST_NAME = 10, 90
 
@@ -30,26 +27,16 @@ MOST, LONGEST_NAME = 10, 90
 def main(arguments: Sequence[str] | None = None) -> None:
     """Profile crossner's side of each comparison, and print a table of each."""
     wanted = read_arguments(arguments)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        copy_lines(find_corpus(wanted.data), folder / "corpus.txt", CORPUS_LINES)
-        blocks = adaptation.read_blocks(folder / "corpus.txt", wanted.encoder, wanted.block_size, folder / "blocks")
-        adapting = adaptation.Adaptation(
-            blocks, wanted.encoder, wanted.updates, wanted.batch_size, threads=wanted.threads, device=wanted.device
-        )
-        tuning = fine_tuning_task(wanted)
-        tagger, _ = fine_tuning.train_tagger(tuning, 1, epochs=1)
-        save_tagger(tagger, folder / "tagger")
-        tagging = TextTagging(tuning.train, folder / "tagger", threads=wanted.threads, device=wanted.device)
-        sides: dict[str, dict[str, Side]] = {
-            "dapt": adaptation.sides(adapting),
-            "finetune": fine_tuning.sides(tuning),
-            "predict": text_tagging.sides(tagging),
-        }
-        for task, found in sides.items():
-            if wanted.task in (task, "all"):
-                own = [name for name in found if name.startswith("crossner")]
-                show_kernels(task, found[own[-1 if task == "dapt" else 0]], wanted.device)
+    sides: dict[str, Callable[[Path], Mapping[str, Side]]] = {
+        "dapt": lambda folder: adaptation.sides(adaptation_task(wanted, folder)),
+        "finetune": lambda _: fine_tuning.sides(fine_tuning_task(wanted)),
+        "predict": lambda folder: text_tagging.sides(tagging_task(wanted, folder)),
+    }
+    for task in sides if wanted.task == "all" else [wanted.task]:
+        with tempfile.TemporaryDirectory() as name:
+            found = sides[task](Path(name))
+            own = [side for side in found if side.startswith("crossner")]
+            show_kernels(task, found[own[-1 if task == "dapt" else 0]], wanted.device)
 
 
 def show_kernels(task: str, side: Side, device: str) -> None:

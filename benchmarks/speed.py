@@ -102,18 +102,8 @@ def compare_fine_tuning(wanted: argparse.Namespace) -> None:
 def compare_adaptation(wanted: argparse.Namespace) -> None:
     """Train masked language models on raw text."""
     with tempfile.TemporaryDirectory() as name:
-        corpus = Path(name) / "corpus.txt"
-        copy_lines(find_corpus(wanted.data), corpus, CORPUS_LINES)
-        blocks = adaptation.read_blocks(corpus, wanted.encoder, wanted.block_size, Path(name) / "blocks")
-        task = Adaptation(
-            blocks,
-            wanted.encoder,
-            wanted.updates,
-            wanted.batch_size,
-            threads=wanted.threads,
-            device=wanted.device,
-        )
-        title = f"dapt: {task.updates} updates of {task.batch_size} blocks of {blocks.block_size} subwords"
+        task = adaptation_task(wanted, Path(name))
+        title = f"dapt: {task.updates} updates of {task.batch_size} blocks of {task.blocks.block_size} subwords"
         found = compare(adaptation.sides, task, wanted.rounds)
         show(title, tabulate("subwords", found, TRAINERS))
         if wanted.device != "cpu":
@@ -143,13 +133,10 @@ def measure_matrix_rate(size: int = 8192, repeats: int = 20) -> float:
 
 def compare_tagging(wanted: argparse.Namespace) -> None:
     """Tag text with a tagger that was trained on the same sentences for an epoch."""
-    task = fine_tuning_task(wanted)
     with tempfile.TemporaryDirectory() as name:
-        tagger, _ = fine_tuning.train_tagger(task, 1, epochs=1)
-        save_tagger(tagger, Path(name))
-        tagging = TextTagging(task.train, Path(name), wanted.batch_size, wanted.threads, wanted.device)
+        tagging = tagging_task(wanted, Path(name))
         found = compare(text_tagging.sides, tagging, wanted.rounds)
-        title = f"predict: {len(task.train)} sentences, {tagging.words:,} words"
+        title = f"predict: {len(tagging.sentences)} sentences, {tagging.words:,} words"
         show(title, tabulate("words", found, ["pipeline", "crossner, words to tags"]))
 
 
@@ -180,6 +167,24 @@ def fine_tuning_task(wanted: argparse.Namespace) -> FineTuning:
         wanted.threads,
         wanted.device,
     )
+
+
+def adaptation_task(wanted: argparse.Namespace, folder: Path) -> Adaptation:
+    """The first lines of the raw text as blocks, below ``folder``."""
+    corpus = folder / "corpus.txt"
+    copy_lines(find_corpus(wanted.data), corpus, CORPUS_LINES)
+    blocks = adaptation.read_blocks(corpus, wanted.encoder, wanted.block_size, folder / "blocks")
+    return Adaptation(
+        blocks, wanted.encoder, wanted.updates, wanted.batch_size, threads=wanted.threads, device=wanted.device
+    )
+
+
+def tagging_task(wanted: argparse.Namespace, folder: Path) -> TextTagging:
+    """The sentences of fine-tuning, and a tagger in ``folder`` that was trained on them for an epoch."""
+    task = fine_tuning_task(wanted)
+    tagger, _ = fine_tuning.train_tagger(task, 1, epochs=1)
+    save_tagger(tagger, folder)
+    return TextTagging(task.train, folder, wanted.batch_size, wanted.threads, wanted.device)
 
 
 def find_corpus(data: Path | None) -> Path:

@@ -64,19 +64,11 @@ class TextTagging:
 
 def sides(task: TextTagging) -> dict[str, Side]:
     """The sides of the comparison, by name."""
-    return {
-        "pipeline": functools.partial(tag_with_pipeline, task),
-        "crossner, words to tags": functools.partial(tag_words, task),
-        "crossner, text to JSONL": functools.partial(tag_text, task),
-        **(
-            {
-                "crossner int8, words to tags": functools.partial(tag_words, task, precision="int8"),
-                "crossner int8, text to JSONL": functools.partial(tag_text, task, precision="int8"),
-            }
-            if task.device == "cpu"
-            else {}
-        ),
-    }
+    found: dict[str, Side] = {"pipeline": functools.partial(tag_with_pipeline, task)}
+    for name, precision in {"crossner": "auto", **({"crossner int8": "int8"} if task.device == "cpu" else {})}.items():
+        found[f"{name}, words to tags"] = functools.partial(tag_words, task, precision=precision)
+        found[f"{name}, text to JSONL"] = functools.partial(tag_text, task, precision=precision)
+    return found
 
 
 def tag_with_pipeline(task: TextTagging, seed: int) -> Measured:
@@ -97,7 +89,7 @@ def tag_with_pipeline(task: TextTagging, seed: int) -> Measured:
     return Measured(task.words, stopwatch.seconds)
 
 
-def tag_words(task: TextTagging, seed: int, precision: str = "auto") -> Measured:
+def tag_words(task: TextTagging, seed: int, *, precision: str = "auto") -> Measured:
     """Tag words; the tagger has met none of them before."""
     options = task.options(seed, precision=precision)
     engine = start_engine(options)
@@ -108,7 +100,7 @@ def tag_words(task: TextTagging, seed: int, precision: str = "auto") -> Measured
     return Measured(task.words, stopwatch.seconds)
 
 
-def tag_text(task: TextTagging, seed: int, precision: str = "auto") -> Measured:
+def tag_text(task: TextTagging, seed: int, *, precision: str = "auto") -> Measured:
     """Tag a text file: find its sentences and words, tag them, write JSONL. Loading the tagger is not counted."""
     with tempfile.TemporaryDirectory() as name:
         text, output = Path(name) / "text.txt", Path(name) / "tagged.jsonl"

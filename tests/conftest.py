@@ -29,6 +29,12 @@ def tiny_encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_encoder(tmp_path_factory.mktemp("tiny-encoder"))
 
 
+@pytest.fixture(scope="session")
+def plain_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without dropout, so that two processes, or two devices, compute the same."""
+    return make_encoder(tmp_path_factory.mktemp("plain-encoder"), hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+
+
 @pytest.fixture(scope="module")
 def engine() -> Any:
     """One CPU in fp32; torch is imported where it is asked for."""

@@ -90,8 +90,8 @@ def use_fast_cpu_layers(model: nn.Module, *, attention_dropout: bool = False) ->
 class Int8Linear(nn.Module):
     """A linear layer whose weights are whole numbers of 8 bits, for tagging on a CPU.
 
-    Each output has its own scale of the weights. The inputs of each call have one, by their smallest and largest value,
-    so there is nothing to calibrate beforehand, and what a sentence gets depends a little on those read beside it.
+    The weights of each output have a scale of their own. The inputs have one for each call, by their smallest and
+    largest value: nothing is calibrated beforehand, and the tags of a sentence depend a little on its neighbours.
 
     Args:
         layer: The layer in fp32.

@@ -56,6 +56,12 @@ def run_process(*arguments: str, **changes: Any) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **changes)
 
 
+def line_of(*arguments: str | Path, launcher: tuple[str, ...] = ()) -> list[str]:
+    """The command line of a process of its own, behind a launcher's if one is given."""
+    module = ("crossner_cli",) if launcher else ("-m", "crossner_cli")
+    return [sys.executable, *launcher, *module, *map(str, arguments)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sample(Command):
     """Every kind of field there is."""

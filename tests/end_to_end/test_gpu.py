@@ -6,14 +6,12 @@ import copy
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from builders.commands import crossner, invoke, refused
-from builders.encoders import make_encoder
+from builders.commands import crossner, invoke, line_of, refused
 from builders.taggers import batch_of, every_method, make_tagger, some_sentences
 from safetensors.torch import load_file
 
@@ -32,12 +30,6 @@ UPDATES = 60
 pytestmark = pytest.mark.skipif(not DEVICE, reason="CROSSNER_TEST_DEVICE names no device")
 only_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="the CPU is no GPU")
 each_precision = pytest.mark.parametrize("precision", ["fp32", "bf16", pytest.param("fp16", marks=only_gpu)])
-
-
-@pytest.fixture(scope="module")
-def plain_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without dropout: two devices draw other numbers."""
-    return make_encoder(tmp_path_factory.mktemp("plain"), hidden_dropout_prob=0, attention_probs_dropout_prob=0)
 
 
 @pytest.fixture(scope="module")
@@ -128,15 +120,10 @@ def test_gpus_chooses_a_gpu_and_workers_need_the_cpu(prepared: Path, tiny_encode
     assert invoke(*text, "--run", prepared, "--device", "cpu").exit_code == 0
 
 
-def process(*arguments: str | Path, launcher: tuple[str, ...] = ()) -> list[str]:
-    module = ("crossner_cli",) if launcher else ("-m", "crossner_cli")
-    return [sys.executable, *launcher, *module, *map(str, arguments)]
-
-
 def test_a_launcher_of_one_process_trains_there(prepared: Path, tiny_encoder_folder: Path) -> None:
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "-m", "--")
     options = ("--run", prepared, "--name", "launched", "--encoder", tiny_encoder_folder, "--max-steps", "3")
-    command = process("finetune", *options, *THERE, launcher=launcher)
+    command = line_of("finetune", *options, *THERE, launcher=launcher)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert (prepared / "launched" / "tagger" / "model.safetensors").is_file()
@@ -152,14 +139,14 @@ def test_an_interrupted_training_goes_on_on_the_other_device(
         ("finetune", "--run", prepared, "--name", f"{name}-{first_there}", "--encoder", plain_encoder, *exact)
         for name in ("whole", "stopped")
     )
-    subprocess.run(process(*whole, *HERE), capture_output=True, check=True)
-    with subprocess.Popen(process(*stopped, *places[0]), stderr=subprocess.PIPE, text=True) as running:
+    subprocess.run(line_of(*whole, *HERE), capture_output=True, check=True)
+    with subprocess.Popen(line_of(*stopped, *places[0]), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         for line in running.stderr:
             if f"11/{UPDATES} updates" in line:
                 running.send_signal(signal.SIGINT)
         assert running.wait() == 130
-    resumed = subprocess.run(process(*stopped, *places[1]), capture_output=True, text=True, check=False)
+    resumed = subprocess.run(line_of(*stopped, *places[1]), capture_output=True, text=True, check=False)
     assert resumed.returncode == 0 and "continues behind update" in resumed.stderr, resumed.stderr
     expected, found = (
         load_file(prepared / f"{name}-{first_there}" / "tagger" / "model.safetensors") for name in ("whole", "stopped")

@@ -102,15 +102,12 @@ def test_a_tagger_tags_in_int8_as_its_card_says(chain: Path, tmp_path: Path) -> 
     assert len(tags[0]) == 5 and tags[0] == tags[1]
 
 
+def short_adaptation(run: Path, encoder: Path) -> tuple[str | Path, ...]:
+    return ("dapt --max-steps 4 --block-size 32 --batch-size 4", "--run", run, *QUICK, "--encoder", encoder)
+
+
 def test_compiled_layers_learn_the_same(run: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    adapt = (
-        "dapt --max-steps 4 --block-size 32 --batch-size 4",
-        "--run",
-        run,
-        *QUICK,
-        "--encoder",
-        tiny_encoder_folder,
-    )
+    adapt = short_adaptation(run, tiny_encoder_folder)
     plain = crossner(*adapt, "--name plain")["result"]
     compiled = []
 
@@ -134,14 +131,7 @@ def test_a_machine_without_a_compiler_is_told(
 
     real = torch.compile
     monkeypatch.setattr(torch, "compile", lambda function, **options: real(function, backend=broken, **options))
-    adapt = (
-        "dapt --max-steps 4 --block-size 32 --batch-size 4",
-        "--run",
-        run,
-        *QUICK,
-        "--encoder",
-        tiny_encoder_folder,
-    )
+    adapt = short_adaptation(run, tiny_encoder_folder)
     said = refused(*adapt, "--compile")
     assert "PyTorch cannot compile this encoder here" in said and "leave --compile out" in said
     monkeypatch.undo()

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from builders.encoders import make_encoder
+from builders.commands import line_of
 from safetensors.torch import load_file
 from torch import Tensor
-
-
-def crossner(*arguments: str | Path, launcher: tuple[str, ...] = ()) -> list[str]:
-    module = ("crossner_cli",) if launcher else ("-m", "crossner_cli")
-    return [sys.executable, *launcher, *module, *map(str, arguments)]
-
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -31,21 +24,15 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 def prepared_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prepared")
     samples = ["--source", "sample-source", "--target", "sample-target", "--corpus", "sample-target"]
-    command = crossner("prepare-data", *samples, "--run", folder)
+    command = line_of("prepare-data", *samples, "--run", folder)
     subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True)
     return folder
-
-
-@pytest.fixture(scope="module")
-def plain_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without dropout, so that one and two processes compute the same."""
-    return make_encoder(tmp_path_factory.mktemp("plain-encoder"), hidden_dropout_prob=0, attention_probs_dropout_prob=0)
 
 
 def finetune(run: Path, name: str, encoder: Path, *more: str, launcher: tuple[str, ...] = ()) -> list[str]:
     places = ("--run", run, "--name", name, "--encoder", encoder)
     epochs = () if "--epochs" in more else ("--epochs", "2")
-    return crossner("finetune", *places, *["--device", "cpu", "--threads", "1"], *epochs, *more, launcher=launcher)
+    return line_of("finetune", *places, *["--device", "cpu", "--threads", "1"], *epochs, *more, launcher=launcher)
 
 
 def kill_when(command: list[str], happened: Callable[[], Any]) -> None:
@@ -132,7 +119,7 @@ def test_joint_training_resumes_to_the_bit_identical_result_too(
     stage = command[2].removeprefix("--")
     settings = ["--device", "cpu", "--threads", "1", "--checkpoint-every", "0", "--max-steps", "12"]
     more = ("--run", prepared_run, "--encoder", tiny_encoder_folder, *settings)
-    whole, killed = (crossner(*command, *more, "--name", f"{stage}-{name}") for name in ("whole", "killed"))
+    whole, killed = (line_of(*command, *more, "--name", f"{stage}-{name}") for name in ("whole", "killed"))
     subprocess.run(whole, env=ENVIRONMENT, capture_output=True, check=True)
     draft = prepared_run / f".draft-{stage}-killed"
     kill_when(killed, lambda: any(reached(folder, 4) for folder in draft.glob("checkpoint*")))
@@ -157,7 +144,7 @@ def test_an_interrupted_training_goes_on_from_the_very_update_to_the_same_weight
     name = f"{len(command)}-{number}"
     encoder = () if "strings" in command else ("--encoder", tiny_encoder_folder)
     more = ("--run", prepared_run, *encoder, "--device", "cpu", "--threads", "1", "--max-steps", "10", "--verbose")
-    whole, stopped = (crossner(*command.split(), *more, "--name", f"{name}-{each}") for each in ("whole", "stopped"))
+    whole, stopped = (line_of(*command.split(), *more, "--name", f"{name}-{each}") for each in ("whole", "stopped"))
     subprocess.run(whole, env=ENVIRONMENT, capture_output=True, check=True)
     with subprocess.Popen(
         stopped, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
