@@ -73,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
         if body.get("logprobs") and chat.certainty is None:
             return self.send(400, {"error": {"message": "logprobs are not supported"}})
         if fault == "slow":
-            time.sleep(0.4)
+            time.sleep(1.5)
         content = chat.answer(text)
         choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant"}}
         choice["message"]["content"] = content

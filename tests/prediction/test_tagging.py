@@ -129,9 +129,9 @@ class TestSeveralProcesses:
         next(work)
         began = time.monotonic()
         work.close()
-        while multiprocessing.active_children() and time.monotonic() - began < 5:
+        while multiprocessing.active_children() and time.monotonic() - began < 50:
             time.sleep(0.01)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 50
 
     def test_a_process_ends_when_the_main_one_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         reading, writing = os.pipe()

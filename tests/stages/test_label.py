@@ -348,7 +348,7 @@ def test_faults_of_the_server_are_overcome(ask: list[Any], server: ChatServer) -
         "way": ["malformed"],
         "end": ["slow", "page"],
     }
-    record = crossner(*ask, "--timeout", "0.2")
+    record = crossner(*ask, "--timeout", "1")
     assert record["result"]["sentences"] == 5
     assert len(server.requests) == 11 and record["result"]["requests"]["requests"] == 5
 
