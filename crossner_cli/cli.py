@@ -19,7 +19,7 @@ import typer
 from crossner_cli import __version__
 from crossner_cli.command_group import CommandGroup, CommandHelp
 from crossner_cli.engine.processes import end_one_of_several, limit_spinning
-from crossner_cli.errors import known_problems
+from crossner_cli.errors import IS_STEP, known_problems
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of
 from crossner_cli.options import (
     Dapt,
@@ -199,7 +199,8 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
     if is_main and (options.json or not options.quiet):
         from crossner_cli.stages.status import suggest_next
 
-        step = suggest_next(open_run(options)) if not options.json and "outputs" in manifest else None
+        is_last = not options.json and "outputs" in manifest and IS_STEP not in os.environ
+        step = suggest_next(open_run(options)) if is_last else None
         console.show_manifest(manifest, run=options.run, step=step, json=options.json, to_stderr=to_stderr)
     elif is_main:
         console.show_warnings(manifest)

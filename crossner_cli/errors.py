@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crossner_cli.option_fields import Command
 
 KNOWN_PROBLEM, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+IS_STEP = "CROSSNER_IS_STEP"  # in the environment of a command that another one runs, which says what comes next
 SECONDS_FOR_OTHERS = 2.0
 # The way out of what an operating system refuses.
 REFUSALS = {
@@ -83,6 +84,8 @@ def known_problems(options: Command) -> Iterator[None]:
     except CrossNERError as error:
         report(error.problem, error.hint, options, is_shared=True)
     except KeyboardInterrupt:
+        if IS_STEP in os.environ:
+            sys.exit(INTERRUPTED)
         hint = f"The same command continues: {shlex.join(['crossner', *sys.argv[1:]])}"
         hint = hint if options.is_resumable else "Nothing is left of it to continue."
         report("Interrupted.", hint, options, is_shared=True, is_error=False)

@@ -15,7 +15,7 @@ from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import read_config, read_tokenizer
 from crossner_cli.encoders.word_shapes import ignores_case
 from crossner_cli.engine.devices import choose_device
-from crossner_cli.errors import INTERRUPTED, CrossNERError, suggest_path
+from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt
@@ -156,7 +156,10 @@ def _is_made(step: Step) -> bool:
     options = step.options
     if isinstance(options, Label):
         return not options.force and (options.place / MANIFEST).is_file()
-    return not options.force and RunDirectory(options.run).has(getattr(options, "name", None) or step.command)
+    name = getattr(options, "name", None) or step.command
+    if isinstance(options, Evaluate):
+        name = name_evaluation(options.model, options.split)
+    return not options.force and RunDirectory(options.run).has(name)
 
 
 def _to_line(step: Step) -> Line:
@@ -184,9 +187,7 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step]) -> dict[str, A
             is_old = of_step.place.exists()
         try:
             run_command([*step.line, *(["--force"] if is_old and not of_step.force else [])], options)
-        except SystemExit as ended:
-            if ended.code == INTERRUPTED:
-                raise KeyboardInterrupt from None  # what continues is this command, not the step's alone
+        except SystemExit:
             raise CrossNERError(
                 f"adapt stopped: crossner {step.command} failed, as it says above.",
                 hint="Put that right, and give the same adapt command again: it goes on with that step.",

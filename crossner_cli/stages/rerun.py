@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import INTERRUPTED, IS_STEP, CrossNERError
 from crossner_cli.option_fields import Command, OnDevice
 from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PretrainSource, Rerun
 from crossner_cli.options_data import PrepareData
@@ -34,6 +35,7 @@ def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
 
     Raises:
         CrossNERError: The run has no prepared data, or a stage is still out of date when it has been made again.
+        KeyboardInterrupt: A command was interrupted.
         SystemExit: A command failed, and has said why.
     """
     run.manifest(PREPARED, wanted_by="rerun")
@@ -57,24 +59,34 @@ def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
 def run_command(command: list[str], options: OnDevice) -> None:
     """Run a command line of crossner in a process of its own, with the device and the verbosity of another command.
 
-    An interruption reaches it too, so it is waited for.
+    Ctrl-C on a terminal reaches it too, so it is waited for; SIGTERM is passed on to it.
 
     Raises:
+        KeyboardInterrupt: It was interrupted.
         SystemExit: It failed, and has said why.
     """
     known = {field.name for field in dataclasses.fields({**STAGES, "label": Label}[command[1]])}
     shared = [part for name in SHARED if name in known for part in options.given(name)]
     line = [*PYTHON, "-m", "crossner_cli", *command[1:], *shared]
     output = sys.stderr if options.json else None
-    with subprocess.Popen(line, env={**os.environ, **python_path()}, stdout=output) as process:
-        while True:
-            try:
-                status = process.wait()
-                break
-            except KeyboardInterrupt:
-                continue
+    with subprocess.Popen(line, env={**os.environ, **python_path(), IS_STEP: "1"}, stdout=output) as process:
+        before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGTERM))
+        try:
+            status = _wait(process)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
     if status:
         sys.exit(status)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 def command_again(run: RunDirectory, name: str) -> list[str]:
