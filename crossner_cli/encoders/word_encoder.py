@@ -261,9 +261,17 @@ class WordEncoder(Encoder):
             self.transformer.prepare_for_training(on_cpu=on_cpu, attention_dropout=attention_dropout)
 
     def prepare_for_inference(self, precision: str, *, on_cpu: bool) -> None:
-        """Take the transformer's fast layers."""
+        """Take the transformer's fast layers.
+
+        Raises:
+            CrossNERError: int8, and there is no transformer.
+        """
         if self.transformer is not None:
             self.transformer.prepare_for_inference(precision, on_cpu=on_cpu)
+        elif precision == "int8":
+            raise CrossNERError(
+                "--precision int8 is for transformers, and this tagger has none.", hint="Use --precision fp32."
+            )
 
     def own_tensors(self) -> dict[str, Tensor]:
         """Tensors of this encoder without those of the transformer and the language models of characters."""

@@ -60,7 +60,9 @@ class Inputs:
             if str(path) != STDIN and not os.path.lexists(path):
                 hint = "To tag a text, give it with --text, as: crossner predict --text 'Anna met Peter.'"
                 raise CrossNERError(f"There is no file {path}.", hint=suggest_path(path) + hint)
-            if str(path) != STDIN and (path.is_dir() or path.is_file() or not os.access(path, os.R_OK)):
+            if str(path) != STDIN and path.is_dir():
+                raise CrossNERError(f"{path} is a folder.", hint="Name its files, as: crossner predict DIR/*.txt")
+            if str(path) != STDIN and (path.is_file() or not os.access(path, os.R_OK)):
                 open_bytes(path).close()  # explains what is wrong with it
 
     def format_of(self, path: Path) -> Format:

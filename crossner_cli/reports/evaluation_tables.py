@@ -37,6 +37,7 @@ def result_tables(result: EvaluateResult, *, is_short: bool = True) -> list[Bloc
     place = " ".join(part for part in (result.domain, result.split) if part)
     best = max(models, key=lambda label: models[label].f1.mean or 0)
     size = f"{figures.count(result.sentences)} sentences, {figures.count(result.words)} words"
+    size += ", read in int8" if result.precision == "int8" else ""
     comparisons = renamed(result.comparisons, ("model", "against"), names)
     within = [each for each in comparisons if each.get("is_within")]
     verdict = f"F1 {format_average(asdict(models[best].f1))} on {place}"

@@ -223,6 +223,7 @@ class EvaluateResult:
         tool: The scorer with its version.
         repair: How broken tags are read, in words.
         models: By label.
+        precision: As ``--precision`` asked for; empty where two files are scored.
         gold_scheme: Of two files.
         predictions_scheme: Of two files.
         comparisons: With the models of ``--against``.
@@ -239,6 +240,7 @@ class EvaluateResult:
     warnings: list[str]
     models: dict[str, ModelResult]
     decoding: str = "trained"
+    precision: str = ""
     gold_scheme: str | None = None
     predictions_scheme: str | None = None
     comparisons: list[Record] = dataclasses.field(default_factory=list)

@@ -91,6 +91,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
             sentences=len(sentences),
             words=sum(len(sentence.words) for sentence in sentences),
             decoding=options.decoding,
+            precision=options.precision,
             warnings=[*notes_on_taggers(run, taggers), *_data_warnings(run, options.split)],
             models={},
         )

@@ -91,7 +91,8 @@ def describe_result(manifest: Manifest) -> str:
         return f"train: {', '.join(counts)}"
     if manifest["stage"] == "evaluate":
         scores = ", ".join(f"{label} {figures.score(model['f1']['mean'])}" for label, model in result["models"].items())
-        return f"{result['split'] or 'files'} F1: {scores}"
+        in_int8 = " in int8" if result.get("precision") == "int8" else ""
+        return f"{result['split'] or 'files'} F1{in_int8}: {scores}"
     if manifest["stage"] == "dapt":
         before, after = (figures.score(result.get(f"perplexity_{when}")) for when in ("before", "after"))
         return f"perplexity {before} -> {after}"

@@ -88,6 +88,10 @@ def test_a_tagger_tags_in_int8_as_its_card_says(chain: Path, tmp_path: Path) -> 
     quick = (*QUICK[:-2], "--precision", "int8")
     tagger = manifest_of(chain / "finetune")["result"]["seeds"]["1"]
     scored = crossner("evaluate --split dev --name int8 --model", "finetune", "--run", chain, *quick)
+    assert (
+        "read in int8" in invoke("evaluate --split dev --name int8 --model", "finetune", "--run", chain, *quick).stdout
+    )
+    assert "dev F1 in int8: finetune" in invoke("status", "--run", chain).stdout
     shutil.rmtree(chain / "int8")
     (found,) = scored["result"]["models"].values()
     assert f"{tagger['dev_f1_int8']:.2f}" in (chain / "finetune" / tagger["folder"] / "README.md").read_text()

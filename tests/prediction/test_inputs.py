@@ -67,7 +67,7 @@ def test_a_pipe_is_opened_once_and_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CrossNERError, match="cannot be read"):
+    with pytest.raises(CrossNERError, match="is a folder"):
         Inputs([tmp_path]).check()
 
 

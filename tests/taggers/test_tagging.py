@@ -164,6 +164,13 @@ def make(tiny_encoder_folder: Path) -> Any:
     return make_tagger
 
 
+def test_int8_is_refused_without_a_transformer(make: Any) -> None:
+    make(transformer="frozen").encoder.prepare_for_inference("int8", on_cpu=True)
+    with pytest.raises(CrossNERError, match="this tagger has none") as caught:
+        make().encoder.prepare_for_inference("int8", on_cpu=True)
+    assert caught.value.hint == "Use --precision fp32."
+
+
 def count_reads(tagger: Any) -> list[int]:
     """The sentences of each batch that the transformer reads from now on."""
     read: list[int] = []
