@@ -29,6 +29,6 @@ def label_tables(result: LabelResult) -> list[Block]:
             f"Tokens: {prompt} read and {completion} written, in {used} answers; {made} requests were made now"
         )
     lines += [f"{WARNING}{warning}" for warning in result.warnings]
-    lines += [f"Written to {result.output}", f"Next: {result.next}"]
+    lines += [f"Written to {result.output}", f"Next: {result.next}" if result.next else ""]
     headline = f"label: {entities} entities in {sentences} sentences, {words} words"
     return [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]

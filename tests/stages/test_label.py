@@ -20,6 +20,7 @@ from crossner_cli.data.domains import read_domain
 from crossner_cli.data.sentences import Sentence, read_sentences
 from crossner_cli.data.tags import TagSet, illegal_positions
 from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import IS_STEP
 from crossner_cli.labelling import language_model
 from crossner_cli.layers.crf import decode_words
 from crossner_cli.methods.contract import TagRules
@@ -179,7 +180,7 @@ def test_the_folder_is_a_data_set_and_its_manifest_lies_in_it(run: RunDirectory,
 
 
 def test_the_screen_says_who_labelled_what_was_left_out_and_what_follows(
-    run: RunDirectory, texts: Path, tmp_path: Path
+    run: RunDirectory, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = invoke(*arguments(run, tmp_path / "silver", texts, "--teacher", "two-seeds"))
     assert done.stdout.startswith("label: ")
@@ -188,6 +189,9 @@ def test_the_screen_says_who_labelled_what_was_left_out_and_what_follows(
         "Read: 7 documents, 8 sentences; sentences left out: 1 repeated; 2 as sentences of dev or test" in done.stdout
     )
     assert "Next: crossner prepare-data --source" in done.stdout
+    monkeypatch.setenv(IS_STEP, "1")
+    again = invoke(*arguments(run, tmp_path / "silver", texts, "--teacher", "two-seeds"), "--force")
+    assert again.exit_code == 0 and "Next: " not in again.stdout
 
 
 def test_a_path_teaches_without_a_run(run: RunDirectory, texts: Path, tmp_path: Path) -> None:
