@@ -199,8 +199,9 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
     if is_main and (options.json or not options.quiet):
         from crossner_cli.stages.status import suggest_next
 
-        is_last = not options.json and "outputs" in manifest and IS_STEP not in os.environ
-        step = suggest_next(open_run(options)) if is_last else None
+        step = None
+        if not options.json and IS_STEP not in os.environ:
+            step = suggest_next(open_run(options)) if "outputs" in manifest else manifest["result"].get("next")
         console.show_manifest(manifest, run=options.run, step=step, json=options.json, to_stderr=to_stderr)
     elif is_main:
         console.show_warnings(manifest)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crossner_cli.option_fields import Command
 
 KNOWN_PROBLEM, WRONG_USAGE, INTERRUPTED = 1, 2, 130
-IS_STEP = "CROSSNER_IS_STEP"  # in the environment of a command that another one runs, which says what comes next
+IS_STEP = "CROSSNER_IS_STEP"  # set for a command that another one runs: only that other one says what comes next
 SECONDS_FOR_OTHERS = 2.0
 # The way out of what an operating system refuses.
 REFUSALS = {

@@ -8,7 +8,7 @@ from crossner_cli.run.results import LabelResult
 
 
 def label_tables(result: LabelResult) -> list[Block]:
-    """Show what was labelled by whom, what was left out and why, and what usually follows."""
+    """Show what was labelled by whom, and what was left out and why."""
     seeds: dict[str, list[str]] = {}
     for teacher in result.teachers:
         seeds.setdefault(teacher["name"], []).extend([str(teacher["seed"])] if teacher.get("seed") is not None else [])
@@ -29,6 +29,6 @@ def label_tables(result: LabelResult) -> list[Block]:
             f"Tokens: {prompt} read and {completion} written, in {used} answers; {made} requests were made now"
         )
     lines += [f"{WARNING}{warning}" for warning in result.warnings]
-    lines += [f"Written to {result.output}", f"Next: {result.next}" if result.next else ""]
+    lines.append(f"Written to {result.output}")
     headline = f"label: {entities} entities in {sentences} sentences, {words} words"
     return [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]

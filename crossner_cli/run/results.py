@@ -325,7 +325,7 @@ class LabelResult:
         repairs: What of the answers was dropped or widened, by kind.
         requests: Requests to a language model, the answers used, and their tokens; empty for taggers.
         warnings: What the user should know of the labels.
-        next: The command that usually follows; empty where another command says it.
+        next: The command that usually follows.
     """
 
     output: str

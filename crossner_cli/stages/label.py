@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import heapq
 import json
-import os
 import shlex
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from crossner_cli.data.domains import find_raw_text
 from crossner_cli.data.sentences import PreparedData, Sentence, write_sentences
 from crossner_cli.data.tags import OUTSIDE, to_spans
 from crossner_cli.engine.devices import Engine
-from crossner_cli.errors import IS_STEP, CrossNERError
+from crossner_cli.errors import CrossNERError
 from crossner_cli.labelling.language_model import Answer, Failure, LanguageModel, check_server
 from crossner_cli.labelling.prompt import Prompt, make_prompt, read_answer, read_descriptions
 from crossner_cli.labelling.sentences import (
@@ -279,9 +278,7 @@ def _digest_inputs(options: Label, prepared: PreparedData | None) -> dict[str, s
 
 
 def _suggest_next(run: RunDirectory, options: Label, prepared: PreparedData | None, more: str) -> str:
-    """The command that makes the labels the source of a run of its own; empty if another command says it."""
-    if IS_STEP in os.environ:
-        return ""
+    """The command that makes the labels the source of a run of its own."""
     place, target = options.place, "DATASET"
     if prepared is not None:
         target = run.read(PREPARED)["options"].get("target") or target

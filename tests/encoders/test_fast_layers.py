@@ -139,10 +139,14 @@ def test_attention_for_cpus_equals_transformers_own_in_value_and_gradient(archit
     torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)
 
 
+# Without VNNI, the sum of two large products does not fit into 16 bits.
+ADDS_IN_32_BITS = torch.cpu._is_vnni_supported() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
 def test_a_layer_in_int8_multiplies_whole_numbers() -> None:
     torch.manual_seed(1)
     layer, values = nn.Linear(24, 16), torch.zeros(5, 7, 24)
-    values[..., ::4] = torch.rand(5, 7, 6)  # without VNNI, neighbours that are both large would not fit into 16 bits
+    values[..., ::4] = torch.rand(5, 7, 6)  # no two neighbours, see above
     with torch.no_grad():
         layer.weight *= torch.logspace(-3, 2, 16)[:, None]  # each output has its own scale
         found, exact = Int8Linear(layer)(values), layer(values)
@@ -167,7 +171,8 @@ def test_every_architecture_reads_in_int8_about_what_it_reads_in_fp32(architectu
     assert not any(type(layer) is nn.Linear for layer in encoder.model.modules())
     found = encode_sentences(encoder, SENTENCES)
     assert not torch.equal(found, exact)
-    assert nn.functional.cosine_similarity(found, exact, dim=-1).min() > 0.97
+    least = 0.99 if ADDS_IN_32_BITS else 0.97
+    assert nn.functional.cosine_similarity(found, exact, dim=-1).min() > least
 
 
 def test_a_pytorch_without_int8_kernels_is_told(architectures: Any, monkeypatch: pytest.MonkeyPatch) -> None:
