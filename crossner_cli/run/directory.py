@@ -15,6 +15,7 @@ from crossner_cli.run.storage import check_digest, digest_folder, read_record
 
 MANIFEST = "manifest.json"
 PREPARED = "prepare-data"  # the one stage that other stages look for by its command's name
+FINAL = "tagger"  # the stage of the tagger that crossner adapt makes
 PREVIOUS = "-previous"  # ends the name of a tagger stage that was made again from other inputs
 RECORDS = ("README.md", "training.json", "scores.json")  # outputs that tell of the work, its times for instance
 COMMAND_THAT_MAKES = {

@@ -18,8 +18,9 @@ from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
 from crossner_cli.options_adapt import Adapt, Budget
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
+from crossner_cli.run.directory import FINAL
 
-SOURCE, ALONE, TEACHERS, TAGGER = "pretrain-source", "target-alone", "after-source", "tagger"
+SOURCE, ALONE, TEACHERS, TAGGER = "pretrain-source", "target-alone", "after-source", FINAL
 SILVER = Path("labels") / "silver"  # in the run directory; two folders deep, so that it is no stage
 DEFAULT_SOURCE = ["conll2003"]
 MEAN_WORDS = 23  # of a sentence of raw text

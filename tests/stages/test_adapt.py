@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ from crossner_cli.run.progress import exhaust
 from crossner_cli.stages import adapt as stage
 from crossner_cli.stages import adapt_plan
 from crossner_cli.stages.adapt_plan import Facts, Step, make_steps, scale_passes
+from crossner_cli.stages.status import suggest_next
+from crossner_cli.taggers.sources import find_taggers
 
 CPU = ("--device", "cpu", "--threads", "1")
 SAMPLE = ("--source", "sample-source", "--target", "sample-target")
@@ -131,6 +134,19 @@ def test_adapt_ends_with_the_tagger_beside_simpler_ones(place, first):
     tagger = read_manifest(place / "first" / "tagger")
     assert tagger["result"]["train_sentences"]["silver"] > 0
     assert (place / "first" / "tagger" / "tagger" / "word_shapes.safetensors").is_file()
+
+
+def test_the_last_tagger_is_proposed_though_another_is_better_on_dev(place, first, tmp_path):
+    run = shutil.copytree(place / "first", tmp_path / "run")
+    path = run / "after-source" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["result"]["dev_f1"] = 100.0
+    path.write_text(json.dumps(manifest))
+    proposed = f"crossner predict FILE --model tagger --run {run}"
+    assert suggest_next(RunDirectory(run)) == proposed
+    with pytest.raises(CrossNERError, match=r"after-source \(dev F1 100.00\)") as asked:
+        find_taggers(RunDirectory(run), [], wanted_by="predict")
+    assert asked.value.hint.endswith(proposed.replace("FILE ", ""))
 
 
 def test_a_second_command_finds_all_done_and_changes_nothing(place, first):
