@@ -40,6 +40,7 @@ from crossner_cli.taggers.known_words import (
 from crossner_cli.taggers.sources import Start, find_start, notes_on_start
 from crossner_cli.taggers.tagging import (
     CALIBRATION,
+    Tagged,
     fit_calibration,
     keep_frozen_states,
     score_entities,
@@ -298,6 +299,7 @@ class TrainingJob:
         self.plan, self.rates = recipe.options.make(Plan), recipe.options.make(Rates)
         self.batching = recipe.options.make(Batching)
         self.gold = [sentence.tags or () for sentence in data.dev]
+        self.tagged: list[Tagged] = []  # dev, as the tagger tagged it when it was scored last
 
     def train(self, seed: int, folder: Path) -> Work[SeedResult]:
         """Train one tagger, or take up one that an interrupted command had finished."""
@@ -319,6 +321,7 @@ class TrainingJob:
         raw = []
         if data.raw is not None:
             raw = self.batching.find_reread_files(data.raw, map(len, data.labelled.values()), self.plan)
+        self.tagged = []
         yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
         fitted = yield from fit(
             tagger,
@@ -330,7 +333,8 @@ class TrainingJob:
             checkpoints=checkpoints,
             task=task,
         )
-        tagged = tag(tagger, data.dev, engine)
+        is_last = fitted.best_epoch == len(fitted.history)
+        tagged = self.tagged if is_last and self.tagged else tag(tagger, data.dev, engine)
         dev = score(self.gold, [sentence.tags for sentence in tagged], mode="conll")
         result = self._describe(tagger, fitted, folder, carried.to_counts(), dev)
         calibration = fit_calibration(score_entities(self.gold, tagged))
@@ -346,8 +350,8 @@ class TrainingJob:
         return result
 
     def _score_dev(self, tagger: Tagger) -> dict[str, float]:
-        tagged = tag(tagger, self.data.dev, self.engine)
-        return {"dev_f1": score(self.gold, [sentence.tags for sentence in tagged], mode="conll").f1}
+        self.tagged = tag(tagger, self.data.dev, self.engine)
+        return {"dev_f1": score(self.gold, [sentence.tags for sentence in self.tagged], mode="conll").f1}
 
     def _describe(self, tagger: Tagger, fitted: FitResult, folder: Path, start: StartCounts, dev: Scores) -> SeedResult:
         reader, is_scored = tagger.encoder.reader, fitted.best is not None
