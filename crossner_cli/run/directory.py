@@ -78,6 +78,11 @@ def check_outputs(stage: Path, folder: Path, *, hint: str) -> None:
             check_digest(path, digest, hint=hint)
 
 
+def propose_tagger(dev_f1: Mapping[str, float | None]) -> str:
+    """The tagger stage to propose, of those with these scores on dev: that of ``adapt``, else the best."""
+    return FINAL if FINAL in dev_f1 else max(dev_f1, key=lambda name: dev_f1[name] or 0.0)
+
+
 def describe_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Describe each value that differs between two records, as ``epochs: 3 -> 4``."""
     changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]

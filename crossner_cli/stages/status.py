@@ -13,7 +13,7 @@ from crossner_cli.data.domains import digest_split, known_domains, split_files
 from crossner_cli.data.mixture import places_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
-from crossner_cli.run.directory import FINAL, PREPARED, PREVIOUS, Manifest, RunDirectory
+from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory, propose_tagger
 from crossner_cli.run.freshness import describe_changed, find_outdated, in_order_of_making
 from crossner_cli.run.stage import DRAFT, is_at_work
 from crossner_cli.run.storage import read_record
@@ -128,7 +128,7 @@ def next_step(
     if unscored and "target" in prepared["domains"]:
         split = [] if "test" in prepared["domains"]["target"]["splits"] else ["--split", "dev"]
         return shlex.join(["crossner", "evaluate", "--model", unscored[-1], *split, *place])
-    of_target = {name: each for name, each in trained.items() if each["stage"] != "pretrain-source"}
-    best = max(of_target or trained, key=lambda name: trained[name]["result"].get("dev_f1") or 0.0, default="MODEL")
-    proposed = FINAL if FINAL in trained else best
+    scores = {name: each["result"].get("dev_f1") for name, each in trained.items()}
+    of_target = {name: f1 for name, f1 in scores.items() if trained[name]["stage"] != "pretrain-source"}
+    proposed = propose_tagger(of_target or scores or {"MODEL": None})
     return shlex.join(["crossner", "predict", "FILE", "--model", proposed, *place])

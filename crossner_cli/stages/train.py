@@ -299,7 +299,6 @@ class TrainingJob:
         self.plan, self.rates = recipe.options.make(Plan), recipe.options.make(Rates)
         self.batching = recipe.options.make(Batching)
         self.gold = [sentence.tags or () for sentence in data.dev]
-        self.tagged: list[Tagged] = []  # dev, as the tagger tagged it when it was scored last
 
     def train(self, seed: int, folder: Path) -> Work[SeedResult]:
         """Train one tagger, or take up one that an interrupted command had finished."""
@@ -318,10 +317,8 @@ class TrainingJob:
         yield Notice(f"{task}: {carried.describe()}")
         if isinstance(tagger, MultiTaskTagger):
             count_words(tagger, data.labelled, data.raw)
-        raw = []
-        if data.raw is not None:
-            raw = self.batching.find_reread_files(data.raw, map(len, data.labelled.values()), self.plan)
-        self.tagged = []
+        raw = self.batching.find_reread_files(data.raw, map(len, data.labelled.values()), self.plan) if data.raw else []
+        self.tagged: list[Tagged] = []  # dev, as the tagger tagged it when it was scored last
         yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
         fitted = yield from fit(
             tagger,
@@ -333,8 +330,7 @@ class TrainingJob:
             checkpoints=checkpoints,
             task=task,
         )
-        is_last = fitted.best_epoch == len(fitted.history)
-        tagged = self.tagged if is_last and self.tagged else tag(tagger, data.dev, engine)
+        tagged = (fitted.best_epoch == len(fitted.history) and self.tagged) or tag(tagger, data.dev, engine)
         dev = score(self.gold, [sentence.tags for sentence in tagged], mode="conll")
         result = self._describe(tagger, fitted, folder, carried.to_counts(), dev)
         calibration = fit_calibration(score_entities(self.gold, tagged))

@@ -13,7 +13,6 @@ from typing import Any
 from crossner_cli.encoders.names import MINILM, STRINGS, VOCABULARY, digest_encoder, resolve_encoder
 from crossner_cli.errors import CrossNERError, suggest, suggest_path
 from crossner_cli.run.directory import (
-    FINAL,
     MANIFEST,
     PREVIOUS,
     Manifest,
@@ -21,6 +20,7 @@ from crossner_cli.run.directory import (
     check_outputs,
     digest_model,
     digest_stage,
+    propose_tagger,
     read_manifest,
 )
 from crossner_cli.run.freshness import describe_changed, find_outdated
@@ -288,7 +288,7 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
         )
     scores = {name: stages[name]["result"].get("dev_f1") for name in ends or stages}
     listed = ", ".join(name if f1 is None else f"{name} (dev F1 {f1:.2f})" for name, f1 in scores.items())
-    best = FINAL if FINAL in scores else max(scores, key=lambda name: scores[name] or 0.0)
+    best = propose_tagger(scores)
     raise CrossNERError(
         f"{run.path} holds several taggers to choose from: {listed}.",
         hint=f"Name one: crossner {wanted_by} --model {shlex.quote(best)} --run {shlex.quote(str(run.path))}",
