@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crossner_cli.encoders.fast_layers import keep_positions, use_fast_cpu_layers, use_int8_layers
+from crossner_cli.encoders.fast_layers import keep_positions, leave_out_padding, use_fast_cpu_layers, use_int8_layers
 from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.encoders.pretrained import (
     LoadedWeights,
@@ -101,7 +101,7 @@ class TransformerEncoder(Encoder):
         """States of some rows of a batch, (N, H), at ``places``, (N,), among their positions."""
         mask = None if batch.attention_mask is None else batch.attention_mask[first:end]
         read = self.name_inputs(batch.input_ids[first:end], None if batch.shapes is None else batch.shapes[first:end])
-        with keep_positions(self.model, places):
+        with leave_out_padding(self.model, mask, places) as (mask, left), keep_positions(self.model, left):
             output = self.model(**read, attention_mask=mask)
         states: Tensor = output.last_hidden_state  # (1, N, H)
         return states[0]

@@ -111,6 +111,22 @@ def test_the_last_layer_leaves_out_what_is_not_wanted_where_the_architecture_is_
     assert rows[1] == batch.input_ids.numel()
 
 
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_padding_is_left_out_where_the_architecture_and_the_attention_are_known(architectures, name):
+    for attention in ("eager", CPU_ATTENTION):
+        encoder, _ = load_encoder(str(architectures(name)), attention=attention)
+        if encoder.model.config.model_type not in LAYERS_LIKE_BERT:
+            pytest.skip("this architecture reads its padding")
+        rows: list[int] = []
+        first = encoder.model.encoder.layer[0].intermediate
+        first.register_forward_pre_hook(lambda layer, inputs, rows=rows: rows.append(inputs[0].shape[:-1].numel()))
+        batch = encoder.reader.collate(encoder.reader.encode(SENTENCES))
+        encoder(batch)
+        assert rows == [batch.attention_mask.sum() if attention == CPU_ATTENTION else batch.input_ids.numel()]
+        encoder.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
+        assert rows[1] == batch.input_ids.numel(), "nothing is left behind"
+
+
 def test_every_architecture_whose_last_layer_is_shortened_is_tried(architectures):
     tried = {load_encoder(str(architectures(name)))[0].model.config.model_type for name in ARCHITECTURES}
     assert set(LAYERS_LIKE_BERT) <= tried
