@@ -15,7 +15,7 @@ from crossner_cli.layers.randomness import Dropout
 
 # Attention for CPUs, by the name that ``attn_implementation`` takes.
 CPU_ATTENTION = "crossner_cpu"
-LEAST_PADDING = 0.05  # of a batch: to leave out less costs about what it saves
+LEAST_PADDING = 0.05  # share of a batch; to leave out less saves no time
 # Encoders whose layers end in steps that read each position alone, all behind a module ``attention.output``.
 LAYERS_LIKE_BERT = ("bert", "camembert", "data2vec-text", "electra", "ernie", "roberta", "xlm-roberta")
 
@@ -52,13 +52,18 @@ def cpu_attention(
         query, key, value = (_pad_heads(states, places, attention_mask) for states in (query, key, value))
         added = query.new_zeros(attention_mask.shape).masked_fill(~attention_mask, -torch.inf)
         vectors, weights = cpu_attention(module, query, key, value, added, scaling=scaling, dropout=dropout)
-        return vectors.flatten(0, 1).index_select(0, places).unsqueeze(0), weights
+        return _pick(vectors, places).unsqueeze(0), weights
     scores = torch.matmul(query * (query.size(-1) ** -0.5 if scaling is None else scaling), key.transpose(2, 3))
     if attention_mask is not None:
         scores = scores + attention_mask
     weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
+
+
+def _pick(states: Tensor, places: Tensor) -> Tensor:
+    """Some of the flattened positions of a batch, (R, T, ...), as (N, ...)."""
+    return states.flatten(0, 1).index_select(0, places)
 
 
 def _pad_heads(states: Tensor, places: Tensor, mask: Tensor) -> Tensor:
@@ -179,7 +184,7 @@ def leave_out_padding(encoder: Any, mask: Tensor | None, positions: Tensor) -> I
     places = flat.nonzero()[:, 0]
 
     def leave_out(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        return output.flatten(0, 1).index_select(0, places).unsqueeze(0)
+        return _pick(output, places).unsqueeze(0)
 
     handle = encoder.embeddings.register_forward_hook(leave_out)
     try:
@@ -201,15 +206,12 @@ def keep_positions(encoder: Any, positions: Tensor) -> Iterator[None]:
         positions: Indices into the flattened (R*T) positions, (N,).
     """
 
-    def pick(states: Tensor) -> Tensor:
-        return states.flatten(0, 1).index_select(0, positions)
-
     def before_output(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(pick(states) for states in inputs)  # the attention's result, and what it is added to
+        return tuple(_pick(states, positions) for states in inputs)  # the attention's result, and what it is added to
 
     def at_the_end(module: nn.Module, inputs: Any, output: Any) -> Any:
         states = output.last_hidden_state
-        output.last_hidden_state = (states if narrow is not None else pick(states)).unsqueeze(0)
+        output.last_hidden_state = (states if narrow is not None else _pick(states, positions)).unsqueeze(0)
         return output
 
     narrow = _last_attention_output(encoder)
