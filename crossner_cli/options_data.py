@@ -9,6 +9,8 @@ from typing import ClassVar, Literal
 
 from crossner_cli.option_fields import Command, option
 
+AUTO_TYPES = "auto"  # of --map-types
+
 labelled_option = partial(option, panel="Labelled data")
 raw_text_option = partial(option, panel="Raw text", needs=("corpus", "source_corpus"))
 level_option = partial(option, panel="Names and corpus levels", needs="entities")
@@ -51,7 +53,7 @@ class PrepareData(Command):
     map_types: str | None = labelled_option(
         None,
         "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type, NAME:person=PER"
-        " renames that of one data set.",
+        " renames that of one data set. auto: those that are named alike, as PER and person.",
         needs=("source", "silver"),
     )
     upsample_source: list[str] = labelled_option(

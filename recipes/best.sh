@@ -10,7 +10,6 @@ ENCODER=${ENCODER:-minilm}
 CORPORA=${CROSSNER_MIRROR:+$CROSSNER_MIRROR/corpora}
 RAW=${RAW:-$CORPORA/wikipedia_sentences.txt}
 NAMES=${NAMES:-$CORPORA/wikipedia_entities.tsv}
-TYPES=${TYPES-PER=person,LOC=location,ORG=organisation,MISC=misc} # of NAMES, as the targets call them
 SEEDS=${SEEDS:-1:1,2,3 2:4,5} # of the source, and of the taggers that start from it
 TEACHERS=${TEACHERS:-1,2,3}
 SENTENCES=${SENTENCES:-6000} # of raw text, which the teachers label
@@ -33,7 +32,7 @@ if has names; then
     --min-entities 1 --sentences-per-line --weak-labels
   mkdir -p "$RUNS/data"
   [ -d "$RUNS/data/wikipedia" ] || cp -r "$RUNS/weak/prepare-data/weak-labels" "$RUNS/data/wikipedia"
-  sources+=-names weak=(--source "$RUNS/data/wikipedia" ${TYPES:+--map-types "$TYPES"})
+  sources+=-names weak=(--source "$RUNS/data/wikipedia" --map-types auto)
 fi
 if has mentions; then mentions=(--replace-mentions 0.5); fi
 crossner prepare-data --run "$sources" --source "$SOURCE" "${weak[@]}" --target "$first"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ from crossner_cli.errors import CrossNERError
 
 LEAK = "training sentence that is in the dev or test of another data set left out"
 TRAIN = "train"
+SHORTEST_ABBREVIATION = 3  # letters of a type's name, as PER
+MOST_LONGER = 8  # names of which the most frequent is taken
 
 
 def places_of(options: Mapping[str, Any]) -> dict[str, str]:
@@ -70,6 +74,38 @@ def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, 
         for name in having:
             found[name][old] = new
     return found
+
+
+def match_types(source: Sequence[str], target: Counter[str]) -> dict[str, str]:
+    """Match types of a source and types of the target that are named alike: PER and person, or of other case.
+
+    Args:
+        source: The types of the source.
+        target: Those of the target, with their entities; of several that match, the most frequent one is taken.
+
+    Returns:
+        The target's names of types that only the source has, by the source's name.
+    """
+    others = {_fold(name): name for name, _ in reversed(target.most_common()) if name not in source}
+    ordered = sorted(others)
+
+    def find(name: str) -> str | None:
+        folded = _fold(name)
+        if len(folded) < SHORTEST_ABBREVIATION:
+            return others.get(folded)
+        place = bisect.bisect_left(ordered, folded)
+        longer = [each for each in ordered[place : place + MOST_LONGER] if each.startswith(folded)]
+        if longer:
+            return max((others[each] for each in longer), key=lambda each: target[each])
+        beginnings = (folded[:length] for length in range(SHORTEST_ABBREVIATION, len(folded)))
+        return next((others[beginning] for beginning in beginnings if beginning in others), None)
+
+    return {name: other for name in source if name not in target and (other := find(name))}
+
+
+def _fold(name: str) -> str:
+    """The letters and digits of a type's name, in one case."""
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def parse_times(given: Sequence[str], names: Sequence[str]) -> dict[str, int]:

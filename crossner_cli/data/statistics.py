@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import re
 from collections import Counter
@@ -11,6 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from crossner_cli.data.domains import Domain, LabelledDomain
+from crossner_cli.data.mixture import match_types
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.data.text import cut_words
@@ -34,7 +34,6 @@ RAW_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 CUT_OTHERWISE = 0.02
 LISTED_TYPES = 8  # in a warning
 LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
-SHORTEST_ABBREVIATION = 3  # letters of a type's name, as PER
 MOST_TYPES_BY_HAND = 200  # more are not looked through for typing errors, which takes the square of the time
 TYPING_ERROR = 0.8  # likeness of two names of types, by difflib
 WITHOUT_ENTITIES = {
@@ -169,9 +168,10 @@ def mapped_type_warnings(new: Iterable[str], targets: Sequence[str]) -> list[str
 
 
 def listed_type_warnings(types: Mapping[str, int], labelled: Labelled) -> list[str]:
-    """Warn of types of the entity lists, given with their number of names, that no data set of the run has."""
+    """Warn of types of the entity lists, given with their number of names, that no data set has under a like name."""
     known = {name for domain in labelled.values() for name in domain.types}
-    others = {name: count for name, count in types.items() if name not in known}
+    alike = match_types(list(types), Counter(known))
+    others = {name: count for name, count in types.items() if name not in known and name not in alike}
     if not known or not others:
         return []
     shown = ", ".join(f"{name} ({count:,})" for name, count in list(others.items())[:LISTED_TYPES])
@@ -261,34 +261,11 @@ def _pair_warnings(domains: Mapping[str, Domain], labelled: Labelled) -> Iterato
 
 
 def _shared_type_warnings(source: Sequence[str], target: Counter[str]) -> Iterator[str]:
-    """Warn of types of both domains that seem to be one under two names: PER and person, or of other case.
-
-    Of several in the target, given with their entities, the most frequent one is meant.
-    """
-    others = {_fold(name): name for name, _ in reversed(target.most_common()) if name not in source}
-    ordered = sorted(others)
-
-    def find(name: str) -> str | None:
-        folded = _fold(name)
-        if len(folded) < SHORTEST_ABBREVIATION:
-            return others.get(folded)
-        place = bisect.bisect_left(ordered, folded)
-        longer = [each for each in ordered[place : place + LISTED_TYPES] if each.startswith(folded)]
-        if longer:
-            return max((others[each] for each in longer), key=lambda each: target[each])
-        beginnings = (folded[:length] for length in range(SHORTEST_ABBREVIATION, len(folded)))
-        return next((others[beginning] for beginning in beginnings if beginning in others), None)
-
-    alike = {name: other for name in source if name not in target and (other := find(name))}
-    if alike:
+    """Warn of types of both domains that seem to be one under two names: PER and person, or of other case."""
+    if alike := match_types(source, target):
         mapped = ",".join(f"{name}={other}" for name, other in [*alike.items()][:LISTED_TYPES])
         mapped += ",…" * (len(alike) > LISTED_TYPES)
         yield (
             "Types of the source and the target that are named alike count as different ones. If they mean the same:"
             f" --map-types {mapped}"
         )
-
-
-def _fold(name: str) -> str:
-    """The letters and digits of a type's name, in one case."""
-    return "".join(filter(str.isalnum, name.casefold()))

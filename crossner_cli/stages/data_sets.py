@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,12 +14,21 @@ from crossner_cli.data.domains import (
     hides_folder,
     read_domain,
 )
-from crossner_cli.data.mixture import join, leave_out, leave_out_leaks, parse_times, parse_type_maps, places_of
+from crossner_cli.data.mixture import (
+    join,
+    leave_out,
+    leave_out_leaks,
+    match_types,
+    parse_times,
+    parse_type_maps,
+    places_of,
+)
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
 from crossner_cli.data.subsets import limit_train, rename_types, take_dev
+from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options_data import PrepareData
+from crossner_cli.options_data import AUTO_TYPES, PrepareData
 from crossner_cli.run.progress import Notice, Progress, Work
 
 GOLD_TOO = "silver sentence that is in the target's train left out"
@@ -74,8 +84,27 @@ def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[st
     return sets
 
 
-def make_domains(
+def find_type_maps(
     sets: Mapping[str, LabelledDomain], found: Mapping[str, Domain], options: PrepareData
+) -> dict[str, dict[str, str]]:
+    """The new names of types, for each data set that is no target, by its name.
+
+    Raises:
+        CrossNERError: ``--map-types`` is malformed, or names no type.
+    """
+    types = {found[place].name: sets[place].types for place in sets if place != "target"}
+    if options.map_types != AUTO_TYPES:
+        return parse_type_maps(options.map_types, types) if options.map_types else {}
+    splits = sets["target"].splits.values() if "target" in sets else ()
+    counts = Counter(span.type for each in splits for sentence in each for span in to_spans(sentence.tags or ()))
+    return {name: maps for name, each in types.items() if (maps := match_types(each, counts))}
+
+
+def make_domains(
+    sets: Mapping[str, LabelledDomain],
+    found: Mapping[str, Domain],
+    maps: Mapping[str, Mapping[str, str]],
+    options: PrepareData,
 ) -> tuple[Labelled, dict[str, Any], bool]:
     """Rename types, leave out leaks, join the sources, and choose the sentences of each domain.
 
@@ -83,11 +112,9 @@ def make_domains(
         The domains by role, the counts of each source by its name, and whether every domain had dev sentences.
     """
     names = {place: found[place].name for place in sets}
-    given = dict(sets)
-    renamed = {names[place]: place for place in sets if place != "target"}
-    if options.map_types:
-        maps = parse_type_maps(options.map_types, {name: sets[place].types for name, place in renamed.items()})
-        given |= {place: rename_types(sets[place], maps[name]) for name, place in renamed.items()}
+    given = {
+        place: rename_types(each, new) if (new := maps.get(names[place])) else each for place, each in sets.items()
+    }
     kept = {}
     for place, labels in given.items():
         others = [other for each, other in given.items() if found[each].files != found[place].files]

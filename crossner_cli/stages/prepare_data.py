@@ -37,7 +37,7 @@ from crossner_cli.data.statistics import (
 )
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options_data import PrepareData
+from crossner_cli.options_data import AUTO_TYPES, PrepareData
 from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.tables import prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
@@ -46,7 +46,7 @@ from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
 from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_atomically, write_json
-from crossner_cli.stages.data_sets import Labelled, find_sets, make_domains, notes_on_sets, read_sets
+from crossner_cli.stages.data_sets import Labelled, find_sets, find_type_maps, make_domains, notes_on_sets, read_sets
 from crossner_cli.stages.rerun import command_again
 
 COMMAND = "prepare-data"
@@ -176,7 +176,10 @@ def _digest(path: Path, digest: Callable[[Path], str]) -> str:
 def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[PrepareDataResult]:
     """Fill the stage's folder."""
     sets = yield from read_sets(inputs.sets, options)
-    labelled, of_sources, had_dev = make_domains(sets, inputs.sets, options)
+    maps = find_type_maps(sets, inputs.sets, options)
+    if options.map_types == AUTO_TYPES:
+        yield from map(Notice, _describe_maps(maps))
+    labelled, of_sources, had_dev = make_domains(sets, inputs.sets, maps, options)
     silver = labelled.pop("silver", None)
     for role, found in {**labelled, **({"silver": silver} if silver else {})}.items():
         name = inputs.domains[role].name
@@ -210,9 +213,9 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
     if options.dev_from_train and had_dev:
         warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
-    if options.map_types and "target" in labelled:
-        new = [pair.partition("=")[2].strip() for pair in options.map_types.split(",")]
-        warnings += mapped_type_warnings([name for name in new if name != OUTSIDE], labelled["target"].types)
+    if maps and "target" in labelled:
+        new = [name for each in maps.values() for name in each.values() if name != OUTSIDE]
+        warnings += mapped_type_warnings(new, labelled["target"].types)
     warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
     if silver is not None:
         labelled["silver"] = silver
@@ -233,6 +236,12 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         folder / "statistics.md", f"# Prepared data\n\n{page}".encode("utf-8", "backslashreplace").decode()
     )
     return result
+
+
+def _describe_maps(maps: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Say which types of each data set are renamed."""
+    for name, names in maps.items():
+        yield f"{name}: types renamed as in the target: {', '.join(map('='.join, names.items()))}"
 
 
 def _make_selection(options: PrepareData) -> Selection:

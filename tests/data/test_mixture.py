@@ -1,10 +1,12 @@
 """Several data sets as one domain, and nothing that is scored on in what is trained on."""
 
+from collections import Counter
+
 import pytest
 
 from crossner_cli.data.domains import LabelledDomain
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.mixture import LEAK, join, leave_out_leaks, parse_times, parse_type_maps
+from crossner_cli.data.mixture import LEAK, join, leave_out_leaks, match_types, parse_times, parse_type_maps
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.errors import CrossNERError
 
@@ -46,6 +48,21 @@ def test_a_type_is_renamed_in_all_data_sets_that_have_it_or_in_the_one_that_is_n
     with pytest.raises(CrossNERError) as caught:
         parse_type_maps("b:LOC=place", types)
     assert caught.value.hint == "Write old=new,…; the source's types are a: PER, LOC; b: PER, x:y."
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "found"),
+    [
+        (["PER", "LOC", "misc"], {"person": 1, "location": 1, "misc": 1}, {"PER": "person", "LOC": "location"}),
+        (["organisation", "Person"], {"ORG": 1, "PERSON": 1}, {"organisation": "ORG", "Person": "PERSON"}),
+        (["PER", "person"], {"person": 1}, {}),
+        (["PER"], {"period": 1, "person": 2, "x": 3}, {"PER": "person"}),
+        (["organism", "OR", "o"], {"organisation": 1, "O-": 1}, {"o": "O-"}),
+    ],
+    ids=["abbreviations", "whole names", "both names in the source", "the most frequent", "too short, or other words"],
+)
+def test_types_match_where_they_differ_by_case_or_one_name_begins_the_other(source, target, found):
+    assert match_types(source, Counter(target)) == found
 
 
 def test_training_sentences_that_another_data_set_is_scored_on_are_left_out_and_counted():

@@ -59,7 +59,6 @@ SHORTER = {
         "TARGETS": "sample-target",
         "RAW": str(SAMPLE / "raw.txt"),
         "NAMES": str(SAMPLE / "entities.tsv"),
-        "TYPES": "",
         "SEEDS": "1:1 2:4",
         "TEACHERS": "1,2",
         "SENTENCES": "9",

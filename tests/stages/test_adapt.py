@@ -57,6 +57,13 @@ def test_steps_follow_from_what_there_is(tmp_path):
     assert "--silver labels" in shlex.join(given[0].line)
 
 
+def test_types_of_the_source_are_renamed_where_they_are_named_alike_or_as_the_user_says(tmp_path):
+    given = {"corpus": [tmp_path / "raw"], "entities": [tmp_path / "names.tsv"]}
+    for options, renamed in (({}, "auto"), ({"map_types": "PER=person"}, "PER=person")):
+        lines = [shlex.join(step.line) for step in plan(tmp_path, **given, **options) if step.command == "prepare-data"]
+        assert [f"--map-types {renamed}" in line for line in lines] == [False, True, True]
+
+
 def test_only_an_uncased_encoder_reads_shapes(tmp_path):
     for cased in (False, True):
         lines = [shlex.join(step.line) for step in plan(tmp_path, cased=cased)]

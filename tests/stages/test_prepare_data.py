@@ -70,6 +70,20 @@ def test_types_of_one_data_set_taken_twice_can_be_mapped(run):
     assert "person" in target and "human" in source and "human" not in target
 
 
+def test_types_that_are_named_alike_are_renamed_in_each_source_and_the_names_are_told(run, tmp_path):
+    for name, tags in {"news": ["person"], "wiki": ["PER", "LOC", "FOOD"], "mine": ["person", "location"]}.items():
+        (tmp_path / name).mkdir()
+        for split in ("train", "dev", "test"):
+            rows = [f"{name}-{split}-{number}\tB-{tag}\n" for number, tag in enumerate(tags)]
+            (tmp_path / name / f"{split}.txt").write_text("\n".join(rows))
+    sources = [str(tmp_path / "news"), str(tmp_path / "wiki")]
+    options = PrepareData(run=run.path, source=sources, target=str(tmp_path / "mine"), map_types="auto")
+    told = [step.text for step in prepare_data.run(run, options) if isinstance(step, Notice)]
+    assert "wiki: types renamed as in the target: PER=person, LOC=location" in told
+    result = run.read("prepare-data")["result"]
+    assert result["domains"]["source"]["types"] == ["person", "location", "FOOD"] and result["warnings"] == []
+
+
 def test_later_stages_find_the_sentences_and_types(run):
     prepare(run, source="sample-source", target="sample-target", scheme="bioes")
     prepared = PreparedData.load(run, wanted_by="finetune")
