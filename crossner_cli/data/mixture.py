@@ -12,7 +12,7 @@ from crossner_cli.data.domains import Domain, LabelledDomain
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.sentences import SPLITS, Sentence
-from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, is_type
+from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, is_type, to_spans
 from crossner_cli.errors import CrossNERError
 
 LEAK = "training sentence that is in the dev or test of another data set left out"
@@ -74,6 +74,13 @@ def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, 
         for name in having:
             found[name][old] = new
     return found
+
+
+def match_domains(others: Mapping[str, LabelledDomain], target: LabelledDomain) -> dict[str, dict[str, str]]:
+    """Match the types of each data set, by its name, with those of the target, as ``match_types`` does."""
+    sentences = (sentence for split in target.splits.values() for sentence in split)
+    counts = Counter(span.type for sentence in sentences for span in to_spans(sentence.tags or ()))
+    return {name: match_types(each.types, counts) for name, each in others.items()}
 
 
 def match_types(source: Sequence[str], target: Counter[str]) -> dict[str, str]:

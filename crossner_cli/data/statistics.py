@@ -156,9 +156,20 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
         found += _type_warnings(who, domain, statistics[role])
     if "target" in labelled:
         found += _word_warnings(f"The target {domains['target'].name!r}", labelled["target"])
-    if len(labelled) == 2:
-        found += _pair_warnings(domains, labelled)
+    if len(labelled) == 2 and domains["source"].files == domains["target"].files:
+        found.append(f"Source and target are the same data, {domains['source'].name!r}.")
     return found
+
+
+def alike_type_warnings(alike: Mapping[str, str]) -> list[str]:
+    """Warn of types that seem to be one under two names, given as the target's names by the source's."""
+    if not alike:
+        return []
+    mapped = ",".join(map("=".join, [*alike.items()][:LISTED_TYPES])) + ",…" * (len(alike) > LISTED_TYPES)
+    return [
+        "Types of the source and the target that are named alike count as different ones. If they mean the same:"
+        f" --map-types {mapped}"
+    ]
 
 
 def mapped_type_warnings(new: Iterable[str], targets: Sequence[str]) -> list[str]:
@@ -245,27 +256,3 @@ def _word_warnings(who: str, labelled: LabelledDomain) -> list[str]:
         f"{who}: {100 * share:.1f} % of its words are cut otherwise in plain text, as {word!r} -> {pieces!r}, by raw"
         " text and predict alike. Label words as they are cut there, or give predict words: CoNLL, or JSONL with words."
     ]
-
-
-def _pair_warnings(domains: Mapping[str, Domain], labelled: Labelled) -> Iterator[str]:
-    """Warn of source and target that are the same, and of types that they name differently."""
-    if domains["source"].files == domains["target"].files:
-        yield f"Source and target are the same data, {domains['source'].name!r}."
-    counts = Counter(
-        span.type
-        for sentences in labelled["target"].splits.values()
-        for sentence in sentences
-        for span in to_spans(sentence.tags or ())
-    )
-    yield from _shared_type_warnings(labelled["source"].types, counts)
-
-
-def _shared_type_warnings(source: Sequence[str], target: Counter[str]) -> Iterator[str]:
-    """Warn of types of both domains that seem to be one under two names: PER and person, or of other case."""
-    if alike := match_types(source, target):
-        mapped = ",".join(f"{name}={other}" for name, other in [*alike.items()][:LISTED_TYPES])
-        mapped += ",…" * (len(alike) > LISTED_TYPES)
-        yield (
-            "Types of the source and the target that are named alike count as different ones. If they mean the same:"
-            f" --map-types {mapped}"
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from crossner_cli.data.mixture import (
     join,
     leave_out,
     leave_out_leaks,
-    match_types,
+    match_domains,
     parse_times,
     parse_type_maps,
     places_of,
@@ -26,7 +25,6 @@ from crossner_cli.data.mixture import (
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.statistics import count_split
 from crossner_cli.data.subsets import limit_train, rename_types, take_dev
-from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options_data import AUTO_TYPES, PrepareData
 from crossner_cli.run.progress import Notice, Progress, Work
@@ -86,18 +84,20 @@ def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[st
 
 def find_type_maps(
     sets: Mapping[str, LabelledDomain], found: Mapping[str, Domain], options: PrepareData
-) -> dict[str, dict[str, str]]:
-    """The new names of types, for each data set that is no target, by its name.
+) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """The new names of types, by the name of their data set; and of those left, the target's names that are alike.
 
     Raises:
         CrossNERError: ``--map-types`` is malformed, or names no type.
     """
-    types = {found[place].name: sets[place].types for place in sets if place != "target"}
-    if options.map_types != AUTO_TYPES:
-        return parse_type_maps(options.map_types, types) if options.map_types else {}
-    splits = sets["target"].splits.values() if "target" in sets else ()
-    counts = Counter(span.type for each in splits for sentence in each for span in to_spans(sentence.tags or ()))
-    return {name: maps for name, each in types.items() if (maps := match_types(each, counts))}
+    others = {found[place].name: each for place, each in sets.items() if place != "target"}
+    alike = match_domains(others, sets["target"]) if "target" in sets else {}
+    if options.map_types == AUTO_TYPES:
+        return alike, {}
+    types = {name: each.types for name, each in others.items()}
+    maps = parse_type_maps(options.map_types, types) if options.map_types else {}
+    left = [(old, new) for name, each in alike.items() for old, new in each.items() if old not in maps.get(name, {})]
+    return maps, dict(left)
 
 
 def make_domains(

@@ -27,6 +27,7 @@ from crossner_cli.data.files import refuse_pipe
 from crossner_cli.data.mixture import join_places, places_of
 from crossner_cli.data.sentences import read_sentences, write_sentences
 from crossner_cli.data.statistics import (
+    alike_type_warnings,
     count_raw_words,
     count_words,
     data_warnings,
@@ -176,7 +177,7 @@ def _digest(path: Path, digest: Callable[[Path], str]) -> str:
 def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[PrepareDataResult]:
     """Fill the stage's folder."""
     sets = yield from read_sets(inputs.sets, options)
-    maps = find_type_maps(sets, inputs.sets, options)
+    maps, alike = find_type_maps(sets, inputs.sets, options)
     if options.map_types == AUTO_TYPES:
         yield from map(Notice, _describe_maps(maps))
     labelled, of_sources, had_dev = make_domains(sets, inputs.sets, maps, options)
@@ -207,13 +208,13 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     if len(of_sources) > 1:
         statistics["source"]["sources"] = of_sources
     warnings = [warning for found in labelled.values() for warning in found.repairs.warnings]
-    warnings += data_warnings(inputs.domains, labelled, statistics)
+    warnings += data_warnings(inputs.domains, labelled, statistics) + alike_type_warnings(alike)
     train = labelled["target"].splits.get("train", []) if "target" in labelled else []
     if options.train_limit and len(train) < options.train_limit:
         warnings.append(f"--train-limit {options.train_limit}: the target has only {len(train)} training sentences.")
     if options.dev_from_train and had_dev:
         warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
-    if maps and "target" in labelled:
+    if "target" in labelled:
         new = [name for each in maps.values() for name in each.values() if name != OUTSIDE]
         warnings += mapped_type_warnings(new, labelled["target"].types)
     warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
@@ -241,7 +242,8 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
 def _describe_maps(maps: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Say which types of each data set are renamed."""
     for name, names in maps.items():
-        yield f"{name}: types renamed as in the target: {', '.join(map('='.join, names.items()))}"
+        if names:
+            yield f"{name}: types renamed as in the target: {', '.join(map('='.join, names.items()))}"
 
 
 def _make_selection(options: PrepareData) -> Selection:

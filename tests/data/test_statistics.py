@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.data.domains import Domain, known_domains, read_domain
+from crossner_cli.data.mixture import match_domains
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import (
+    alike_type_warnings,
     count_raw_words,
     count_split,
     count_words,
@@ -147,7 +149,10 @@ def warn(tmp_path):
             domains[role] = Domain(role, files)
             labelled[role] = read_domain(files)
         statistics = {role: domain_statistics(found.splits) for role, found in labelled.items()}
-        return data_warnings(domains, labelled, statistics)
+        found = data_warnings(domains, labelled, statistics)
+        if len(labelled) == 2:
+            found += alike_type_warnings(match_domains({"source": labelled["source"]}, labelled["target"])["source"])
+        return found
 
     return warn
 

@@ -77,7 +77,10 @@ def test_types_that_are_named_alike_are_renamed_in_each_source_and_the_names_are
             rows = [f"{name}-{split}-{number}\tB-{tag}\n" for number, tag in enumerate(tags)]
             (tmp_path / name / f"{split}.txt").write_text("\n".join(rows))
     sources = [str(tmp_path / "news"), str(tmp_path / "wiki")]
-    options = PrepareData(run=run.path, source=sources, target=str(tmp_path / "mine"), map_types="auto")
+    given = {"source": sources, "target": str(tmp_path / "mine")}
+    for maps, left in ((None, "PER=person,LOC=location"), ("LOC=location", "PER=person")):
+        assert prepare(run, **given, map_types=maps)["result"]["warnings"][-1].endswith(f"--map-types {left}")
+    options = PrepareData(run=run.path, **given, map_types="auto")
     told = [step.text for step in prepare_data.run(run, options) if isinstance(step, Notice)]
     assert "wiki: types renamed as in the target: PER=person, LOC=location" in told
     result = run.read("prepare-data")["result"]
