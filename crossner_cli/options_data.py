@@ -53,7 +53,7 @@ class PrepareData(Command):
     map_types: str | None = labelled_option(
         None,
         "Source types to rename as in the target, as person=PER,place=LOC; place=O drops a type, NAME:person=PER"
-        " renames that of one data set. auto: those that are named alike, as PER and person.",
+        " renames that of one data set. auto renames those that are named alike, as PER and person.",
         needs=("source", "silver"),
     )
     upsample_source: list[str] = labelled_option(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +10,19 @@ from crossner_cli.data.domains import Domain, LabelledDomain
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.leaks import make_leak_key
 from crossner_cli.data.sentences import SPLITS, Sentence
-from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, is_type, to_spans
+from crossner_cli.data.tags import OUTSIDE, TYPE_HINT, is_type
 from crossner_cli.errors import CrossNERError
 
 LEAK = "training sentence that is in the dev or test of another data set left out"
 TRAIN = "train"
-SHORTEST_ABBREVIATION = 3  # letters of a type's name, as PER
-MOST_LONGER = 8  # names of which the most frequent is taken
+# Other names of the types of CoNLL-2003.
+SYNONYMS = {
+    "per": "person",
+    "org": "organisation",
+    "organization": "organisation",
+    "loc": "location",
+    "miscellaneous": "misc",
+}
 
 
 def places_of(options: Mapping[str, Any]) -> dict[str, str]:
@@ -76,43 +80,20 @@ def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, 
     return found
 
 
-def match_domains(others: Mapping[str, LabelledDomain], target: LabelledDomain) -> dict[str, dict[str, str]]:
-    """Match the types of each data set, by its name, with those of the target, as ``match_types`` does."""
-    sentences = (sentence for split in target.splits.values() for sentence in split)
-    counts = Counter(span.type for sentence in sentences for span in to_spans(sentence.tags or ()))
-    return {name: match_types(each.types, counts) for name, each in others.items()}
-
-
-def match_types(source: Sequence[str], target: Counter[str]) -> dict[str, str]:
-    """Match types of a source and types of the target that are named alike: PER and person, or of other case.
-
-    Args:
-        source: The types of the source.
-        target: Those of the target, with their entities; of several that match, the most frequent one is taken.
+def match_types(source: Sequence[str], target: Sequence[str]) -> dict[str, str]:
+    """Match types that a source and the target name alike: but for case, ``-`` and ``_``, or by ``SYNONYMS``.
 
     Returns:
         The target's names of types that only the source has, by the source's name.
     """
-    others = {_fold(name): name for name, _ in reversed(target.most_common()) if name not in source}
-    ordered = sorted(others)
-
-    def find(name: str) -> str | None:
-        folded = _fold(name)
-        if len(folded) < SHORTEST_ABBREVIATION:
-            return others.get(folded)
-        place = bisect.bisect_left(ordered, folded)
-        longer = [each for each in ordered[place : place + MOST_LONGER] if each.startswith(folded)]
-        if longer:
-            return max((others[each] for each in longer), key=lambda each: target[each])
-        beginnings = (folded[:length] for length in range(SHORTEST_ABBREVIATION, len(folded)))
-        return next((others[beginning] for beginning in beginnings if beginning in others), None)
-
-    return {name: other for name in source if name not in target and (other := find(name))}
+    names = {_fold(name): name for name in reversed(target)}
+    known = set(target)
+    return {name: names[_fold(name)] for name in source if name not in known and _fold(name) in names}
 
 
 def _fold(name: str) -> str:
-    """The letters and digits of a type's name, in one case."""
-    return "".join(filter(str.isalnum, name.casefold()))
+    folded = name.casefold().replace("-", "").replace("_", "")
+    return SYNONYMS.get(folded, folded)
 
 
 def parse_times(given: Sequence[str], names: Sequence[str]) -> dict[str, int]:

@@ -161,11 +161,11 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
     return found
 
 
-def alike_type_warnings(alike: Mapping[str, str]) -> list[str]:
-    """Warn of types that seem to be one under two names, given as the target's names by the source's."""
+def alike_type_warnings(alike: Sequence[str]) -> list[str]:
+    """Warn of types that seem to be one under two names, given as pairs for ``--map-types``."""
     if not alike:
         return []
-    mapped = ",".join(map("=".join, [*alike.items()][:LISTED_TYPES])) + ",…" * (len(alike) > LISTED_TYPES)
+    mapped = ",".join(alike[:LISTED_TYPES]) + ",…" * (len(alike) > LISTED_TYPES)
     return [
         "Types of the source and the target that are named alike count as different ones. If they mean the same:"
         f" --map-types {mapped}"
@@ -178,10 +178,16 @@ def mapped_type_warnings(new: Iterable[str], targets: Sequence[str]) -> list[str
     return [f"--map-types: the target has no type {missing}; its types are {', '.join(targets)}."] if missing else []
 
 
-def listed_type_warnings(types: Mapping[str, int], labelled: Labelled) -> list[str]:
-    """Warn of types of the entity lists, given with their number of names, that no data set has under a like name."""
+def listed_type_warnings(types: Mapping[str, int], labelled: Labelled, *, alike_is_known: bool = False) -> list[str]:
+    """Warn of types of the entity lists, given with their number of names, that no data set of the run has.
+
+    Args:
+        types: Number of names by type.
+        labelled: The data sets.
+        alike_is_known: Whether types that a data set has under a like name are left out.
+    """
     known = {name for domain in labelled.values() for name in domain.types}
-    alike = match_types(list(types), Counter(known))
+    alike = match_types(list(types), list(known)) if alike_is_known else {}
     others = {name: count for name, count in types.items() if name not in known and name not in alike}
     if not known or not others:
         return []

@@ -121,6 +121,8 @@ def prepared_tables(result: PrepareDataResult, *, is_short: bool = False) -> lis
         blocks += map(Line, _new_types(domains))
     else:
         blocks += [_entity_types(domains, statistics), *map(Line, _overlaps(domains, statistics))]
+    for name, names in result.renamed.items():
+        blocks.append(Line(f"Types renamed in {name}: {', '.join(map('='.join, names.items()))}"))
     repairs = [
         (role, kind, figures.count(number)) for role, kinds in result.repairs.items() for kind, number in kinds.items()
     ]

@@ -9,7 +9,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from crossner_cli.errors import CrossNERError
@@ -63,7 +63,7 @@ class DomainResult:
 
 @dataclass(frozen=True)
 class PrepareDataResult:
-    """The result of ``prepare-data``; domains, statistics and repairs by role."""
+    """The result of ``prepare-data``; domains, statistics and repairs by role, renamed types by data set."""
 
     domains: dict[str, DomainResult]
     statistics: Record
@@ -71,6 +71,7 @@ class PrepareDataResult:
     corpus: Record
     source_corpus: Record
     warnings: list[str]
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

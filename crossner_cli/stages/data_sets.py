@@ -17,7 +17,7 @@ from crossner_cli.data.mixture import (
     join,
     leave_out,
     leave_out_leaks,
-    match_domains,
+    match_types,
     parse_times,
     parse_type_maps,
     places_of,
@@ -45,7 +45,8 @@ def find_sets(options: PrepareData) -> dict[str, Domain]:
                 f"--source {domain.name} is there twice.",
                 hint=f"Once is enough; --upsample-source {domain.name}=2 doubles it.",
             )
-        if other is not None and (other.files != domain.files or options.map_types or place != "source"):
+        renames = options.map_types not in (None, AUTO_TYPES)
+        if other is not None and (other.files != domain.files or renames or place != "source"):
             sets[place] = dataclasses.replace(domain, name=f"{domain.name}-{place}")
         taken[sets[place].name] = domain
     return sets
@@ -84,20 +85,29 @@ def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[st
 
 def find_type_maps(
     sets: Mapping[str, LabelledDomain], found: Mapping[str, Domain], options: PrepareData
-) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
-    """The new names of types, by the name of their data set; and of those left, the target's names that are alike.
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """The new names of types, by the name of their data set, and pairs of types that are named alike and stay two.
 
     Raises:
-        CrossNERError: ``--map-types`` is malformed, or names no type.
+        CrossNERError: ``--map-types`` is malformed, names no type, or is auto without a target.
     """
-    others = {found[place].name: each for place, each in sets.items() if place != "target"}
-    alike = match_domains(others, sets["target"]) if "target" in sets else {}
-    if options.map_types == AUTO_TYPES:
-        return alike, {}
-    types = {name: each.types for name, each in others.items()}
-    maps = parse_type_maps(options.map_types, types) if options.map_types else {}
-    left = [(old, new) for name, each in alike.items() for old, new in each.items() if old not in maps.get(name, {})]
-    return maps, dict(left)
+    types = {found[place].name: each.types for place, each in sets.items() if place != "target"}
+    alike = {name: match_types(each, sets["target"].types if "target" in sets else ()) for name, each in types.items()}
+    pairs = [pair.strip() for pair in options.map_types.split(",")] if options.map_types else []
+    given = [pair for pair in pairs if pair != AUTO_TYPES]
+    maps = parse_type_maps(",".join(given), types) if given else {}
+    if AUTO_TYPES in pairs:
+        if "target" not in sets:
+            raise CrossNERError("--map-types auto needs a target, whose names it takes.", hint="Add --target DATASET.")
+        maps = {name: alike[name] | maps.get(name, {}) for name in types}
+    of = dict.fromkeys(types, "") if len(types) == 1 else {name: f"{name}:" for name in types}
+    left = [
+        f"{of[name]}{old}={new}"
+        for name, each in alike.items()
+        for old, new in each.items()
+        if old not in maps.get(name, {})
+    ]
+    return maps, left
 
 
 def make_domains(

@@ -38,7 +38,7 @@ from crossner_cli.data.statistics import (
 )
 from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options_data import AUTO_TYPES, PrepareData
+from crossner_cli.options_data import PrepareData
 from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.tables import prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
@@ -178,8 +178,6 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     """Fill the stage's folder."""
     sets = yield from read_sets(inputs.sets, options)
     maps, alike = find_type_maps(sets, inputs.sets, options)
-    if options.map_types == AUTO_TYPES:
-        yield from map(Notice, _describe_maps(maps))
     labelled, of_sources, had_dev = make_domains(sets, inputs.sets, maps, options)
     silver = labelled.pop("silver", None)
     for role, found in {**labelled, **({"silver": silver} if silver else {})}.items():
@@ -217,7 +215,8 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     if "target" in labelled:
         new = [name for each in maps.values() for name in each.values() if name != OUTSIDE]
         warnings += mapped_type_warnings(new, labelled["target"].types)
-    warnings += listed_type_warnings((levels.get("names") or {}).get("types", {}), labelled)
+    listed = (levels.get("names") or {}).get("types", {})
+    warnings += listed_type_warnings(listed, labelled, alike_is_known=options.weak_labels)
     if silver is not None:
         labelled["silver"] = silver
         statistics["silver"] = domain_statistics(silver.splits)
@@ -231,19 +230,13 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         corpus=levels,
         source_corpus=source_levels,
         warnings=warnings,
+        renamed={name: names for name, names in maps.items() if names},
     )
     page = to_markdown(prepared_tables(result), level=2)
     write_atomically(
         folder / "statistics.md", f"# Prepared data\n\n{page}".encode("utf-8", "backslashreplace").decode()
     )
     return result
-
-
-def _describe_maps(maps: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Say which types of each data set are renamed."""
-    for name, names in maps.items():
-        if names:
-            yield f"{name}: types renamed as in the target: {', '.join(map('='.join, names.items()))}"
 
 
 def _make_selection(options: PrepareData) -> Selection:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.data.domains import Domain, known_domains, read_domain
-from crossner_cli.data.mixture import match_domains
+from crossner_cli.data.mixture import match_types
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import (
     alike_type_warnings,
@@ -151,7 +151,8 @@ def warn(tmp_path):
         statistics = {role: domain_statistics(found.splits) for role, found in labelled.items()}
         found = data_warnings(domains, labelled, statistics)
         if len(labelled) == 2:
-            found += alike_type_warnings(match_domains({"source": labelled["source"]}, labelled["target"])["source"])
+            alike = match_types(labelled["source"].types, labelled["target"].types)
+            found += alike_type_warnings([*map("=".join, alike.items())])
         return found
 
     return warn
@@ -255,6 +256,9 @@ def test_names_of_types_that_no_data_set_has_are_a_warning(tmp_path):
     (warning,) = listed_type_warnings({"dish": 3, "city": 1, "type": 1}, labelled)
     assert "neither data set has: city (1), type (1)." in warning and "no heading" in warning
     assert listed_type_warnings({"dish": 3}, labelled) == []
+    assert listed_type_warnings({"Dish": 3}, labelled) and not listed_type_warnings(
+        {"Dish": 3}, labelled, alike_is_known=True
+    )
     (warning,) = mapped_type_warnings(["Dish", "dish"], labelled["target"].types)
     assert warning == "--map-types: the target has no type Dish; its types are dish."
     assert mapped_type_warnings(["dish"], labelled["target"].types) == []

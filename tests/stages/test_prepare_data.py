@@ -78,13 +78,15 @@ def test_types_that_are_named_alike_are_renamed_in_each_source_and_the_names_are
             (tmp_path / name / f"{split}.txt").write_text("\n".join(rows))
     sources = [str(tmp_path / "news"), str(tmp_path / "wiki")]
     given = {"source": sources, "target": str(tmp_path / "mine")}
-    for maps, left in ((None, "PER=person,LOC=location"), ("LOC=location", "PER=person")):
+    for maps, left in ((None, "wiki:PER=person,wiki:LOC=location"), ("LOC=location", "wiki:PER=person")):
         assert prepare(run, **given, map_types=maps)["result"]["warnings"][-1].endswith(f"--map-types {left}")
-    options = PrepareData(run=run.path, **given, map_types="auto")
-    told = [step.text for step in prepare_data.run(run, options) if isinstance(step, Notice)]
-    assert "wiki: types renamed as in the target: PER=person, LOC=location" in told
-    result = run.read("prepare-data")["result"]
-    assert result["domains"]["source"]["types"] == ["person", "location", "FOOD"] and result["warnings"] == []
+    for maps, renamed in (("auto", {}), ("auto, FOOD=person", {"FOOD": "person"}), ("PER=O,auto", {"PER": "O"})):
+        result = prepare(run, **given, map_types=maps)["result"]
+        assert result["renamed"] == {"wiki": {"PER": "person", "LOC": "location", **renamed}}
+        assert result["warnings"] == []
+    assert result["domains"]["source"]["types"] == ["person", "location", "FOOD"]
+    assert "Types renamed in wiki: PER=O, LOC=location" in (run.folder("prepare-data") / "statistics.md").read_text()
+    assert "auto needs a target" in failure(run, source=sources, map_types="auto", force=True)
 
 
 def test_later_stages_find_the_sentences_and_types(run):
