@@ -24,6 +24,7 @@ PREPARED: dict[str, Any] = {
     "corpus": {},
     "source_corpus": {},
     "warnings": ["mind the gap"],
+    "renamed": {"wiki": {"PER": "person"}},
 }
 
 
