@@ -81,7 +81,7 @@ def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, 
 
 
 def match_types(source: Sequence[str], target: Sequence[str]) -> dict[str, str]:
-    """Match types that a source and the target name alike: but for case, ``-`` and ``_``, or by ``SYNONYMS``.
+    """Match types whose names differ only by case, ``-`` and ``_``, or are ``SYNONYMS``.
 
     Returns:
         The target's names of types that only the source has, by the source's name.

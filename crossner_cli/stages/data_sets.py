@@ -86,7 +86,11 @@ def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[st
 def find_type_maps(
     sets: Mapping[str, LabelledDomain], found: Mapping[str, Domain], options: PrepareData
 ) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """The new names of types, by the name of their data set, and pairs of types that are named alike and stay two.
+    """Find the new names of types.
+
+    Returns:
+        The new names, by the name of their data set; and pairs for ``--map-types`` of the types that are named alike
+        and keep their names.
 
     Raises:
         CrossNERError: ``--map-types`` is malformed, names no type, or is auto without a target.
@@ -100,13 +104,10 @@ def find_type_maps(
         if "target" not in sets:
             raise CrossNERError("--map-types auto needs a target, whose names it takes.", hint="Add --target DATASET.")
         maps = {name: alike[name] | maps.get(name, {}) for name in types}
-    of = dict.fromkeys(types, "") if len(types) == 1 else {name: f"{name}:" for name in types}
-    left = [
-        f"{of[name]}{old}={new}"
-        for name, each in alike.items()
-        for old, new in each.items()
-        if old not in maps.get(name, {})
-    ]
+    left = []
+    for name, each in alike.items():
+        of = f"{name}:" if len(types) > 1 else ""
+        left += [f"{of}{old}={new}" for old, new in each.items() if old not in maps.get(name, {})]
     return maps, left
 
 
