@@ -184,7 +184,7 @@ def listed_type_warnings(types: Mapping[str, int], labelled: Labelled, *, alike_
     Args:
         types: Number of names by type.
         labelled: The data sets.
-        alike_is_known: Whether types that a data set has under a like name are left out.
+        alike_is_known: True if a type is known, too, where a data set has one that is named alike.
     """
     known = {name for domain in labelled.values() for name in domain.types}
     alike = match_types(list(types), list(known)) if alike_is_known else {}

@@ -89,8 +89,8 @@ def find_type_maps(
     """Find the new names of types.
 
     Returns:
-        The new names, by the name of their data set; and pairs for ``--map-types`` of the types that are named alike
-        and keep their names.
+        The new names of types for each data set, by its name; and pairs, as ``--map-types`` takes them, of types that
+        are named alike but not renamed.
 
     Raises:
         CrossNERError: ``--map-types`` is malformed, names no type, or is auto without a target.

@@ -185,23 +185,7 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         _write_domain(folder / role, name, found, options.scheme)
         for kind, times in found.repairs.counts.items():
             yield Notice(f"{role} {name}: {kind}: {times} (first: {found.repairs.examples[kind][0]})")
-    levels: dict[str, Any] = {}
-    source_levels: dict[str, Any] = {}
-    if inputs.corpus:
-        raw = CorpusInputs(
-            corpus=inputs.corpus,
-            entities=inputs.entities,
-            language=options.language,
-            categories=options.wikipedia_category,
-            category_depth=options.category_depth,
-        )
-        weak_labels = folder / "weak-labels" if options.weak_labels else None
-        selection = dataclasses.replace(_make_selection(options), level=options.corpus_level, weak_labels=weak_labels)
-        levels = yield from write_corpus(folder / "corpus", raw, selection, labelled)
-    if inputs.source_corpus:
-        selection = dataclasses.replace(_make_selection(options), level="domain", flag="--source-corpus")
-        raw = CorpusInputs(corpus=inputs.source_corpus)
-        source_levels = yield from write_corpus(folder / "source-corpus", raw, selection, labelled)
+    levels, source_levels = yield from _write_raw_text(folder, options, inputs, labelled)
     statistics = _count(labelled, folder / "corpus")
     if len(of_sources) > 1:
         statistics["source"]["sources"] = of_sources
@@ -237,6 +221,30 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         folder / "statistics.md", f"# Prepared data\n\n{page}".encode("utf-8", "backslashreplace").decode()
     )
     return result
+
+
+def _write_raw_text(
+    folder: Path, options: PrepareData, inputs: Inputs, labelled: Labelled
+) -> Work[tuple[dict[str, Any], dict[str, Any]]]:
+    """Write the corpus levels of the target and the raw text of the source; return what each holds."""
+    levels: dict[str, Any] = {}
+    source_levels: dict[str, Any] = {}
+    if inputs.corpus:
+        raw = CorpusInputs(
+            corpus=inputs.corpus,
+            entities=inputs.entities,
+            language=options.language,
+            categories=options.wikipedia_category,
+            category_depth=options.category_depth,
+        )
+        weak_labels = folder / "weak-labels" if options.weak_labels else None
+        selection = dataclasses.replace(_make_selection(options), level=options.corpus_level, weak_labels=weak_labels)
+        levels = yield from write_corpus(folder / "corpus", raw, selection, labelled)
+    if inputs.source_corpus:
+        selection = dataclasses.replace(_make_selection(options), level="domain", flag="--source-corpus")
+        raw = CorpusInputs(corpus=inputs.source_corpus)
+        source_levels = yield from write_corpus(folder / "source-corpus", raw, selection, labelled)
+    return levels, source_levels
 
 
 def _make_selection(options: PrepareData) -> Selection:
