@@ -153,7 +153,7 @@ def _train(
     alone = Finetune(**first, **shapes, start_from=start, name=ALONE, silver_weight=0.0)
     learns = count * passes * facts.words["train"]
     steps = [
-        Step(SOURCE, source, "2.2 to 3.6 F1, and made once for all targets", source.epochs * facts.words["source"]),
+        Step(SOURCE, source, "2.2 to 3.6 F1, and kept for other runs", source.epochs * facts.words["source"]),
         Step("finetune", alone, "to compare with", learns / count),
     ]
     if silver is None:
