@@ -23,7 +23,7 @@ untaught=${row%-teachers} untaught=${untaught/#teachers/none}
 
 # The sources are trained once for all targets.
 first=${TARGETS%% *}
-sources=$RUNS/source shapes=() weak_source=() mentions=()
+sources=$RUNS/source shapes=() weak=() mentions=()
 if has shapes; then
   sources+=-shapes shapes=(--word-shapes)
 fi
@@ -32,14 +32,14 @@ if has names; then
   for target in $TARGETS; do # each leaves out the sentences of its own dev and test
     crossner prepare-data --run "$RUNS/weak-$target" --target "$target" --corpus "$text" --entities "$NAMES" \
       --corpus-level entity --min-entities 1 --sentences-per-line --weak-labels
-    weak=$RUNS/weak-$target/prepare-data text=$weak/corpus/entity.txt
+    text=$RUNS/weak-$target/prepare-data/corpus/entity.txt
   done
   mkdir -p "$RUNS/data"
-  [ -d "$RUNS/data/wikipedia" ] || cp -r "$weak/weak-labels" "$RUNS/data/wikipedia"
-  sources+=-names weak_source=(--source "$RUNS/data/wikipedia" --map-types auto)
+  [ -d "$RUNS/data/wikipedia" ] || cp -r "$RUNS/weak-$target/prepare-data/weak-labels" "$RUNS/data/wikipedia"
+  sources+=-names weak=(--source "$RUNS/data/wikipedia" --map-types auto)
 fi
 if has mentions; then mentions=(--replace-mentions 0.5); fi
-crossner prepare-data --run "$sources" --source "$SOURCE" "${weak_source[@]}" --target "$first"
+crossner prepare-data --run "$sources" --source "$SOURCE" "${weak[@]}" --target "$first"
 crossner prepare-data --run "$RUNS/plain" --source "$SOURCE" --target "$first"
 for pair in $SEEDS; do
   seed=${pair%%:*}
