@@ -5,7 +5,8 @@ The engine is Accelerate: CPU, one GPU, several GPUs, several machines, the same
 ====================  ==============================  ==========================================
 choice                CPU                             GPU
 ====================  ==============================  ==========================================
-bf16                  where AMX or AVX512-BF16 is     where the GPU has it
+bf16                  where AMX or AVX512-BF16 is,    where the GPU has it
+                      and oneDNN may use it
 attention kernel      one after the other, softmax    fused where the encoder has it, but
                       in fp32: the fused kernel's     cuDNN's, which is planned anew, in
                       backward pass is slow in bf16   0.1 s, for each length of sentence
@@ -269,7 +270,7 @@ def choose_device(options: OnDevice) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """Resolve ``auto`` to bf16 where the device multiplies it in hardware, else fp32.
+    """Resolve ``auto`` to bf16 where the library multiplies it in hardware, else fp32.
 
     Raises:
         CrossNERError: fp16 on a CPU, where it would be slower and less exact than fp32, or int8 elsewhere.
@@ -283,6 +284,8 @@ def choose_precision(wanted: str, device: str) -> str:
     has_bf16 = False
     if device.startswith("cuda"):
         has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif device == "cpu":  # what PyTorch's matrix library asks for on x86
-        has_bf16 = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    elif device == "cpu":
+        # oneDNN respects ONEDNN_MAX_CPU_ISA, but also says yes where it would emulate bf16 with AVX512.
+        in_hardware = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+        has_bf16 = in_hardware and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return "bf16" if has_bf16 else "fp32"

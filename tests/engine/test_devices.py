@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -35,12 +37,22 @@ def test_a_device_that_is_not_there_is_a_known_problem(
     assert found.value.hint
 
 
-def test_auto_takes_bf16_exactly_where_the_processor_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for flag, expected in ((True, "bf16"), (False, "fp32")):
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda flag=flag: flag)
+def test_auto_takes_bf16_where_the_processor_has_it_and_the_library_may_use_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for has_it, may_use_it, expected in ((True, True, "bf16"), (True, False, "fp32"), (False, True, "fp32")):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda flag=has_it: flag)
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+        monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda flag=may_use_it: flag)
         assert choose_precision("auto", "cpu") == expected
         assert choose_precision("fp32", "cpu") == "fp32"
+
+
+def test_auto_takes_fp32_where_onednn_is_held_to_avx2() -> None:
+    code = "from crossner_cli.engine.devices import choose_precision; print(choose_precision('auto', 'cpu'))"
+    held = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", code], env=held, capture_output=True, text=True, check=True)
+    assert done.stdout == "fp32\n"
 
 
 def test_int8_is_for_the_cpu() -> None:
