@@ -11,7 +11,7 @@ from crossner_cli.option_fields import OnDevice, option
 from crossner_cli.options import ENCODER_HELP
 from crossner_cli.options_data import AUTO_TYPES
 
-Budget = Literal["10m", "1h", "full"]
+SizeName = Literal["quick", "standard", "thorough"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +39,11 @@ class Adapt(OnDevice):
     encoder: str = option("minilm", ENCODER_HELP)
     seeds: str | None = option(
         None,
-        "Seeds of the taggers after the source, as 1,2,3; their student has the first. Default: 1 to 5, by the budget.",
+        "Seeds of the taggers after the source, as 1,2,3; their student has the first. Default: 1 to 5, by --size.",
     )
-    budget: Budget = option(
-        "1h",
-        "Most time on two CPU cores without training on the source. 10m: no teachers; 1h: three, for 6,000 sentences of"
-        " raw text; full: five, for 20,000.",
+    size: SizeName = option(
+        "standard",
+        "quick: no teachers; standard: three, for 6,000 sentences of raw text; thorough: five, for 20,000.",
     )
     plan: bool = option(False, "Print the commands and stop.")
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from crossner_cli.option_fields import Command, fields_in_order
 from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
-from crossner_cli.options_adapt import Adapt, Budget
+from crossner_cli.options_adapt import Adapt, SizeName
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 from crossner_cli.run.directory import FINAL
@@ -45,13 +45,17 @@ FEWEST_PASSES = 5
 
 
 class Size(NamedTuple):
-    """What a budget buys: teachers, and the sentences that they label; 0 for no student."""
+    """What a value of ``--size`` means: teachers, and the sentences that they label; 0 for no student."""
 
     teachers: int
     sentences: int
 
 
-SIZES: Mapping[Budget, Size] = {"10m": Size(1, 0), "1h": Size(3, 6_000), "full": Size(5, 20_000)}
+SIZES: Mapping[SizeName, Size] = {
+    "quick": Size(1, 0),
+    "standard": Size(3, 6_000),
+    "thorough": Size(5, 20_000),
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
         facts: What there is.
         are_taught: Whether the run holds the teachers' labels already, so that its data are prepared with them.
     """
-    size = SIZES[options.budget]
+    size = SIZES[options.size]
     teaches = options.silver is None and bool(options.corpus) and size.sentences > 0
     silver = str(options.run / SILVER) if teaches else options.silver
     steps = [_label_weakly(options)] if options.entities else []

@@ -50,8 +50,8 @@ def test_steps_follow_from_what_there_is(tmp_path):
     assert names(plan(tmp_path, corpus=corpus, head=True)) == ["prepare-data", "dapt", "pretrain-source", *taught]
     with_names = plan(tmp_path, corpus=corpus, entities=[tmp_path / "names.tsv"])
     assert names(with_names) == ["prepare-data", "prepare-data", "pretrain-source", *taught]
-    assert "target-alone" in names(plan(tmp_path, corpus=corpus, budget="10m"))
-    assert "label" not in names(plan(tmp_path, corpus=corpus, budget="10m"))
+    assert "target-alone" in names(plan(tmp_path, corpus=corpus, size="quick"))
+    assert "label" not in names(plan(tmp_path, corpus=corpus, size="quick"))
     given = plan(tmp_path, silver="labels")
     assert names(given) == ["prepare-data", "pretrain-source", "target-alone", "after-source", "tagger", "evaluate"]
     assert "--silver labels" in shlex.join(given[0].line)
@@ -70,12 +70,10 @@ def test_only_an_uncased_encoder_reads_shapes(tmp_path):
         assert [("--word-shapes" in line) for line in lines] == [False, not cased, not cased, False, False]
 
 
-def test_a_budget_buys_teachers_and_sentences(tmp_path):
+def test_the_size_sets_the_number_of_teachers_and_of_the_sentences_they_label(tmp_path):
     corpus = [tmp_path / "raw"]
-    for budget, seeds, sentences in (("1h", "1,2,3", 6000), ("full", "1,2,3,4,5", 20000)):
-        steps = {
-            step.options.name or step.command: step.options for step in plan(tmp_path, corpus=corpus, budget=budget)
-        }
+    for size, seeds, sentences in (("standard", "1,2,3", 6000), ("thorough", "1,2,3,4,5", 20000)):
+        steps = {step.options.name or step.command: step.options for step in plan(tmp_path, corpus=corpus, size=size)}
         assert steps["after-source"].seeds == seeds and steps["label"].sentences == sentences
         assert steps["tagger"].seeds == "1"
     steps = plan(tmp_path, corpus=corpus, seeds="7,8")
@@ -244,7 +242,7 @@ def test_a_run_with_the_same_source_takes_its_tagger_from_the_cache(place, first
     [
         ({"target": "sample-source", "source": ["sample-target"]}, "target: sample-target -> sample-source"),
         ({"seeds": "1"}, "The stage 'after-source' of"),
-        ({"budget": "10m", "seeds": "2"}, "The stage 'target-alone' of"),
+        ({"size": "quick", "seeds": "2"}, "The stage 'target-alone' of"),
     ],
 )
 def test_a_run_made_with_other_options_is_refused_before_anything_changes(place, first, changed, said):
@@ -290,7 +288,7 @@ def test_the_last_table_names_what_each_model_is_and_how_to_tag_with_the_last(pl
 
 def test_the_plan_is_shown_and_nothing_is_made(tmp_path):
     make_encoder(tmp_path / "encoder")
-    given = ("--run", str(tmp_path / "run"), "--encoder", str(tmp_path / "encoder"), "--budget", "10m", *SAMPLE, *CPU)
+    given = ("--run", str(tmp_path / "run"), "--encoder", str(tmp_path / "encoder"), "--size", "quick", *SAMPLE, *CPU)
     planned = run_process("adapt", *given, "--plan")
     assert "crossner pretrain-source --encoder" in planned.stdout, planned.stderr
     assert not (tmp_path / "run").exists()
