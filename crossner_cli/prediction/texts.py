@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,9 +61,13 @@ class TextTagger:
         trained.check_unchanged()
         tagging = Tagging([trained], OutputFormat("jsonl"), calibration=read_calibration(trained.folder))
         self._tagger = ChunkTagger(tagging, engine)
+        # Hooks that leave out padding lie on the model, and so does its mode; a call uses all cores anyway.
+        self._lock = threading.Lock()
 
     def tag(self, texts: Iterable[str]) -> list[list[Entity]]:
         """Find the entities of each text, in the order of the texts; within a text in the order of their places.
+
+        Threads may call it at once: they wait for each other.
 
         Raises:
             CrossNERError: One text is given in place of a list, or a value is no text.
@@ -72,5 +77,6 @@ class TextTagger:
         given = list(texts)
         check_strings(given, "texts", TEXTS_HINT)
         chunks = group_documents(Document(text, segment(text)) for text in given)
-        tagged = (each for chunk in chunks for each in self._tagger.tag(chunk))
+        with self._lock:
+            tagged = [each for chunk in chunks for each in self._tagger.tag(chunk)]
         return [[Entity(**entity) for entity in each.entities] for each in tagged]

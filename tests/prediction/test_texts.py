@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,16 @@ def test_entities_are_those_that_predict_writes(stage: Path, tmp_path: Path) -> 
     assert sum(map(len, found)) > 5 and found[1] == []
     for text, entities in zip(texts, found, strict=True):
         assert all(text[entity.start : entity.end] == entity.text and 0 <= entity.score <= 1 for entity in entities)
+
+
+def test_four_threads_find_what_one_finds(tiny_encoder_folder: Path, tmp_path: Path) -> None:
+    tagger = make_tagger(tiny_encoder_folder, "linear", TAG_SET)
+    shared = load_tagger(save_stage(RunDirectory(tmp_path), "finetune", {1: tagger}, [10.0]))
+    texts = [" ".join(["Anna met Peter in London."] * count) for count in (1, 9, 2, 5)]
+    batches = [[text, "Paris"] for text in texts]  # of different lengths, so that there is padding to leave out
+    alone = [shared.tag(batch) for batch in batches]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(shared.tag, batches * 20)) == alone * 20
 
 
 def test_a_stage_stands_for_its_best_seed_on_dev_as_in_predict(stage: Path) -> None:
