@@ -6,6 +6,7 @@ A vector of the word's shape is added to the word embedding of each of its subwo
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ def find_shape(word: str) -> int:
     if letters[1:] == letters[1:].lower():
         return CAPITALISED
     return CAPITALS if letters == letters.upper() else MIXED
+
+
+def show_source() -> str:
+    """Return the Python source of ``find_shape``, which stands on its own."""
+    names = "NONE, LOWER, CAPITALISED, CAPITALS, MIXED, DIGIT, NO_LETTER = range(7)"
+    return f"{names}\n\n\n{inspect.getsource(find_shape)}"
 
 
 def ignores_case(tokenizer: Any) -> bool:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from typing import Any
 
 from crossner_cli.errors import CrossNERError
 
+# An absolute path up to its last name, where it begins a word; not of a web address or a relative path.
+ABSOLUTE = re.compile(r"(?<![\w/\\.:~<])(?:/(?=[^\s/])(?:[^/\n,;:()]+/)*|[A-Za-z]:\\(?:[^\\\n,;:()]+\\)*)")
 COPY_HINT = "Copy the files themselves into the folder."
 
 
@@ -236,3 +239,15 @@ def output_folder(folder: Path, record: str, *, force: bool) -> Iterator[Path]:
     finally:
         for left in (draft, replaced):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def strip_folders(value: Any) -> Any:
+    """Take the folders off every absolute path in a text, or in the texts of lists and mappings.
+
+    What may be published then names nobody's disk.
+    """
+    if isinstance(value, str):
+        return ABSOLUTE.sub("", value)
+    if isinstance(value, Mapping):
+        return {strip_folders(key): strip_folders(each) for key, each in value.items()}
+    return [strip_folders(each) for each in value] if isinstance(value, list | tuple) else value

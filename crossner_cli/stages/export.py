@@ -23,7 +23,7 @@ from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import ExportedModel, ExportResult
-from crossner_cli.run.storage import check_output_folder, output_folder, write_json
+from crossner_cli.run.storage import check_output_folder, output_folder, strip_folders, write_json
 from crossner_cli.taggers.card import write_onnx_card
 from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder
 from crossner_cli.taggers.folder import load_tagger, require_linear
@@ -104,7 +104,7 @@ def run(run: RunDirectory, options: Export, engine: Engine) -> Work[Manifest]:
         record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
         record["versions"] |= {name: version(name) for name in PACKAGES}
         write_onnx_card(folder, trained.folder, trained.label, result)
-        write_json(folder / RECORD, record)
+        write_json(folder / RECORD, strip_folders(record))
     return record
 
 

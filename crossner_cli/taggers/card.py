@@ -24,13 +24,13 @@ from crossner_cli.data.domains import known_domains
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.names import MINILM
-from crossner_cli.encoders.word_shapes import WORD_SHAPES
+from crossner_cli.encoders.word_shapes import WORD_SHAPES, show_source
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import ExportResult, SeedResult
 from crossner_cli.run.stage import StageRequest
-from crossner_cli.run.storage import write_atomically
+from crossner_cli.run.storage import strip_folders, write_atomically
 from crossner_cli.taggers.folder import get_method_name, read_types
 from crossner_cli.taggers.tagging import CALIBRATION_METHOD, read_calibration
 
@@ -169,7 +169,8 @@ def write_onnx_card(folder: Path, tagger_folder: Path, label: str, result: Expor
         index.model_name = index.model_name or Path(label).name
         index.eval_results = [*(index.eval_results or []), *measured]
     card.text = re.sub(r"(?ms)^## Use\n.*?(?=^## )", "", card.text, count=1)  # for PyTorch, which finds nothing here
-    card.text += "\n" + _templates().get_template("onnx.md").render(result=result)
+    shapes = show_source() if (tagger_folder / WORD_SHAPES).is_file() else ""
+    card.text += "\n" + _templates().get_template("onnx.md").render(result=result, shapes=shapes)
     write_atomically(folder / CARD, str(card))
 
 
@@ -196,10 +197,8 @@ def base_model(lineage: Sequence[Mapping[str, str]]) -> str | None:
 
 
 def plain(value: Any) -> str:
-    """Escape a value so that Markdown shows it letter by letter, on one line; of a path its last name."""
-    text = str(value)
-    if len(text) > 1 and Path(text).is_absolute():
-        text = Path(text).name
+    """Escape a value so that Markdown shows it letter by letter, on one line; of absolute paths their last names."""
+    text = strip_folders(str(value))
     text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return MARKDOWN.sub(r"\\\1", text) or figures.NOTHING
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,12 @@ from typer.testing import CliRunner
 from crossner_cli import load_tagger as load_tagger_of_texts
 from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.transformer import TransformerEncoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Decoding
+from crossner_cli.run.storage import strip_folders
 from crossner_cli.taggers import folder as folder_module
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx, write_onnx
@@ -129,7 +133,7 @@ def test_the_folder_holds_what_other_runtimes_read(place: Path, engine: Engine) 
 
 def test_f1_speed_and_size_are_measured_side_by_side_and_the_calibration_goes_along(place: Path) -> None:
     folder, record = place / "run" / "export", json.loads((place / "record.json").read_text())
-    assert json.loads((folder / "export.json").read_text()) == record
+    assert json.loads((folder / "export.json").read_text()) == strip_folders(record)
     result = record["result"]
     assert result["calibration"] == CALIBRATION.to_json()
     assert (result["sentences"], result["words"], result["split"]) == (3, 303, "dev")
@@ -147,6 +151,32 @@ def test_f1_speed_and_size_are_measured_side_by_side_and_the_calibration_goes_al
     assert [(each.dataset_split, each.metric_name, each.metric_value) for each in card.data.eval_results or []] == [
         ("dev", f"F1 in percent of {each['name']} (micro, CoNLL)", round(each["f1"], 2)) for each in (onnx32, onnx8)
     ]
+
+
+@pytest.mark.parametrize("reads_shapes", [False, True])
+def test_the_code_of_the_card_runs_without_crossner_and_prints_the_tags_of_the_tagger(
+    reads_shapes: bool, tmp_path: Path, engine: Engine
+) -> None:
+    tag_set = TagSet({"news": ["person", "place"]})
+    tagger = make_tagger(make_encoder(tmp_path / "encoder", num_hidden_layers=1), "linear", tag_set, "legal=false")
+    assert isinstance(tagger.encoder, TransformerEncoder)
+    if reads_shapes:
+        tagger.encoder.read_shapes()
+        assert tagger.encoder.shapes is not None
+        tagger.encoder.shapes.vectors.data.normal_(0, 3)
+    save_tagger(tagger, tmp_path / "tagger")
+    given = ("--model", tmp_path / "tagger", "--run", tmp_path / "run", "--output", tmp_path / "out")
+    crossner("export --split none --quantise none", *given, *QUICK)
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
+    assert "crossner" not in code and ("word_shapes" in code) == reads_shapes
+    script = code.replace("FOLDER", str(tmp_path / "out"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    words = ("Anna", "met", "Peter", "in", "Paris", ".")
+    (expected,) = tag(tagger, [Sentence(words)], engine)
+    assert done.stdout.splitlines() == [f"{word} {label}" for word, label in zip(words, expected.tags, strict=True)]
+    assert str(tmp_path) not in card + (tmp_path / "out" / "export.json").read_text(encoding="utf-8")
 
 
 def test_predict_and_evaluate_tag_with_the_graph(place: Path, tmp_path: Path) -> None:
