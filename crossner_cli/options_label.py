@@ -58,7 +58,7 @@ class Label(ComputeTags):
     descriptions: Path | None = model_option(None, "File of what types mean, with lines type<TAB>description.")
     second_pass: bool = model_option(False, "Ask again for the half of the answers that the model is least certain of.")
     parallel: int = model_option(8, "Requests at once.", minimum=1, maximum=256, counts=False)
-    timeout: float = model_option(60.0, "Seconds to wait for an answer.", minimum=0.01, counts=False)
+    timeout: float = model_option(60.0, "Seconds to wait for a whole answer.", minimum=0.01, counts=False)
     max_requests: int | None = model_option(
         None, "Stop after this many requests; repeated ones are not counted.", minimum=1, counts=False
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import os
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,9 @@ MOST_FAILURES = 3  # without any answer, before the command gives up
 REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
 LONGEST_REASON = 300
 TOKENS = ("prompt_tokens", "completion_tokens")
+MOST_TOKENS = 1_000_000_000  # of one answer; larger counts are not believed
 HIDDEN = "[key]"
+NOT_AN_ANSWER = "what came is not an answer of a chat model."
 GOES_ON = "Answers that came are kept: the same command goes on from there."
 
 
@@ -88,7 +90,7 @@ class LanguageModel:
         key: The key, which is written nowhere.
         cache: The folder of the answers.
         parallel: Requests at once.
-        timeout: Seconds to wait for an answer.
+        timeout: Seconds to wait for a whole answer.
         max_requests: Requests in all, repeated ones not counted; None: as many as it takes.
 
     Attributes:
@@ -117,38 +119,56 @@ class LanguageModel:
         self._most = math.inf if max_requests is None else max_requests
         self._key, self._openai, self._tells_probabilities = key, openai, True
         self._failures = 0
-        self._client = openai.OpenAI(api_key=key, base_url=base_url, timeout=timeout, max_retries=RETRIES)
 
     def answer_all(self, questions: Sequence[list[Message]], task: str) -> Work[list[Answer | Failure | None]]:
         """Answer questions, in their order; None for those that were not asked because of ``max_requests``.
 
-        If this is left early, answers under way are waited for and kept.
+        If this is left early, answers under way are waited for, up to ``timeout`` seconds, and kept.
 
         Raises:
             CrossNERError: The server cannot be reached, does not know the key or the model, or answers nothing.
         """
+        from crossner_cli.labelling.bounded_client import BoundedClient
+
         self.cache.mkdir(parents=True, exist_ok=True)
         found: list[Answer | Failure | None] = [self._read_kept(question) for question in questions]
         missing = iter([number for number, answer in enumerate(found) if answer is None])
         done, before = sum(answer is not None for answer in found), self.requests
-        waiting: dict[Future[Answer | Failure], int] = {}
-        with ThreadPoolExecutor(self.parallel) as pool:
-            while True:
-                while len(waiting) < self.parallel and self.requests < self._most:
-                    if (number := next(missing, None)) is None:
-                        break
-                    self.requests += 1
-                    waiting[pool.submit(self._ask, questions[number])] = number
-                yield Progress(task, done, len(questions), "sentences", {"requests": self.requests - before})
-                if not waiting:
-                    return found
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    found[waiting.pop(future)] = self._take(future.result())
-                    done += 1
+        waiting: dict[asyncio.Task[Answer | Failure], int] = {}
+        with asyncio.Runner() as runner:
+            client = self._openai.AsyncOpenAI(
+                api_key=self._key,
+                base_url=self.base_url,
+                timeout=self.timeout,
+                max_retries=RETRIES,
+                http_client=BoundedClient(self.timeout),
+            )
+            try:
+                while True:
+                    while len(waiting) < self.parallel and self.requests < self._most:
+                        if (number := next(missing, None)) is None:
+                            break
+                        self.requests += 1
+                        waiting[runner.get_loop().create_task(self._ask(client, questions[number]))] = number
+                    yield Progress(task, done, len(questions), "sentences", {"requests": self.requests - before})
+                    if not waiting:
+                        return found
+                    for ended in runner.run(asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED))[0]:
+                        found[waiting.pop(ended)] = self._take(ended.result())
+                        done += 1
+            finally:
+                runner.run(self._close(client, waiting))
 
     def count_tokens(self) -> dict[str, int]:
         """Count the tokens of all answers used, as the server counted them."""
         return {name: sum(getattr(answer, name) for answer in self.used.values()) for name in TOKENS}
+
+    async def _close(self, client: Any, tasks: Iterable[asyncio.Task[Answer | Failure]]) -> None:
+        """Wait for the answers under way, but not for ever."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.timeout):
+                await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
 
     def _take(self, answer: Answer | Failure) -> Answer | Failure:
         if isinstance(answer, Answer):
@@ -176,36 +196,41 @@ class LanguageModel:
             return self.used[key]
         return None
 
-    def _ask(self, question: list[Message]) -> Answer | Failure:
+    async def _ask(self, client: Any, question: list[Message]) -> Answer | Failure:
         """Ask one question, and keep its answer."""
+        reason = ""
         for _ in range(READINGS):
             try:
-                completion = self._request(question)
+                completion = await self._request(client, question)
             except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
                 return Failure(REFUSED, self._reason(error))
             except (self._openai.APIStatusError, self._openai.APIConnectionError) as error:
                 raise self._describe(error) from None
-            except (self._openai.OpenAIError, ValueError):  # what came is no JSON
+            except self._openai.OpenAIError as error:
+                reason = str(error)
                 continue
-            answer = self._read(completion, question)
+            except (ValueError, RecursionError):  # what came is not JSON, or nested too deeply
+                reason = NOT_AN_ANSWER
+                continue
+            reason, answer = NOT_AN_ANSWER, self._read(completion, question)
             if answer is not None:
                 key = self._digest(question)
                 write_json(self.cache / f"{key}.json", dataclasses.asdict(answer))
                 self.used[key] = answer
                 return answer
-        return Failure(UNREADABLE, "what came was no answer of a chat model.")
+        return Failure(UNREADABLE, reason)
 
-    def _request(self, question: list[Message]) -> Any:
+    async def _request(self, client: Any, question: list[Message]) -> Any:
         """Ask for an answer with the probabilities of its tokens, or without where the server refuses these."""
-        create: Any = self._client.chat.completions.create
+        create = client.chat.completions.create
         asked: dict[str, Any] = {"model": self.name, "messages": question, "temperature": 0}
         if self._tells_probabilities:
             with contextlib.suppress(self._openai.BadRequestError, self._openai.UnprocessableEntityError):
-                return create(**asked, logprobs=True)
-            completion = create(**asked)
+                return await create(**asked, logprobs=True)
+            completion = await create(**asked)
             self._tells_probabilities = False
             return completion
-        return create(**asked)
+        return await create(**asked)
 
     def _read(self, completion: Any, question: list[Message]) -> Answer | None:
         """Read an answer, whatever the server sent; None if it is none."""
@@ -217,7 +242,8 @@ class LanguageModel:
             return None
         certainty, counts = None, [0, 0]
         with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):  # they are not needed
-            counts = [max(0, int(getattr(completion.usage, name))) for name in TOKENS]
+            told = [int(getattr(completion.usage, name)) for name in TOKENS]
+            counts = [number if 0 <= number <= MOST_TOKENS else 0 for number in told]
         with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):
             least = math.exp(min(token.logprob for token in completion.choices[0].logprobs.content))
             certainty = least if least <= 1 else None
@@ -242,6 +268,12 @@ class LanguageModel:
                 f"{self.base_url} cannot be reached, or cuts its answers.", hint=f"Check --base-url. {GOES_ON}"
             )
         reason = self._reason(error)
+        if error.response.has_redirect_location:
+            place = error.response.headers["location"][:LONGEST_REASON]
+            return CrossNERError(
+                f"{self.base_url} sends on to another address, {place}, which is not asked.",
+                hint=f"If you trust it, give it as --base-url. {GOES_ON}",
+            )
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
             return CrossNERError(
                 f"{self.base_url} refuses the key: {reason}", hint=f"Set the environment variable {KEY} anew. {GOES_ON}"

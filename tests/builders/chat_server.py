@@ -29,7 +29,7 @@ class ChatServer:
         url: Its address.
         answer: What the model says to a text.
         faults: Faults of requests for texts that contain the key, in order: a status, or ``slow``, ``cut``,
-            ``malformed`` or ``page``.
+            ``malformed`` or ``page``, or a function that answers itself.
         certainty: The lowest probability of a token, by the text; None: probabilities are refused.
         usage: The tokens that it says were used.
         requests: The bodies of all requests.
@@ -68,6 +68,11 @@ class Handler(BaseHTTPRequestHandler):
         fault = chat.take_fault(text)
         if self.path != "/v1/chat/completions":
             return self.send(404, {"error": {"message": "no such path"}})
+        if callable(fault):
+            self.close_connection = True
+            with contextlib.suppress(OSError):
+                fault(self)
+            return None
         if isinstance(fault, int):
             return self.send(fault, {"error": {"message": f"\x1b[31mfault\x1b[0m {self.headers['Authorization']}"}})
         if body.get("logprobs") and chat.certainty is None:
@@ -82,6 +87,13 @@ class Handler(BaseHTTPRequestHandler):
             choice["logprobs"] = {"content": tokens}
         answer = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice]}
         return self.send(200, {**answer, "usage": chat.usage}, fault)
+
+    def begin(self, status: int, **headers: str) -> None:
+        """Send the head of an answer."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
 
     def send(self, status: int, answer: dict[str, Any], fault: Any = None) -> None:
         data = json.dumps(answer).encode()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from builders.chat_server import ChatServer, mark, serve
+from builders.chat_server import ChatServer, Handler, mark, serve
 from builders.commands import QUICK, crossner, invoke, refused, told
 from builders.starts import save_stage
 from builders.taggers import make_tagger
@@ -388,6 +390,8 @@ def test_odd_numbers_from_the_server_do_no_harm(ask: list[Any], server: ChatServ
     server.certainty = lambda text: 50.0
     result = crossner(*ask, "--second-pass")["result"]
     assert result["sentences"] == 5 and result["requests"]["prompt_tokens"] == 0
+    server.usage = {"prompt_tokens": 10**4000, "completion_tokens": 1}
+    assert crossner(*ask, "--shots", "1", "--force")["result"]["requests"]["prompt_tokens"] == 0
 
 
 def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], server: ChatServer) -> None:
@@ -471,6 +475,88 @@ def test_a_server_that_gives_no_answer_is_reported(
     server.faults = {"": [status] * 20}
     message = refused(*ask, "--timeout", "0.1" if status == "slow" else "5")
     assert said in message and KEY not in message and "\x1b" not in message
+
+
+def drip(handler: Handler) -> None:
+    handler.begin(200, Content_Type="application/json", Content_Length="1000")
+    drip_bytes(handler)
+
+
+def drip_head(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    drip_bytes(handler)
+
+
+def drip_bytes(handler: Handler) -> None:
+    for _ in range(1000):
+        handler.wfile.write(b"{")
+        time.sleep(0.03)
+
+
+def never_end(handler: Handler) -> None:
+    handler.begin(200, Content_Type="application/json")
+    while True:
+        handler.wfile.write(b"[" * 100_000)
+
+
+def unpack_to_much(handler: Handler) -> None:
+    body = gzip.compress(b" " * 50_000_000, 1)
+    handler.begin(200, Content_Type="application/json", Content_Encoding="gzip", Content_Length=str(len(body)))
+    handler.wfile.write(body)
+
+
+def nest_deep(handler: Handler) -> None:
+    handler.begin(200, Content_Type="application/json")
+    handler.wfile.write(b'{"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}")
+
+
+@pytest.mark.parametrize("slow", [drip, drip_head])
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
+    ask: list[Any], server: ChatServer, monkeypatch: pytest.MonkeyPatch, slow: Any
+) -> None:
+    monkeypatch.setattr(language_model, "RETRIES", 1)
+    server.faults = {"": [slow] * 20}
+    began = time.monotonic()
+    assert "did not answer within 0.2 seconds, 2 times" in refused(*ask, "--timeout", "0.2")
+    assert time.monotonic() - began < 5
+
+
+def test_an_interrupted_command_waits_for_answers_only_so_long(
+    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
+) -> None:
+    output = tmp_path / "silver"
+    options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, timeout=0.2)
+    server.faults = {"": [drip] * 20}
+    work = label(RunDirectory(tmp_path / "run"), options, engine)
+    next(event for event in work if isinstance(event, Progress) and event.task == "label")
+    began = time.monotonic()
+    work.close()
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("fault", [never_end, unpack_to_much])
+def test_an_answer_of_too_many_bytes_is_neither_read_nor_kept(
+    ask: list[Any], server: ChatServer, tmp_path: Path, fault: Any
+) -> None:
+    server.faults = {"Berlin": [fault, fault]}
+    result = crossner(*ask)["result"]
+    assert result["sentences"] == 4 and result["dropped"]["as answers that cannot be read"] == 1
+    assert "more than 4,000,000 bytes" in result["warnings"][0]
+    kept = list((tmp_path / "run" / "label-cache").iterdir())
+    assert len(kept) == 4 and all(path.stat().st_size < 1000 for path in kept)
+
+
+def test_text_is_not_sent_on_to_another_address(ask: list[Any], server: ChatServer) -> None:
+    with serve() as other:
+        place = f"{other.url}/chat/completions"
+        server.faults = {"": [lambda handler: handler.begin(307, Location=place, Content_Length="0")] * 20}
+        assert f"sends on to another address, {place}, which is not asked" in refused(*ask)
+        assert not other.requests
+
+
+def test_an_answer_that_is_nested_deep_cannot_be_read(ask: list[Any], server: ChatServer) -> None:
+    server.faults = {"Berlin": [nest_deep, nest_deep]}
+    assert crossner(*ask)["result"]["dropped"]["as answers that cannot be read"] == 1
 
 
 def test_the_key_is_written_nowhere(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
