@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -22,6 +22,8 @@ from crossner_cli.errors import BadLine, CrossNERError, suggest
 Message = dict[str, str]
 ALTERED, BROKEN = "as answers that alter the text", "as answers with broken tags"
 UNKNOWN_TYPE = "entity of an unknown type dropped"
+OTHER_CASE = "type written in another case taken"
+FREED = "answer freed of what is around it"
 INSTRUCTION = (
     "You mark the named entities of a text. Write the text again, letter by letter, and put a tag around each entity."
     " Change nothing else: no letter, no mark, no order. Tags never stand inside each other. A text without entities"
@@ -32,6 +34,8 @@ REMINDER = (
     " word? Check that none is missing and that the text is unchanged. Answer with the whole text and its tags alone."
 )
 _TAG_NAME = re.compile(r"[^\W\d][\w.-]*")
+_FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
+_QUOTES = frozenset("\"'`“”„«»‘’‚‹›「」")
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Prompt:
 
     def ask_again(self, text: str, answer: str) -> list[Message]:
         """The messages that show a first answer and ask to check it."""
-        return [*self.ask(text), _say("assistant", answer), _say("user", REMINDER)]
+        return [*self.ask(text), _say("assistant", _drop_thoughts(answer)), _say("user", REMINDER)]
 
 
 def make_prompt(gold: Sequence[Sentence], types: Sequence[str], count: int, descriptions: Mapping[str, str]) -> Prompt:
@@ -127,41 +131,73 @@ def _say(role: str, content: str) -> Message:
 def read_answer(answer: str, text: str, types: Collection[str], repairs: Counter[str]) -> tuple[Sentence | None, str]:
     """Read the tags of an answer into BIO tags of the words of the text.
 
-    The answer without its tags must be the text, white space aside; nothing of it is repaired.
+    The answer without its tags must be the text, white space aside; nothing of it is repaired. What models put around
+    an answer is taken off.
 
     Args:
         answer: A text with tags.
         text: The text that was asked about.
         types: The types that are known; entities of others are dropped.
-        repairs: Counts entities that are dropped, and those that get the whole word that they begin or end in.
+        repairs: Counts entities that are dropped, those that get the whole word that they begin or end in, types
+            taken in another case, and answers that something was taken off.
 
     Returns:
         The sentence and nothing, or None and why the answer is of no use: ``ALTERED`` or ``BROKEN``.
     """
-    try:
-        plain, entities, nested = parse_tags(answer)
-    except BadLine:
-        return None, BROKEN
-    if "".join(plain.split()) != "".join(text.split()):
-        return None, ALTERED
+    wanted = "".join(text.split())
+    for part in _free(answer):
+        try:
+            plain, entities, nested = parse_tags(part)
+        except BadLine:
+            reason = BROKEN
+            continue
+        if "".join(plain.split()) == wanted:
+            break
+        reason = ALTERED
+    else:
+        return None, reason
     words = cut_words(text)
     ends = [*accumulate(map(len, words))]  # in letters, white space aside
     starts = [0, *ends[:-1]]
     letters = [0, *accumulate(not character.isspace() for character in plain)]
     spans: list[Span] = []
-    found: Counter[str] = Counter({NESTED_TAG: nested})
+    found: Counter[str] = Counter({NESTED_TAG: nested, FREED: part != answer.strip()})
     for entity in entities:
         start, end = letters[entity.start], letters[entity.end]
-        if entity.type not in types:
+        kind = _find_type(entity.type, types)
+        if kind is None:
             found[UNKNOWN_TYPE] += 1
         elif start < end:
             first, last = bisect_right(ends, start), bisect_left(starts, end)
-            spans.append(Span(first, last, entity.type))
+            spans.append(Span(first, last, kind))
+            found[OTHER_CASE] += kind != entity.type
             found[WIDENED_ENTITY] += starts[first] < start or ends[last - 1] > end
     kept = drop_overlaps(spans, len(words))
     found[OVERLAPPING_ENTITY] = len(spans) - len(kept)
     repairs.update(+found)
     return Sentence(words, tuple(to_tags(kept, len(words)))), ""
+
+
+def _free(answer: str) -> Iterator[str]:
+    """An answer after the model's thoughts, then also without a code fence, a line that ends in a colon, and quotes."""
+    yield (part := _drop_thoughts(answer))
+    if fenced := _FENCE.search(part):
+        yield (part := fenced[1].strip())
+    first, _, rest = part.partition("\n")
+    if first.rstrip().endswith(":"):
+        yield (part := rest.strip())
+    if part[:1] in _QUOTES and part[-1:] in _QUOTES:
+        yield part[1:-1].strip()
+
+
+def _drop_thoughts(answer: str) -> str:
+    return answer.rpartition("</think>")[2].strip()
+
+
+def _find_type(name: str, types: Collection[str]) -> str | None:
+    """The type of this name, else the only one that differs from it by case alone."""
+    alike = [name] if name in types else [each for each in types if each.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
 
 
 def read_descriptions(path: Path | None, types: Sequence[str]) -> dict[str, str]:

@@ -14,6 +14,9 @@ from crossner_cli.data.tags import to_spans
 from crossner_cli.errors import CrossNERError
 from crossner_cli.labelling.prompt import (
     ALTERED,
+    FREED,
+    OTHER_CASE,
+    UNKNOWN_TYPE,
     choose_shots,
     make_prompt,
     read_answer,
@@ -55,6 +58,48 @@ def test_white_space_may_differ() -> None:
     found, _ = read_answer("<person>Anna</person>\nmet  Peter .", "Anna met Peter.", TYPES, Counter())
     assert found == Sentence(("Anna", "met", "Peter", "."), ("B-person", "O", "O", "O"))
     assert read_answer("anna met Peter.", "Anna met Peter.", TYPES, Counter()) == (None, ALTERED)
+
+
+MARKED = "<person>Anna</person> met Peter ."
+THOUGHTS = "<think>\nIs <person>Anna</person> a name? Anna met Peter .\n</think>\n\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"{THOUGHTS}{MARKED}",
+        f"<think></think>{MARKED}",
+        f"I think <b>Anna is.\n</think>\n{MARKED}",
+        f"```\n{MARKED}\n```",
+        f"```text\n{MARKED}```\nI hope that this helps.",
+        f"Here is the text with tags:\n\n{MARKED}",
+        f'"{MARKED}"',
+        f"“{MARKED}”",
+        f'{THOUGHTS}Sure, the answer: \n```xml\nText:\n"{MARKED}"\n```',
+    ],
+)
+def test_what_models_put_around_an_answer_is_taken_off(answer: str) -> None:
+    repairs: Counter[str] = Counter()
+    found, reason = read_answer(answer, "Anna met Peter.", TYPES, repairs)
+    assert reason == "" and found is not None and found.tags == ("B-person", "O", "O", "O")
+    assert repairs == {FREED: 1}
+
+
+@pytest.mark.parametrize("text", ['"Anna met Peter."', "He said:\nAnna met Peter.", "```\nAnna met Peter.\n```"])
+def test_what_is_part_of_the_text_is_not_taken_off(text: str) -> None:
+    repairs: Counter[str] = Counter()
+    found, _ = read_answer(text.replace("Anna", "<person>Anna</person>"), text, TYPES, repairs)
+    assert found is not None and "".join(found.words) == "".join(text.split()) and not repairs
+    assert to_spans(found.tags or ())
+
+
+def test_a_type_that_differs_by_case_alone_is_taken_if_there_is_only_one() -> None:
+    repairs: Counter[str] = Counter()
+    found, _ = read_answer(
+        "<PERSON>Anna</PERSON> met <Gene>X</Gene>", "Anna met X", ("person", "GENE", "gene"), repairs
+    )
+    assert found is not None and found.tags == ("B-person", "O", "O")
+    assert repairs == {OTHER_CASE: 1, UNKNOWN_TYPE: 1}
 
 
 def gold(*tags: str) -> list[Sentence]:

@@ -413,7 +413,9 @@ def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: Ch
 
 def test_the_least_certain_half_is_asked_again(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
     server.certainty = lambda text: 0.2 if "Berlin" in text else 0.3 if "way" in text else 0.4 if "end" in text else 0.9
-    server.answer = lambda text: "<person>The</person> end." if "answer again" in text else mark(text)
+    server.answer = lambda text: (
+        "<person>The</person> end." if "answer again" in text else f"<think>Hm.</think>{mark(text)}"
+    )
     result = crossner(*ask, "--second-pass", "--parallel", "1")["result"]
     again = [body["messages"] for body in server.requests[5:]]
     assert [messages[-3]["content"] for messages in again] == [TEXTS[1], TEXTS[3], "The end."]
