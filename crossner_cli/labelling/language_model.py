@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from crossner_cli.run.storage import write_json
 OPENAI_URL, KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
 RETRIES = 5  # after 429, 5xx, a timeout or a lost connection, ever longer apart
 READINGS = 2  # times that a question is asked whose answer is no answer of a model
+FIRST_ANSWERS = 20  # are looked at before more is asked
 MOST_FAILURES = 3  # without any answer, before the command gives up
 REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
 LONGEST_REASON = 300
@@ -120,8 +121,15 @@ class LanguageModel:
         self._key, self._openai, self._tells_probabilities = key, openai, True
         self._failures = 0
 
-    def answer_all(self, questions: Sequence[list[Message]], task: str) -> Work[list[Answer | Failure | None]]:
+    def answer_all(
+        self,
+        questions: Sequence[list[Message]],
+        task: str,
+        look: Callable[[Sequence[Answer | Failure | None]], None] | None = None,
+    ) -> Work[list[Answer | Failure | None]]:
         """Answer questions, in their order; None for those that were not asked because of ``max_requests``.
+
+        ``look`` is given the first ``FIRST_ANSWERS`` answers before any other question is asked, and may raise.
 
         If this is left early, answers under way are waited for, up to ``timeout`` seconds, and kept.
 
@@ -145,7 +153,11 @@ class LanguageModel:
             )
             try:
                 while True:
-                    while len(waiting) < self.parallel and self.requests < self._most:
+                    if look is not None and done >= FIRST_ANSWERS:
+                        look(found)
+                        look = None
+                    at_once = min(self.parallel, len(questions) if look is None else FIRST_ANSWERS - done)
+                    while len(waiting) < at_once and self.requests < self._most:
                         if (number := next(missing, None)) is None:
                             break
                         self.requests += 1

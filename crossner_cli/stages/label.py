@@ -10,6 +10,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ from crossner_cli.taggers.sources import best_on_dev, find_taggers, notes_on_tag
 COMMAND, CACHE = "label", "label-cache"
 SENTENCES_AT_ONCE = 512
 UNSURE = "left out by --min-score"
+OTHER_MODEL = "Try another model, or show it more sentences with --shots."
+LONGEST_SHOWN = 300
 NOT_ASKED = "not asked because of --max-requests"
 
 
@@ -174,7 +177,8 @@ def _ask_model(
     warnings = []
     if hidden := [each for each in target.types if each not in prompt.shown_types]:
         warnings.append(f"No sentence that is shown to the model has these types: {', '.join(hidden)}.")
-    answers = yield from model.answer_all([prompt.ask(text) for text in texts], TASK)
+    look = partial(_check_use, prompt, texts)
+    answers = yield from model.answer_all([prompt.ask(text) for text in texts], TASK, look)
     again: dict[int, str] = {}
     if options.second_pass:
         again = yield from _ask_again(model, prompt, texts, answers)
@@ -192,9 +196,32 @@ def _ask_model(
     inputs = {**prepared.inputs("target/train.jsonl"), "prompt": shared}
     if not sentences:
         reasons = ", ".join(f"{number} {reason}" for reason, number in silver.dropped.items())
-        hint = " ".join(warnings) or "Try another model, or show it more sentences with --shots."
-        raise CrossNERError(f"No sentence was labelled; left out: {reasons}.", hint=hint)
+        raise CrossNERError(
+            f"No sentence was labelled; left out: {reasons}.{_show_first(texts, answers)}",
+            hint=" ".join(warnings) or OTHER_MODEL,
+        )
     return sentences, Teaching([teacher], inputs, requests, warnings)
+
+
+def _check_use(prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | Failure | None]) -> None:
+    """Refuse to go on if no answer so far is of use."""
+    given = [(each.text, text) for text, each in zip(texts, answers, strict=True) if isinstance(each, Answer)]
+    if not any(read_answer(*each, prompt.types, Counter())[0] for each in given):
+        shown = _show_first(texts, answers)
+        raise CrossNERError(f"None of the first {len(given)} answers is of use.{shown}", hint=OTHER_MODEL)
+
+
+def _show_first(texts: Sequence[str], answers: Sequence[Answer | Failure | None]) -> str:
+    """A sentence that shows the first answer beside its text."""
+    for text, answer in zip(texts, answers, strict=True):
+        if isinstance(answer, Answer):
+            return f" The first one:\n  sentence: {_shorten(text)}\n  answer: {_shorten(answer.text)}"
+    return ""
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN // 2]} … {text[-LONGEST_SHOWN // 2 :]}"
 
 
 def _ask_again(

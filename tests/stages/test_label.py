@@ -406,9 +406,24 @@ def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: Ch
     server.answer = lambda text: "Of course! Here it is."
     said = refused(*ask, "--sentences", "2")
     assert "No sentence was labelled; left out: 1 repeated, 2 as sentences of dev or test, 3 not selected, 2 as" in said
+    assert "answer: Of course! Here it is." in said
     server.faults = {"": [400, 400]}
     assert "The last failure: " in refused(*ask, "--sentences", "1", "--shots", "1")
     assert not (tmp_path / "silver").exists()
+
+
+def test_after_twenty_answers_of_no_use_nothing_more_is_asked(
+    ask: list[Any], server: ChatServer, texts: Path, tmp_path: Path
+) -> None:
+    texts.write_text("".join(f"Anna met number {number} in Paris.\n" for number in range(60)))
+    server.answer = lambda text: f"<think>{'Hm. ' * 500}</think>I cannot do that."
+    said = refused(*ask, "--parallel", "50")
+    assert "None of the first 20 answers is of use." in said and len(server.requests) == 20
+    assert "sentence: Anna met number 0 in Paris. answer: <think>Hm. Hm." in said
+    assert "… " in said and "Hm. </think>I cannot do that. Way out: Try another model" in said and len(said) < 800
+    assert "None of the first 20" in refused(*ask) and len(server.requests) == 20, "they are kept"
+    server.answer = lambda text: mark(text) if "number 7 " in text else "no"
+    assert crossner(*ask, "--shots", "1")["result"]["sentences"] == 1
 
 
 def test_the_least_certain_half_is_asked_again(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
