@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from contextlib import aclosing
 from typing import Any
 
 import httpx2
@@ -14,36 +14,26 @@ BYTES_A_BYTE = 20  # of the question
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """A client that reads each answer whole, and follows no redirect to another address.
-
-    Args:
-        seconds: The time from the connection to the last byte of an answer.
-    """
+    """A client that reads whole answers, within some seconds and bytes, and follows no redirect."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(follow_redirects=False)
         self._seconds = seconds
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request and read its answer.
-
-        Raises:
-            httpx2.ReadTimeout: The answer takes too long.
-            openai.OpenAIError: It is too large, unpacked.
-        """
+        """Send a request and read its answer, unpacked."""
         most = max(LEAST_BOUND, BYTES_A_BYTE * len(request.content))
-        body = bytearray()
+        options["stream"], body = True, bytearray()
         try:
-            async with (
-                asyncio.timeout(self._seconds),
-                contextlib.aclosing(await super().send(request, **{**options, "stream": True})) as response,
-            ):
+            async with asyncio.timeout(self._seconds), aclosing(await super().send(request, **options)) as response:
                 async for piece in response.aiter_bytes():
                     body += piece
                     if len(body) > most:
-                        raise openai.OpenAIError(f"what came has more than {most:,} bytes.")
+                        raise openai.OpenAIError(f"The answer has more than {most} bytes.")
         except TimeoutError:
             raise httpx2.ReadTimeout("The answer takes too long.", request=request) from None
         headers = response.headers.copy()
-        headers.pop("content-encoding", None)  # the body is unpacked
+        headers.pop("content-encoding", None)
+        if b"insufficient_quota" in body:
+            headers["x-should-retry"] = "false"
         return httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=request)

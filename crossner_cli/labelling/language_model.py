@@ -26,13 +26,11 @@ OPENAI_URL, KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
 RETRIES = 5  # after 429, 5xx, a timeout or a lost connection, ever longer apart
 READINGS = 2  # times that a question is asked whose answer is no answer of a model
 FIRST_ANSWERS = 20  # are looked at before more is asked
-MOST_FAILURES = 3  # without any answer, before the command gives up
 REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
 LONGEST_REASON = 300
 TOKENS = ("prompt_tokens", "completion_tokens")
-MOST_TOKENS = 1_000_000_000  # of one answer; larger counts are not believed
-HIDDEN = "[key]"
-NOT_AN_ANSWER = "what came is not an answer of a chat model."
+MOST_TOKENS = 1_000_000_000  # of one answer; a larger count is not believed
+HIDDEN, NO_CREDIT = "[key]", "insufficient_quota"
 GOES_ON = "Answers that came are kept: the same command goes on from there."
 
 
@@ -97,7 +95,8 @@ class LanguageModel:
     Attributes:
         requests: The requests made.
         used: The answers used, new and kept, by their key.
-        last_failure: The last request without an answer.
+        failures: Why requests have no answer.
+        wishes: What is asked for beside an answer; a server may refuse some.
     """
 
     def __init__(
@@ -114,12 +113,12 @@ class LanguageModel:
         import openai
 
         self.name, self.base_url, self.cache, self.parallel, self.timeout = name, base_url, cache, parallel, timeout
-        self.requests = self.answered = 0
+        self.requests = 0
         self.used: dict[str, Answer] = {}
-        self.last_failure: Failure | None = None
+        self.failures: list[str] = []
+        self.wishes: dict[str, Any] = {"temperature": 0, "logprobs": True}
         self._most = math.inf if max_requests is None else max_requests
-        self._key, self._openai, self._tells_probabilities = key, openai, True
-        self._failures = 0
+        self._key, self._openai = key, openai
 
     def answer_all(
         self,
@@ -134,9 +133,9 @@ class LanguageModel:
         If this is left early, answers under way are waited for, up to ``timeout`` seconds, and kept.
 
         Raises:
-            CrossNERError: The server cannot be reached, does not know the key or the model, or answers nothing.
+            CrossNERError: The server cannot be reached, or does not know the key or the model.
         """
-        from crossner_cli.labelling.bounded_client import BoundedClient
+        from crossner_cli.labelling.bounded_client import BoundedClient  # is there with the package openai alone
 
         self.cache.mkdir(parents=True, exist_ok=True)
         found: list[Answer | Failure | None] = [self._read_kept(question) for question in questions]
@@ -144,12 +143,9 @@ class LanguageModel:
         done, before = sum(answer is not None for answer in found), self.requests
         waiting: dict[asyncio.Task[Answer | Failure], int] = {}
         with asyncio.Runner() as runner:
+            http = BoundedClient(self.timeout)
             client = self._openai.AsyncOpenAI(
-                api_key=self._key,
-                base_url=self.base_url,
-                timeout=self.timeout,
-                max_retries=RETRIES,
-                http_client=BoundedClient(self.timeout),
+                api_key=self._key, base_url=self.base_url, max_retries=RETRIES, http_client=http
             )
             try:
                 while True:
@@ -166,7 +162,8 @@ class LanguageModel:
                     if not waiting:
                         return found
                     for ended in runner.run(asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED))[0]:
-                        found[waiting.pop(ended)] = self._take(ended.result())
+                        found[waiting.pop(ended)] = answer = ended.result()
+                        self.failures += [answer.reason] if isinstance(answer, Failure) else []
                         done += 1
             finally:
                 runner.run(self._close(client, waiting))
@@ -181,19 +178,6 @@ class LanguageModel:
             async with asyncio.timeout(self.timeout):
                 await asyncio.gather(*tasks, return_exceptions=True)
         await client.close()
-
-    def _take(self, answer: Answer | Failure) -> Answer | Failure:
-        if isinstance(answer, Answer):
-            self.answered += 1
-            return answer
-        self.last_failure = answer
-        self._failures += 1
-        if not self.answered and self._failures >= MOST_FAILURES:
-            raise CrossNERError(
-                f"{self.base_url} gave no answer to {self._failures} requests: {answer.reason}",
-                hint="Check --base-url and --teacher openai:MODEL.",
-            )
-        return answer
 
     def _digest(self, question: list[Message]) -> str:
         asked = json.dumps([self.name, self.base_url, question])
@@ -210,52 +194,48 @@ class LanguageModel:
 
     async def _ask(self, client: Any, question: list[Message]) -> Answer | Failure:
         """Ask one question, and keep its answer."""
-        reason = ""
         for _ in range(READINGS):
             try:
-                completion = await self._request(client, question)
+                answer = self._read(await self._request(client, question), question)
             except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
                 return Failure(REFUSED, self._reason(error))
             except (self._openai.APIStatusError, self._openai.APIConnectionError) as error:
                 raise self._describe(error) from None
-            except self._openai.OpenAIError as error:
-                reason = str(error)
+            except (self._openai.OpenAIError, ValueError, RecursionError):  # too large, not JSON, nested too deeply
                 continue
-            except (ValueError, RecursionError):  # what came is not JSON, or nested too deeply
-                reason = NOT_AN_ANSWER
-                continue
-            reason, answer = NOT_AN_ANSWER, self._read(completion, question)
             if answer is not None:
                 key = self._digest(question)
                 write_json(self.cache / f"{key}.json", dataclasses.asdict(answer))
                 self.used[key] = answer
                 return answer
-        return Failure(UNREADABLE, reason)
+        return Failure(UNREADABLE, "what came is not an answer of a chat model, or is too large.")
 
     async def _request(self, client: Any, question: list[Message]) -> Any:
-        """Ask for an answer with the probabilities of its tokens, or without where the server refuses these."""
-        create = client.chat.completions.create
-        asked: dict[str, Any] = {"model": self.name, "messages": question, "temperature": 0}
-        if self._tells_probabilities:
-            with contextlib.suppress(self._openai.BadRequestError, self._openai.UnprocessableEntityError):
-                return await create(**asked, logprobs=True)
-            completion = await create(**asked)
-            self._tells_probabilities = False
-            return completion
-        return await create(**asked)
+        """Ask with all wishes, then without those that the server refuses, which are remembered."""
+        wishes = dict(self.wishes)
+        while True:
+            try:
+                completion = await client.chat.completions.create(model=self.name, messages=question, **wishes)
+            except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
+                refused = {name for name in wishes if name in error.message} or wishes.keys() & {"logprobs"}
+                if not refused:
+                    raise
+                wishes = {name: value for name, value in wishes.items() if name not in refused}
+            else:
+                self.wishes = {name: value for name, value in self.wishes.items() if name in wishes}
+                return completion
 
     def _read(self, completion: Any, question: list[Message]) -> Answer | None:
         """Read an answer, whatever the server sent; None if it is none."""
         try:
-            text = completion.choices[0].message.content or ""
+            text = (completion.choices[0].message.content or "").rpartition("</think>")[2]
         except (AttributeError, IndexError, TypeError):
             return None
         if not isinstance(text, str) or not is_writable(text):
             return None
         certainty, counts = None, [0, 0]
         with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):  # they are not needed
-            told = [int(getattr(completion.usage, name)) for name in TOKENS]
-            counts = [number if 0 <= number <= MOST_TOKENS else 0 for number in told]
+            counts = [max(0, min(int(getattr(completion.usage, name)), MOST_TOKENS)) for name in TOKENS]
         with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):
             least = math.exp(min(token.logprob for token in completion.choices[0].logprobs.content))
             certainty = least if least <= 1 else None
@@ -266,7 +246,9 @@ class LanguageModel:
     def _reason(self, error: Any) -> str:
         """What the server said, without the key."""
         body = error.body if isinstance(error.body, dict) else {}
-        text = str(body.get("message") or error.message).replace(self._key, HIDDEN)
+        place = error.response.headers.get("location")
+        text = f"it sends on to {place}" if place else str(body.get("message") or error.message)
+        text = text.replace(self._key, HIDDEN)
         return f"{' '.join(text.split())[:LONGEST_REASON]} ({error.status_code})"
 
     def _describe(self, error: Any) -> CrossNERError:
@@ -280,17 +262,13 @@ class LanguageModel:
                 f"{self.base_url} cannot be reached, or cuts its answers.", hint=f"Check --base-url. {GOES_ON}"
             )
         reason = self._reason(error)
-        if error.response.has_redirect_location:
-            place = error.response.headers["location"][:LONGEST_REASON]
-            return CrossNERError(
-                f"{self.base_url} sends on to another address, {place}, which is not asked.",
-                hint=f"If you trust it, give it as --base-url. {GOES_ON}",
-            )
+        if error.status_code == 402 or NO_CREDIT in (error.code, error.type):
+            return CrossNERError(f"The account at {self.base_url} has no credit: {reason}", hint=f"Add some. {GOES_ON}")
         if isinstance(error, self._openai.AuthenticationError | self._openai.PermissionDeniedError):
             return CrossNERError(
                 f"{self.base_url} refuses the key: {reason}", hint=f"Set the environment variable {KEY} anew. {GOES_ON}"
             )
-        if isinstance(error, self._openai.NotFoundError):
+        if isinstance(error, self._openai.NotFoundError) or error.response.has_redirect_location:
             return CrossNERError(
                 f"{self.base_url} knows no model {self.name!r}, or is the wrong address: {reason}",
                 hint=f"Check --teacher openai:MODEL and --base-url, which mostly ends in /v1. {GOES_ON}",

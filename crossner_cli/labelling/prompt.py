@@ -52,7 +52,7 @@ class Prompt:
 
     def ask_again(self, text: str, answer: str) -> list[Message]:
         """The messages that show a first answer and ask to check it."""
-        return [*self.ask(text), _say("assistant", _drop_thoughts(answer)), _say("user", REMINDER)]
+        return [*self.ask(text), _say("assistant", answer), _say("user", REMINDER)]
 
 
 def make_prompt(gold: Sequence[Sentence], types: Sequence[str], count: int, descriptions: Mapping[str, str]) -> Prompt:
@@ -179,8 +179,8 @@ def read_answer(answer: str, text: str, types: Collection[str], repairs: Counter
 
 
 def _free(answer: str) -> Iterator[str]:
-    """An answer after the model's thoughts, then also without a code fence, a line that ends in a colon, and quotes."""
-    yield (part := _drop_thoughts(answer))
+    """An answer, then without a code fence, a first line that ends in a colon, and quotation marks around it."""
+    yield (part := answer.strip())
     if fenced := _FENCE.search(part):
         yield (part := fenced[1].strip())
     first, _, rest = part.partition("\n")
@@ -188,10 +188,6 @@ def _free(answer: str) -> Iterator[str]:
         yield (part := rest.strip())
     if part[:1] in _QUOTES and part[-1:] in _QUOTES:
         yield part[1:-1].strip()
-
-
-def _drop_thoughts(answer: str) -> str:
-    return answer.rpartition("</think>")[2].strip()
 
 
 def _find_type(name: str, types: Collection[str]) -> str | None:

@@ -20,7 +20,7 @@ from crossner_cli.data.sentences import PreparedData, Sentence, write_sentences
 from crossner_cli.data.tags import OUTSIDE, to_spans
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.labelling.language_model import Answer, Failure, LanguageModel, check_server
+from crossner_cli.labelling.language_model import LONGEST_REASON, Answer, Failure, LanguageModel, check_server
 from crossner_cli.labelling.prompt import Prompt, make_prompt, read_answer, read_descriptions
 from crossner_cli.labelling.sentences import (
     LEVEL,
@@ -45,8 +45,6 @@ from crossner_cli.taggers.sources import best_on_dev, find_taggers, notes_on_tag
 COMMAND, CACHE = "label", "label-cache"
 SENTENCES_AT_ONCE = 512
 UNSURE = "left out by --min-score"
-OTHER_MODEL = "Try another model, or show it more sentences with --shots."
-LONGEST_SHOWN = 300
 NOT_ASKED = "not asked because of --max-requests"
 
 
@@ -177,14 +175,17 @@ def _ask_model(
     warnings = []
     if hidden := [each for each in target.types if each not in prompt.shown_types]:
         warnings.append(f"No sentence that is shown to the model has these types: {', '.join(hidden)}.")
-    look = partial(_check_use, prompt, texts)
-    answers = yield from model.answer_all([prompt.ask(text) for text in texts], TASK, look)
+    check = partial(_check_use, prompt, texts)
+    answers = yield from model.answer_all([prompt.ask(text) for text in texts], TASK, check)
+    check(answers)
     again: dict[int, str] = {}
     if options.second_pass:
         again = yield from _ask_again(model, prompt, texts, answers)
     sentences = _read_answers(prompt, texts, answers, again, silver)
-    if model.last_failure:
-        warnings.append(f"Not every request has an answer. The last failure: {model.last_failure.reason}")
+    if model.failures:
+        warnings.append(f"Not every request has an answer. The last failure: {model.failures[-1]}")
+    if "temperature" not in model.wishes:
+        warnings.append("The model does not take the temperature 0: asked again, it may answer otherwise.")
     if left := answers.count(None):
         warnings.append(
             f"{left} sentences are {NOT_ASKED}. The same command with --force goes on; nothing is asked twice."
@@ -194,34 +195,24 @@ def _ask_model(
     teacher = {"name": options.teacher[0], "base_url": base_url, "prompt": shared, "shots": shots}
     requests = {"requests": model.requests, "answers": len(model.used), **model.count_tokens()}
     inputs = {**prepared.inputs("target/train.jsonl"), "prompt": shared}
-    if not sentences:
-        reasons = ", ".join(f"{number} {reason}" for reason, number in silver.dropped.items())
-        raise CrossNERError(
-            f"No sentence was labelled; left out: {reasons}.{_show_first(texts, answers)}",
-            hint=" ".join(warnings) or OTHER_MODEL,
-        )
     return sentences, Teaching([teacher], inputs, requests, warnings)
 
 
 def _check_use(prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | Failure | None]) -> None:
-    """Refuse to go on if no answer so far is of use."""
-    given = [(each.text, text) for text, each in zip(texts, answers, strict=True) if isinstance(each, Answer)]
-    if not any(read_answer(*each, prompt.types, Counter())[0] for each in given):
-        shown = _show_first(texts, answers)
-        raise CrossNERError(f"None of the first {len(given)} answers is of use.{shown}", hint=OTHER_MODEL)
-
-
-def _show_first(texts: Sequence[str], answers: Sequence[Answer | Failure | None]) -> str:
-    """A sentence that shows the first answer beside its text."""
-    for text, answer in zip(texts, answers, strict=True):
-        if isinstance(answer, Answer):
-            return f" The first one:\n  sentence: {_shorten(text)}\n  answer: {_shorten(answer.text)}"
-    return ""
-
-
-def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN // 2]} … {text[-LONGEST_SHOWN // 2 :]}"
+    """Refuse to go on if no answer so far is of use, and show the first one."""
+    given = [(text, answer) for text, answer in zip(texts, answers, strict=True) if answer is not None]
+    for text, answer in given:
+        if isinstance(answer, Answer) and read_answer(answer.text, text, prompt.types, Counter())[0]:
+            return
+    text, first = given[0]
+    said = [
+        " ".join(each.split())[:LONGEST_REASON]
+        for each in (text, first.text if isinstance(first, Answer) else first.reason)
+    ]
+    raise CrossNERError(
+        f"No answer of use among the first {len(given)}.\n  sentence: {said[0]}\n  answer: {said[1]}",
+        hint="Check --base-url, try another model, or show it more sentences with --shots.",
+    )
 
 
 def _ask_again(

@@ -31,6 +31,7 @@ class ChatServer:
         faults: Faults of requests for texts that contain the key, in order: a status, or ``slow``, ``cut``,
             ``malformed`` or ``page``, or a function that answers itself.
         certainty: The lowest probability of a token, by the text; None: probabilities are refused.
+        refused: Names of what a request must not hold.
         usage: The tokens that it says were used.
         requests: The bodies of all requests.
         keys: The keys that were sent.
@@ -40,6 +41,7 @@ class ChatServer:
     answer: Callable[[str], str] = mark
     faults: dict[str, list[Any]] = field(default_factory=dict)
     certainty: Callable[[str], float] | None = lambda text: 0.9
+    refused: set[str] = field(default_factory=set)
     usage: Any = field(default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110})
     requests: list[Mapping[str, Any]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
@@ -75,6 +77,8 @@ class Handler(BaseHTTPRequestHandler):
             return None
         if isinstance(fault, int):
             return self.send(fault, {"error": {"message": f"\x1b[31mfault\x1b[0m {self.headers['Authorization']}"}})
+        for name in chat.refused & body.keys():
+            return self.send(400, {"error": {"message": f"Unsupported value: '{name}'.", "param": name}})
         if body.get("logprobs") and chat.certainty is None:
             return self.send(400, {"error": {"message": "logprobs are not supported"}})
         if fault == "slow":

@@ -61,21 +61,17 @@ def test_white_space_may_differ() -> None:
 
 
 MARKED = "<person>Anna</person> met Peter ."
-THOUGHTS = "<think>\nIs <person>Anna</person> a name? Anna met Peter .\n</think>\n\n"
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        f"{THOUGHTS}{MARKED}",
-        f"<think></think>{MARKED}",
-        f"I think <b>Anna is.\n</think>\n{MARKED}",
         f"```\n{MARKED}\n```",
         f"```text\n{MARKED}```\nI hope that this helps.",
         f"Here is the text with tags:\n\n{MARKED}",
         f'"{MARKED}"',
         f"“{MARKED}”",
-        f'{THOUGHTS}Sure, the answer: \n```xml\nText:\n"{MARKED}"\n```',
+        f'Sure, the answer: \n```xml\nText:\n"{MARKED}"\n```',
     ],
 )
 def test_what_models_put_around_an_answer_is_taken_off(answer: str) -> None:

@@ -366,6 +366,33 @@ def test_probabilities_are_not_needed(ask: list[Any], server: ChatServer) -> Non
     assert [bool(body.get("logprobs")) for body in server.requests] == [True, False, False, False, False, False]
 
 
+def test_a_model_that_refuses_the_temperature_is_asked_without(ask: list[Any], server: ChatServer) -> None:
+    server.refused = {"temperature"}
+    result = crossner(*ask, "--parallel", "1")["result"]
+    assert result["sentences"] == 5 and "does not take the temperature 0" in result["warnings"][0]
+    assert ["temperature" in body for body in server.requests] == [True, False, False, False, False, False]
+    assert all(body["logprobs"] for body in server.requests)
+
+
+def test_a_model_that_refuses_all_but_a_plain_question_is_asked_one(ask: list[Any], server: ChatServer) -> None:
+    server.refused, server.certainty = {"temperature"}, None
+    assert crossner(*ask, "--parallel", "1")["result"]["sentences"] == 5
+    assert [len(body) for body in server.requests] == [4, 3, 2, 2, 2, 2, 2]
+
+
+def spend(handler: Handler) -> None:
+    handler.send(429, {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}})
+
+
+def test_an_account_without_credit_is_asked_once(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
+    server.faults = {"way": [spend], "They": [402]}
+    for number in (2, 5):
+        said = refused(*ask, "--parallel", "1")
+        assert "has no credit: " in said and "Answers that came are kept" in said and len(server.requests) == number
+    assert "You exceeded your quota. (429)" in said
+    assert crossner(*ask)["result"]["sentences"] == 5 and len(set(server.asked())) == 5
+
+
 def test_answers_of_no_use_are_counted_and_dropped(ask: list[Any], server: ChatServer) -> None:
     answers = {
         TEXTS[0]: "Anna met <person>Peter</person> in London.",
@@ -390,8 +417,17 @@ def test_odd_numbers_from_the_server_do_no_harm(ask: list[Any], server: ChatServ
     server.certainty = lambda text: 50.0
     result = crossner(*ask, "--second-pass")["result"]
     assert result["sentences"] == 5 and result["requests"]["prompt_tokens"] == 0
+    server.certainty = lambda text: 0.5
     server.usage = {"prompt_tokens": 10**4000, "completion_tokens": 1}
-    assert crossner(*ask, "--shots", "1", "--force")["result"]["requests"]["prompt_tokens"] == 0
+    assert crossner(*ask, "--shots", "1", "--force")["result"]["requests"]["prompt_tokens"] < 10**10
+
+
+def test_thoughts_before_an_answer_are_neither_read_nor_kept(
+    ask: list[Any], server: ChatServer, tmp_path: Path
+) -> None:
+    server.answer = lambda text: f"<think>Is <person>Anna</person> in it: {text}</think>\n\n{mark(text)}"
+    assert crossner(*ask)["result"]["entities"] == {"person": 4, "place": 3}
+    assert not any("think" in path.read_text() for path in (tmp_path / "run" / "label-cache").iterdir())
 
 
 def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], server: ChatServer) -> None:
@@ -405,10 +441,10 @@ def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], s
 def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
     server.answer = lambda text: "Of course! Here it is."
     said = refused(*ask, "--sentences", "2")
-    assert "No sentence was labelled; left out: 1 repeated, 2 as sentences of dev or test, 3 not selected, 2 as" in said
-    assert "answer: Of course! Here it is." in said
+    assert "No answer of use among the first 2. sentence: " in said and "answer: Of course! Here it is." in said
     server.faults = {"": [400, 400]}
-    assert "The last failure: " in refused(*ask, "--sentences", "1", "--shots", "1")
+    said = refused(*ask, "--sentences", "1", "--shots", "1")
+    assert "No answer of use among the first 1." in said and "Bearer [key] (400)" in said
     assert not (tmp_path / "silver").exists()
 
 
@@ -416,12 +452,11 @@ def test_after_twenty_answers_of_no_use_nothing_more_is_asked(
     ask: list[Any], server: ChatServer, texts: Path, tmp_path: Path
 ) -> None:
     texts.write_text("".join(f"Anna met number {number} in Paris.\n" for number in range(60)))
-    server.answer = lambda text: f"<think>{'Hm. ' * 500}</think>I cannot do that."
+    server.answer = lambda text: "I cannot do that. " * 500
     said = refused(*ask, "--parallel", "50")
-    assert "None of the first 20 answers is of use." in said and len(server.requests) == 20
-    assert "sentence: Anna met number 0 in Paris. answer: <think>Hm. Hm." in said
-    assert "… " in said and "Hm. </think>I cannot do that. Way out: Try another model" in said and len(said) < 800
-    assert "None of the first 20" in refused(*ask) and len(server.requests) == 20, "they are kept"
+    assert "No answer of use among the first 20." in said and len(server.requests) == 20
+    assert "sentence: Anna met number 0 in Paris. answer: I cannot do that. I cannot" in said and len(said) < 700
+    assert "No answer of use among the first 20" in refused(*ask) and len(server.requests) == 20, "they are kept"
     server.answer = lambda text: mark(text) if "number 7 " in text else "no"
     assert crossner(*ask, "--shots", "1")["result"]["sentences"] == 1
 
@@ -480,7 +515,7 @@ def test_an_interrupted_command_keeps_its_answers(
         (404, "knows no model 'm'"),
         (429, "does not answer"),
         (503, "does not answer"),
-        (400, "gave no answer to 3 requests"),
+        (400, "No answer of use among the first 5"),
         ("slow", "did not answer within 0.1 seconds"),
         ("cut", "cannot be reached, or cuts its answers"),
     ],
@@ -558,7 +593,7 @@ def test_an_answer_of_too_many_bytes_is_neither_read_nor_kept(
     server.faults = {"Berlin": [fault, fault]}
     result = crossner(*ask)["result"]
     assert result["sentences"] == 4 and result["dropped"]["as answers that cannot be read"] == 1
-    assert "more than 4,000,000 bytes" in result["warnings"][0]
+    assert "or is too large" in result["warnings"][0]
     kept = list((tmp_path / "run" / "label-cache").iterdir())
     assert len(kept) == 4 and all(path.stat().st_size < 1000 for path in kept)
 
@@ -567,7 +602,7 @@ def test_text_is_not_sent_on_to_another_address(ask: list[Any], server: ChatServ
     with serve() as other:
         place = f"{other.url}/chat/completions"
         server.faults = {"": [lambda handler: handler.begin(307, Location=place, Content_Length="0")] * 20}
-        assert f"sends on to another address, {place}, which is not asked" in refused(*ask)
+        assert f"is the wrong address: it sends on to {place} (307)" in refused(*ask)
         assert not other.requests
 
 
