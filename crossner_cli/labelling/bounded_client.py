@@ -9,8 +9,7 @@ from typing import Any
 import httpx2
 import openai
 
-LEAST_BOUND = 4_000_000  # bytes: about 30,000 tokens with their probabilities
-BYTES_A_BYTE = 20  # of the question
+LEAST_BOUND, TIMES_THE_QUESTION = 4_000_000, 20  # bytes of an answer: 30,000 tokens with their probabilities
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
@@ -22,7 +21,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request and read its answer, unpacked."""
-        most = max(LEAST_BOUND, BYTES_A_BYTE * len(request.content))
+        most = max(LEAST_BOUND, TIMES_THE_QUESTION * len(request.content))
         options["stream"], body = True, bytearray()
         try:
             async with asyncio.timeout(self._seconds), aclosing(await super().send(request, **options)) as response:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,9 @@ from crossner_cli.run.storage import write_json
 OPENAI_URL, KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
 RETRIES = 5  # after 429, 5xx, a timeout or a lost connection, ever longer apart
 READINGS = 2  # times that a question is asked whose answer is no answer of a model
-FIRST_ANSWERS = 20  # are looked at before more is asked
 REFUSED, UNREADABLE = "as refused by the server", "as answers that cannot be read"
 LONGEST_REASON = 300
 TOKENS = ("prompt_tokens", "completion_tokens")
-MOST_TOKENS = 1_000_000_000  # of one answer; a larger count is not believed
 HIDDEN, NO_CREDIT = "[key]", "insufficient_quota"
 GOES_ON = "Answers that came are kept: the same command goes on from there."
 
@@ -120,15 +118,8 @@ class LanguageModel:
         self._most = math.inf if max_requests is None else max_requests
         self._key, self._openai = key, openai
 
-    def answer_all(
-        self,
-        questions: Sequence[list[Message]],
-        task: str,
-        look: Callable[[Sequence[Answer | Failure | None]], None] | None = None,
-    ) -> Work[list[Answer | Failure | None]]:
+    def answer_all(self, questions: Sequence[list[Message]], task: str) -> Work[list[Answer | Failure | None]]:
         """Answer questions, in their order; None for those that were not asked because of ``max_requests``.
-
-        ``look`` is given the first ``FIRST_ANSWERS`` answers before any other question is asked, and may raise.
 
         If this is left early, answers under way are waited for, up to ``timeout`` seconds, and kept.
 
@@ -143,17 +134,12 @@ class LanguageModel:
         done, before = sum(answer is not None for answer in found), self.requests
         waiting: dict[asyncio.Task[Answer | Failure], int] = {}
         with asyncio.Runner() as runner:
-            http = BoundedClient(self.timeout)
             client = self._openai.AsyncOpenAI(
-                api_key=self._key, base_url=self.base_url, max_retries=RETRIES, http_client=http
+                api_key=self._key, base_url=self.base_url, max_retries=RETRIES, http_client=BoundedClient(self.timeout)
             )
             try:
                 while True:
-                    if look is not None and done >= FIRST_ANSWERS:
-                        look(found)
-                        look = None
-                    at_once = min(self.parallel, len(questions) if look is None else FIRST_ANSWERS - done)
-                    while len(waiting) < at_once and self.requests < self._most:
+                    while len(waiting) < self.parallel and self.requests < self._most:
                         if (number := next(missing, None)) is None:
                             break
                         self.requests += 1
@@ -235,7 +221,7 @@ class LanguageModel:
             return None
         certainty, counts = None, [0, 0]
         with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):  # they are not needed
-            counts = [max(0, min(int(getattr(completion.usage, name)), MOST_TOKENS)) for name in TOKENS]
+            counts = [max(0, min(int(getattr(completion.usage, name)), 10**9)) for name in TOKENS]
         with contextlib.suppress(AttributeError, TypeError, ValueError, ArithmeticError):
             least = math.exp(min(token.logprob for token in completion.choices[0].logprobs.content))
             certainty = least if least <= 1 else None
@@ -248,8 +234,7 @@ class LanguageModel:
         body = error.body if isinstance(error.body, dict) else {}
         place = error.response.headers.get("location")
         text = f"it sends on to {place}" if place else str(body.get("message") or error.message)
-        text = text.replace(self._key, HIDDEN)
-        return f"{' '.join(text.split())[:LONGEST_REASON]} ({error.status_code})"
+        return f"{' '.join(text.replace(self._key, HIDDEN).split())[:LONGEST_REASON]} ({error.status_code})"
 
     def _describe(self, error: Any) -> CrossNERError:
         if isinstance(error, self._openai.APITimeoutError):

@@ -138,20 +138,18 @@ def read_answer(answer: str, text: str, types: Collection[str], repairs: Counter
         answer: A text with tags.
         text: The text that was asked about.
         types: The types that are known; entities of others are dropped.
-        repairs: Counts entities that are dropped, those that get the whole word that they begin or end in, types
-            taken in another case, and answers that something was taken off.
+        repairs: Counts what is dropped, taken off, taken in another case, or given a whole word.
 
     Returns:
         The sentence and nothing, or None and why the answer is of no use: ``ALTERED`` or ``BROKEN``.
     """
-    wanted = "".join(text.split())
     for part in _free(answer):
         try:
             plain, entities, nested = parse_tags(part)
         except BadLine:
             reason = BROKEN
             continue
-        if "".join(plain.split()) == wanted:
+        if "".join(plain.split()) == "".join(text.split()):
             break
         reason = ALTERED
     else:

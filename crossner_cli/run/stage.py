@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import shlex
 import shutil
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,6 +36,7 @@ from crossner_cli.run.storage import (
     name_is_taken,
     read_record,
     remove_folder,
+    take_lock,
     write_json,
 )
 
@@ -204,25 +203,14 @@ class Stage:
         )
 
     def _take_lock(self) -> None:
-        from filelock import FileLock, Timeout  # takes a while to load, and help has no need of it
-
-        path = self.run.path / f".lock-{self.name}"
-        # A soft lock, the fallback where a disk has no locks, would outlive a process that is killed.
-        lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
+        place = f"the stage {self.name!r} of {self.run.path}"
+        hint = "Wait for it, or give this one another folder with --name."
         try:
-            lock.acquire()
-        except Timeout:
-            raise CrossNERError(
-                f"{_read_holder(path)} is at work on the stage {self.name!r} of {self.run.path}.",
-                hint="Wait for it, or give this one another folder with --name.",
-            ) from None
+            self._lock = take_lock(self.run.path / f".lock-{self.name}", place, hint=hint)
         except OSError as error:
             if error.errno in READ_ONLY and self.run.has(self.name) and not self.request.force:
                 return  # a finished stage is only read, as in a run that others made
             raise self._not_writable(error) from None
-        self._lock = lock
-        with contextlib.suppress(OSError):
-            path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
 
     def _begin(self) -> None:
         if self._lock is not None:  # without it another process may be at work on what would be tidied
@@ -340,10 +328,3 @@ def is_at_work(run: RunDirectory, name: str) -> bool:
         return True
     except OSError:
         return False  # of a run that is only read, nobody can tell
-
-
-def _read_holder(lock: Path) -> str:
-    """The process that holds a lock, as it wrote itself down."""
-    with contextlib.suppress(OSError):
-        return lock.read_text(encoding="utf-8", errors="replace")[:200].strip() or "Another process"
-    return "Another process"

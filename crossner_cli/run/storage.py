@@ -10,11 +10,15 @@ import os
 import re
 import shlex
 import shutil
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossner_cli.errors import CrossNERError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 # An absolute path up to its last name, where it begins a word; not of a web address or a relative path.
 ABSOLUTE = re.compile(r"(?<![\w/\\.:~<])(?:/(?=[^\s/])(?:[^/\n,;:()]+/)*|[A-Za-z]:\\(?:[^\\\n,;:()]+\\)*)")
@@ -222,14 +226,45 @@ def check_output_folder(folder: Path, record: str, *, force: bool) -> None:
         raise CrossNERError(f"--output {folder} exists.", hint="--force replaces it; or name another --output.")
 
 
+def take_lock(path: Path, place: str, *, hint: str) -> FileLock:
+    """Lock the file that stands for a place, and write into it which process has the lock.
+
+    Raises:
+        CrossNERError: Another process has it.
+        OSError: The file cannot be written.
+    """
+    from filelock import FileLock, Timeout  # takes a while to load, and help has no need of it
+
+    # A soft lock, the fallback where a disk has no locks, would outlive a process that is killed.
+    lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        holder = "Another process"
+        with contextlib.suppress(OSError):
+            holder = path.read_text(encoding="utf-8", errors="replace")[:200].strip() or holder
+        raise CrossNERError(f"{holder} is at work on {place}.", hint=hint) from None
+    with contextlib.suppress(OSError):
+        path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+    return lock
+
+
 @contextlib.contextmanager
 def output_folder(folder: Path, record: str, *, force: bool) -> Iterator[Path]:
-    """Give a draft folder to write into, which becomes ``folder`` at the end and is removed on an error."""
+    """Give a draft folder to write into, which becomes ``folder`` at the end and is removed on an error.
+
+    Raises:
+        CrossNERError: Another process writes the folder, or it exists.
+    """
     check_output_folder(folder, record, force=force)
     folder = folder.resolve()
-    draft, replaced = (folder.with_name(f".{folder.name}.{word}-{os.getpid()}") for word in ("draft", "replaced"))
-    draft.mkdir()
+    draft, replaced, path = (folder.with_name(f".{folder.name}.{word}") for word in ("draft", "replaced", "lock"))
+    lock = take_lock(path, f"--output {folder}", hint="Wait for it, or name another --output.")
     try:
+        for left in (draft, replaced):  # by a process that was killed
+            remove_folder(left)
+        check_output_folder(folder, record, force=force)  # another process may have made it just now
+        draft.mkdir()
         yield draft
         flush_tree(draft)
         if folder.exists():
@@ -238,7 +273,9 @@ def output_folder(folder: Path, record: str, *, force: bool) -> Iterator[Path]:
         flush_folder(folder.parent)
     finally:
         for left in (draft, replaced):
-            shutil.rmtree(left, ignore_errors=True)
+            remove_folder(left)
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 def strip_folders(value: Any) -> Any:

@@ -260,7 +260,8 @@ def _keep_in_cache(run: RunDirectory) -> None:
     folder = cache_folder() / CACHED / digest_stage(run.read(SOURCE))[:16]
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _copy(run.folder(SOURCE), folder)
+        with contextlib.suppress(CrossNERError):  # another process is keeping it
+            _copy(run.folder(SOURCE), folder)
 
 
 def _copy(source: Path, folder: Path) -> None:

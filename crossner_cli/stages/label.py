@@ -10,7 +10,6 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from crossner_cli.taggers.sources import best_on_dev, find_taggers, notes_on_tag
 COMMAND, CACHE = "label", "label-cache"
 SENTENCES_AT_ONCE = 512
 UNSURE = "left out by --min-score"
+FIRST_ANSWERS = 20  # are looked at before more is asked
 NOT_ASKED = "not asked because of --max-requests"
 
 
@@ -91,17 +91,16 @@ def run(run: RunDirectory, options: Label, engine: Engine) -> Work[Manifest]:
     prepared = PreparedData.load(run, wanted_by=COMMAND) if run.has(PREPARED) else None
     if prepared is None:
         yield Notice(f"{run.path} holds no prepared data, so no sentences of dev and test are left out.")
-    raw = yield from read_raw_text(options.input, prepared, column=options.text_column)
-    texts = yield from _select(run, options, engine, raw, prepared)
-    silver = Silver(raw.dropped + Counter({NOT_SELECTED: len(raw.texts) - len(texts)}))
-    sentences: list[Sentence] = []
-    if options.language_model is not None:  # may take hours and be killed, so that nothing is written before its end
-        assert prepared is not None
-        sentences, done = yield from _ask_model(run, options, options.language_model, prepared, texts, silver)
     with output_folder(options.place, MANIFEST, force=options.force) as folder:
-        silver.add(folder, sentences)
+        raw = yield from read_raw_text(options.input, prepared, column=options.text_column)
+        texts = yield from _select(run, options, engine, raw, prepared)
+        silver = Silver(raw.dropped + Counter({NOT_SELECTED: len(raw.texts) - len(texts)}))
         if options.language_model is None:
             done = yield from _label_with_taggers(run, options, engine, texts, silver, folder)
+        else:
+            assert prepared is not None
+            sentences, done = yield from _ask_model(run, options, options.language_model, prepared, texts, silver)
+            silver.add(folder, sentences)
         result = _describe(options, raw, silver, done, _suggest_next(run, options, prepared, done.more))
         inputs = {**_digest_inputs(options, prepared), **done.inputs}
         record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
@@ -175,9 +174,11 @@ def _ask_model(
     warnings = []
     if hidden := [each for each in target.types if each not in prompt.shown_types]:
         warnings.append(f"No sentence that is shown to the model has these types: {', '.join(hidden)}.")
-    check = partial(_check_use, prompt, texts)
-    answers = yield from model.answer_all([prompt.ask(text) for text in texts], TASK, check)
-    check(answers)
+    questions = [prompt.ask(text) for text in texts]
+    answers = yield from model.answer_all(questions[:FIRST_ANSWERS], f"{TASK}: first answers")
+    _check_use(prompt, texts, answers)
+    if rest := questions[FIRST_ANSWERS:]:
+        answers += yield from model.answer_all(rest, TASK)
     again: dict[int, str] = {}
     if options.second_pass:
         again = yield from _ask_again(model, prompt, texts, answers)
@@ -199,18 +200,16 @@ def _ask_model(
 
 
 def _check_use(prompt: Prompt, texts: Sequence[str], answers: Sequence[Answer | Failure | None]) -> None:
-    """Refuse to go on if no answer so far is of use, and show the first one."""
-    given = [(text, answer) for text, answer in zip(texts, answers, strict=True) if answer is not None]
-    for text, answer in given:
-        if isinstance(answer, Answer) and read_answer(answer.text, text, prompt.types, Counter())[0]:
-            return
+    """Refuse to go on if none of the first answers is of use, and show one."""
+    given = [(text, answer) for text, answer in zip(texts, answers, strict=False) if answer is not None]
+    read = [read_answer(each.text, text, prompt.types, Counter()) for text, each in given if isinstance(each, Answer)]
+    if any(sentence for sentence, _ in read):
+        return
     text, first = given[0]
-    said = [
-        " ".join(each.split())[:LONGEST_REASON]
-        for each in (text, first.text if isinstance(first, Answer) else first.reason)
-    ]
+    said = first.text if isinstance(first, Answer) else first.reason
     raise CrossNERError(
-        f"No answer of use among the first {len(given)}.\n  sentence: {said[0]}\n  answer: {said[1]}",
+        f"No answer of use among the first {len(given)}:"
+        f" {text[:LONGEST_REASON]!r} was answered with {said[:LONGEST_REASON]!r}.",
         hint="Check --base-url, try another model, or show it more sentences with --shots.",
     )
 

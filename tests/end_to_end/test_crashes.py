@@ -17,9 +17,10 @@ from builders.stages import assert_finished, files_of, finish_stage, full_disk, 
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Finetune
 from crossner_cli.run import stage as module
+from crossner_cli.run import storage
 from crossner_cli.run.directory import RunDirectory, read_manifest
 from crossner_cli.run.stage import open_stage
-from crossner_cli.run.storage import write_atomically
+from crossner_cli.run.storage import output_folder, take_lock, write_atomically
 
 FOREVER = 10**9
 
@@ -172,6 +173,47 @@ def test_a_stage_at_work_is_refused_to_a_second_process_until_the_first_is_kille
         holder.wait()
     with open_stage(RunDirectory(tmp_path), Finetune().stage_request("finetune", {})) as stage:
         assert stage.finished is None
+
+
+WRITE = """
+import sys, time
+from pathlib import Path
+from crossner_cli.run.storage import output_folder
+with output_folder(Path(sys.argv[1]), "record.json", force=True) as draft:
+    (draft / "half.txt").touch()
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_an_output_is_written_by_one_process_and_a_killed_one_leaves_nothing_to_stumble_over(tmp_path):
+    place = tmp_path / "output"
+    with subprocess.Popen([sys.executable, "-c", WRITE, place], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(CrossNERError) as caught, output_folder(place, "record.json", force=True):
+            pytest.fail("two processes write one folder")
+        assert f"process {holder.pid} on " in caught.value.problem
+        assert f"at work on --output {place}" in caught.value.problem
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    assert len(list(tmp_path.iterdir())) == 2
+    with output_folder(place, "record.json", force=False) as draft:
+        (draft / "record.json").touch()
+    assert [path.name for path in tmp_path.rglob("*")] == ["output", "record.json"]
+
+
+def test_an_output_that_appears_meanwhile_is_not_replaced(tmp_path, monkeypatch):
+    place = tmp_path / "output"
+
+    def lock_after_another(*arguments, **named):
+        place.mkdir()
+        (place / "record.json").write_text("of another")
+        return take_lock(*arguments, **named)
+
+    monkeypatch.setattr(storage, "take_lock", lock_after_another)
+    with pytest.raises(CrossNERError, match="exists"), output_folder(place, "record.json", force=False):
+        pytest.fail("another process has just written it")
+    assert (place / "record.json").read_text() == "of another" and list(tmp_path.iterdir()) == [place]
 
 
 def test_the_lock_is_given_back_when_opening_fails(tmp_path):

@@ -28,7 +28,7 @@ from crossner_cli.layers.crf import decode_words
 from crossner_cli.methods.contract import TagRules
 from crossner_cli.options_label import Label
 from crossner_cli.run.directory import RunDirectory
-from crossner_cli.run.progress import Progress
+from crossner_cli.run.progress import Progress, exhaust
 from crossner_cli.stages.label import run as label
 from crossner_cli.taggers.folder import load_tagger
 
@@ -441,24 +441,38 @@ def test_a_request_that_the_server_refuses_for_good_is_counted(ask: list[Any], s
 def test_a_data_set_without_a_sentence_is_not_written(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
     server.answer = lambda text: "Of course! Here it is."
     said = refused(*ask, "--sentences", "2")
-    assert "No answer of use among the first 2. sentence: " in said and "answer: Of course! Here it is." in said
+    assert "No answer of use among the first 2: '" in said and "' was answered with 'Of course! Here it is.'." in said
     server.faults = {"": [400, 400]}
     said = refused(*ask, "--sentences", "1", "--shots", "1")
-    assert "No answer of use among the first 1." in said and "Bearer [key] (400)" in said
+    assert "No answer of use among the first 1:" in said and "Bearer [key] (400)" in said
     assert not (tmp_path / "silver").exists()
 
 
 def test_after_twenty_answers_of_no_use_nothing_more_is_asked(
     ask: list[Any], server: ChatServer, texts: Path, tmp_path: Path
 ) -> None:
-    texts.write_text("".join(f"Anna met number {number} in Paris.\n" for number in range(60)))
+    texts.write_text("".join(f"Anna met number {number} in Paris.\n" for number in range(25)))
     server.answer = lambda text: "I cannot do that. " * 500
     said = refused(*ask, "--parallel", "50")
-    assert "No answer of use among the first 20." in said and len(server.requests) == 20
-    assert "sentence: Anna met number 0 in Paris. answer: I cannot do that. I cannot" in said and len(said) < 700
+    assert "No answer of use among the first 20:" in said and len(server.requests) == 20
+    assert "'Anna met number 0 in Paris.' was answered with 'I cannot do that. I cannot" in said and len(said) < 700
     assert "No answer of use among the first 20" in refused(*ask) and len(server.requests) == 20, "they are kept"
     server.answer = lambda text: mark(text) if "number 7 " in text else "no"
     assert crossner(*ask, "--shots", "1")["result"]["sentences"] == 1
+
+
+def test_two_commands_of_one_output_do_not_work_at_once(
+    ask: list[Any], server: ChatServer, texts: Path, engine: Engine, tmp_path: Path
+) -> None:
+    options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=tmp_path / "silver")
+    work = label(RunDirectory(tmp_path / "run"), options, engine)
+    next(event for event in work if isinstance(event, Progress) and event.task == "label: first answers")
+    said = refused(*ask, "--force")
+    assert f"is at work on --output {tmp_path / 'silver'}. Way out: Wait for it, or name another" in said
+    assert not server.requests, "nothing is asked twice"
+    exhaust(work)
+    assert len(words_of(tmp_path / "silver")) == 5 and not list(tmp_path.glob(".silver*"))
+    assert "--force replaces it" in refused(*ask)
 
 
 def test_the_least_certain_half_is_asked_again(ask: list[Any], server: ChatServer, tmp_path: Path) -> None:
@@ -498,7 +512,7 @@ def test_an_interrupted_command_keeps_its_answers(
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, parallel=1)
     work = label(RunDirectory(tmp_path / "run"), options, engine)
     for event in work:
-        if isinstance(event, Progress) and event.task == "label" and event.done == 2:
+        if isinstance(event, Progress) and event.task == "label: first answers" and event.done == 2:
             break
     work.close()
     assert not list(tmp_path.glob("*silver*"))
@@ -580,7 +594,7 @@ def test_an_interrupted_command_waits_for_answers_only_so_long(
     options = Label(input=[texts], teacher=["openai:m"], base_url=server.url, output=output, timeout=0.2)
     server.faults = {"": [drip] * 20}
     work = label(RunDirectory(tmp_path / "run"), options, engine)
-    next(event for event in work if isinstance(event, Progress) and event.task == "label")
+    next(event for event in work if isinstance(event, Progress) and event.task == "label: first answers")
     began = time.monotonic()
     work.close()
     assert time.monotonic() - began < 1
