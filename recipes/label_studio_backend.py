@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -24,33 +25,43 @@ from crossner_cli.run.directory import RunDirectory
 from crossner_cli.taggers.sources import best_on_dev, find_taggers
 from crossner_cli.taggers.tagging import read_calibration
 
+LARGEST = 16_000_000  # bytes of a request
+SECONDS = 30.0  # to wait for more of a request
 
-def make_server(model: str, engine: Engine, address: tuple[str, int]) -> HTTPServer:
+
+def make_server(model: str, engine: Engine, address: tuple[str, int]) -> ThreadingHTTPServer:
     """Load a tagger, and listen at a host and port; port 0 is a free one."""
     trained = best_on_dev(find_taggers(RunDirectory(Path("run")), [model], wanted_by="predict"))
     tagging = Tagging([trained], OutputFormat("label-studio"), calibration=read_calibration(trained.folder))
-    tagger = ChunkTagger(tagging, engine)
+    tagger, lock = ChunkTagger(tagging, engine), threading.Lock()
 
     def predict(request: dict[str, Any]) -> dict[str, Any]:
         from_name, to_name, key = names_in(request.get("label_config"))
         texts = [str(task["data"][key]) for task in request["tasks"]]
-        tagged = tagger.tag([Document(text, segment(text)) for text in texts])
+        documents = [Document(text, segment(text)) for text in texts]
+        with lock:
+            tagged = tagger.tag(documents)
         return {"results": [to_prediction(each, model, from_name=from_name, to_name=to_name) for each in tagged]}
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = SECONDS
+
         def do_GET(self) -> None:
             self.answer(200 if self.path == "/health" else 404, {"status": "UP", "model_class": "crossner"})
 
         def do_POST(self) -> None:
             try:
-                request = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+                size = int(self.headers.get("Content-Length", 0))
+                if not 0 <= size <= LARGEST:
+                    return self.answer(413, {"error": f"A request has at most {LARGEST} bytes, and this one {size}."})
+                request = json.loads(self.rfile.read(size))
                 if self.path == "/setup":
                     self.answer(200, {"model_version": model})
                 elif self.path == "/predict":
                     self.answer(200, predict(request))
                 else:
                     self.answer(404, {"error": f"There is no {self.path}."})
-            except (AttributeError, KeyError, TypeError, ValueError, ElementTree.ParseError) as error:
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError, ElementTree.ParseError) as error:
                 self.answer(400, {"error": f"The request cannot be read: {error!r}."})
 
         def answer(self, status: int, record: dict[str, Any]) -> None:
@@ -59,7 +70,7 @@ def make_server(model: str, engine: Engine, address: tuple[str, int]) -> HTTPSer
             self.end_headers()
             self.wfile.write(json.dumps(record).encode())
 
-    return HTTPServer(address, Handler)
+    return ThreadingHTTPServer(address, Handler)
 
 
 def names_in(setup: str | None) -> tuple[str, str, str]:
