@@ -258,10 +258,10 @@ class Evaluate(ComputeTags):
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(ComputeTags):
-    """Tag new text: plain text, CoNLL, JSONL or Parquet."""
+    """Tag new text: plain text, CoNLL, JSONL, JSON, CSV or Parquet."""
 
     makes_stage: ClassVar[bool] = False
-    input: list[Path] = option([], "Files to tag, or - for stdin.", argument=True)
+    input: list[Path] = option([], "Files and folders to tag, or - for stdin.", argument=True)
     text: list[str] = option([], "Text to tag instead of files. Repeatable.")
     model: list[str] = option([], f"{MODEL_HELP} Repeatable with --ensemble. {DEFAULT_MODEL}")
     ensemble: bool = option(
@@ -273,9 +273,10 @@ class Predict(ComputeTags):
         "Output format: text, jsonl, conll, brat, spacy, html, parquet, label-studio, prodigy or doccano; auto goes by"
         " the ending of --output, and is text on a terminal, else jsonl.",
     )
-    input_format: Literal["auto", "text", "conll", "jsonl", "parquet"] = option(
-        "auto", "Input format; auto goes by the ending of each file."
+    input_format: Literal["auto", "text", "conll", "jsonl", "json", "csv", "parquet"] = option(
+        "auto", "Input format; auto goes by the ending of each file, and then by its first lines."
     )
+    text_column: str = option("text", "Column or key that holds the text in CSV, JSON and Parquet.")
     order: Literal["input", "uncertain"] = option(
         "input", "Order of the output. uncertain: least certain documents first; all are kept on disk until the end."
     )
@@ -288,8 +289,8 @@ class Predict(ComputeTags):
     batch_subwords: int | None = detail(None, SUBWORDS_HELP, minimum=64, counts=False)
 
     @property
-    def read_as(self) -> Literal["text", "conll", "jsonl", "parquet"] | None:
-        """The format of all inputs; None goes by the ending of each."""
+    def read_as(self) -> Literal["text", "conll", "jsonl", "json", "csv", "parquet"] | None:
+        """The format of all inputs; None finds that of each."""
         return None if self.input_format == "auto" else self.input_format
 
     @property
@@ -305,8 +306,8 @@ class Predict(ComputeTags):
     @property
     def is_resumable(self) -> bool:
         """Return whether the same command continues after an interruption: output and inputs are files."""
-        place = self.place
-        return place is not None and not is_stream(place) and bool(self.input) and all(map(Path.is_file, self.input))
+        files = [path for path in self.input if path.is_file() or path.is_dir()]
+        return self.place is not None and not is_stream(self.place) and bool(files) and files == self.input
 
 
 @dataclass(frozen=True, kw_only=True)

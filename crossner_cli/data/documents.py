@@ -1,4 +1,4 @@
-"""Documents to be tagged: plain text, JSONL, columns or Parquet, read piece by piece in constant memory.
+"""Documents to be tagged: plain text, JSON, CSV, columns or Parquet, read piece by piece in constant memory.
 
 Parquet needs pyarrow, the pip extra ``parquet``.
 """
@@ -14,28 +14,31 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from crossner_cli.data.files import Repairs, number_lines
+from crossner_cli.data.files import Repairs, number_lines, open_bytes
 from crossner_cli.data.formats.columns import parse_columns
-from crossner_cli.data.formats.records import parse_records
-from crossner_cli.data.formats.spans import check_strings
+from crossner_cli.data.formats.records import parse_lines, read_records
+from crossner_cli.data.formats.spans import abbreviate, check_strings
 from crossner_cli.data.formats.words import SENTENCES, TAGS, TEXT, WORDS, sentence_borders
+from crossner_cli.data.tables import COLUMN_HINT, read_csv
 from crossner_cli.data.tags import OUTSIDE, is_tag
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError
 from crossner_cli.run.environment import import_optional
 
-Format = Literal["text", "conll", "jsonl", "parquet"]
+Format = Literal["text", "conll", "jsonl", "json", "csv", "parquet"]
 Cut = Callable[[str], Sequence[Sequence[Word]]]
 ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
     **dict.fromkeys((".conll", ".tsv", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
     ".parquet": "parquet",
     ".pq": "parquet",
 }
 JSONL_HINT = 'A line is {"text": "Anna met Peter."} or {"words": ["Anna", "met", "Peter", "."]}.'
 # Files that hold text and are not read, by their endings.
-NEVER_READ = {".json": "JSON", ".conllu": "CoNLL-U", ".conllup": "CoNLL-U", ".csv": "CSV"}
+NEVER_READ = {".conllu": "CoNLL-U", ".conllup": "CoNLL-U"}
 FORMATS_HINT = f"Text, columns (CoNLL), Parquet and JSONL are read. In JSONL, {JSONL_HINT[0].lower()}{JSONL_HINT[1:]}"
 JSON_START = re.compile(r'\s*\[?\s*\{\s*"')
 # Lines that tell whether a file that is called text is text.
@@ -43,7 +46,7 @@ HEAD, FEWEST_ROWS = 20, 3
 # Columns of tagged documents, and the column for other keys of objects that were not read from Parquet.
 COLUMNS, GIVEN = (TEXT, WORDS[0], TAGS[0], "entities", SENTENCES, "calibrated"), "given"
 ROWS_READ, ROWS_WRITTEN = 1_024, 16_384
-NO_TEXT_HINT = f"Text is read from a column {TEXT!r}, words from a column {WORDS[0]!r}: rename one."
+NO_TEXT_HINT = f"{COLUMN_HINT} Words are read from a column {WORDS[0]!r}."
 
 
 @dataclass(frozen=True)
@@ -63,54 +66,81 @@ def format_of_file(name: str | Path) -> Format:
     return ENDINGS.get(Path(name).suffix.lower(), "text")
 
 
+def read_file(
+    path: Path, repairs: Repairs, *, input_format: Format | None = None, column: str = TEXT, cut: Cut = segment
+) -> Iterator[Document]:
+    """Read the documents of a file one at a time, as ``read_documents`` does; JSON is read whole.
+
+    JSON is an array of objects, as those of JSONL, or an export of Label Studio.
+
+    Raises:
+        CrossNERError: The file cannot be read, or is malformed.
+    """
+    found = input_format or format_of_file(path)
+    if found == "parquet":
+        yield from read_parquet_documents(path, repairs, column=column, cut=cut)
+    elif found == "json":
+        records = ((each.place, each.value) for each in read_records(path, repairs, JSONL_HINT))
+        yield from _parse_all(records, repairs, cut, column)
+    else:
+        with open_bytes(path) as stream:
+            yield from read_documents(stream, str(path), repairs, input_format=input_format, column=column, cut=cut)
+
+
 def read_documents(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, input_format: Format | None = None, cut: Cut = segment
+    stream: Iterable[bytes],
+    name: str,
+    repairs: Repairs,
+    *,
+    input_format: Format | None = None,
+    column: str = TEXT,
+    cut: Cut = segment,
 ) -> Iterator[Document]:
     """Read documents one at a time.
 
     A line of text is a document, and a blank one is a document without words, so that lines of input and output
-    correspond. So is an object of JSONL, and in columns a sentence; tags there are ignored.
+    correspond. So is an object of JSONL, a row of CSV, and in columns a sentence; tags there are ignored.
 
     Args:
         stream: Lines as bytes.
         name: The file's name, for messages; its ending tells the format.
-        repairs: Counts repairs.
-        input_format: The format, if the ending does not tell it.
+        repairs: Counts repairs, and notes how a file was read whose name does not tell.
+        input_format: The format, if neither the ending nor the first lines tell it.
+        column: The column of CSV or key of JSONL that holds the text.
         cut: Finds the sentences and words of a text.
 
     Raises:
-        CrossNERError: A line is malformed or not UTF-8, or a file that is read as text looks like another format.
+        CrossNERError: A line is malformed or not UTF-8, or the format cannot be read from a stream.
     """
     found = input_format or format_of_file(name)
-    if found == "parquet":
-        raise CrossNERError(f"{name}: Parquet cannot be read from a stream.", hint="Name the file.")
+    if found == "text" and input_format is None:
+        head = list(islice(stream, HEAD))
+        found = _recognise(name, [line.decode("utf-8-sig", errors="replace") for line in head])
+        stream = chain(head, stream)
+        if found != "text":
+            repairs.notes.append(f"{name}: read as {found}, as its first lines look; --input-format text reads text.")
+    if found in ("parquet", "json"):
+        raise CrossNERError(f"{name}: {found} cannot be read from a stream.", hint="Name the file.")
     if found == "jsonl":
-        records = parse_records(stream, name, repairs, hint=JSONL_HINT)
-        return _parse_all(((f"{name}:{number}", record) for number, record in records), repairs, cut)
+        records = parse_lines(number_lines(stream, name, repairs), name, repairs, hint=JSONL_HINT)
+        return _parse_all(((each.place, each.value) for each in records), repairs, cut, column)
+    if found == "csv":
+        return _parse_all(read_csv(stream, name, repairs, column), repairs, cut, column)
     if found == "conll":
         located = parse_columns(stream, name, repairs, tags_required=False)
         return (document_of_words(each.sentence.words) for each in located)
-    if input_format is None:
-        head = list(islice(stream, HEAD))
-        _check_text(name, [line.decode("utf-8-sig", errors="replace") for line in head])
-        stream = chain(head, stream)
     return (Document(line, cut(line)) for _, line in number_lines(stream, name, repairs))
 
 
-def _check_text(name: str, head: Sequence[str]) -> None:
-    """Refuse a file that would be tagged as if it were text, given its first lines."""
-    start = repr(next(iter(head), "").strip()[:60])
-    looks_like = format_of(head)
-    if looks_like != "text":
-        raise CrossNERError(
-            f"{name} is read as plain text, but its first lines look like {looks_like}: {start}.",
-            hint=f"Name its format: --input-format {looks_like}, or --input-format text.",
-        )
+def _recognise(name: str, head: Sequence[str]) -> Format:
+    """The format of a file by its first lines; refuse one that would be tagged as if it were text."""
     other = NEVER_READ.get(Path(name).suffix.lower()) or ("JSON" if JSON_START.match("".join(head)) else None)
-    if other is not None:
-        raise CrossNERError(
-            f"{name} is {other}, which is not read: {start}.", hint=f"{FORMATS_HINT} For text: --input-format text."
-        )
+    found = format_of(head)
+    if other is not None and found == "text":
+        start = repr(next(iter(head), "").strip()[:60])
+        hint = f"JSON is read from a file: --input-format json FILE. {FORMATS_HINT} For text: --input-format text."
+        raise CrossNERError(f"{name} is {other}, which is not read as it is: {start}.", hint=hint)
+    return found
 
 
 def format_of(head: Sequence[str]) -> Format:
@@ -165,35 +195,38 @@ def _find_words(text: str, words: Sequence[str], given: dict[str, Any]) -> Docum
     return _document_of_found(text, found, given)
 
 
-def _parse_all(
-    records: Iterable[tuple[str, dict[str, Any] | BadLine]], repairs: Repairs, cut: Cut
-) -> Iterator[Document]:
+def _parse_all(records: Iterable[tuple[str, Any]], repairs: Repairs, cut: Cut, column: str) -> Iterator[Document]:
     """The documents of records, each given with its place; those without text or words are refused or counted."""
     for place, record in records:
         try:
             if isinstance(record, BadLine):
                 raise record
-            document = _document_of_record(record, cut)
+            document = _document_of_record(record, cut, column)
         except BadLine as problem:
             repairs.refuse(problem, place)
         else:
             yield document
 
 
-def _document_of_record(record: dict[str, Any], cut: Cut) -> Document:
+def _document_of_record(record: Any, cut: Cut, column: str) -> Document:
     """Words as given, with their places in the text if there is one; else the text, cut into words.
 
-    A list of objects beside a text, as Prodigy's tokens are, holds no words.
+    A list of objects beside a text, as Prodigy's tokens are, holds no words. Of a task of Label Studio
+    the data are read.
     """
-    text = record.get(TEXT)
+    if not isinstance(record, dict):
+        raise BadLine(f"found {abbreviate(json.dumps(record))}, which is no JSON object.", hint=JSONL_HINT)
+    if isinstance(record.get("data"), dict) and column not in record:
+        record = record["data"]
+    text = record.get(column)
     if text is not None:
-        check_strings([text], TEXT, JSONL_HINT)
+        check_strings([text], column, JSONL_HINT)
     lists = {key: record[key] for key in WORDS if record.get(key) is not None}
-    key = next((key for key, words in lists.items() if text is None or not _holds_objects(words)), None)
+    key = next((key for key, words in lists.items() if text is None or _are_words(words)), None)
     if key is None:
         if text is None:
             keys = ", ".join(map(repr, record)) or "an empty object"
-            raise BadLine(f"found neither text nor words, only {keys}.", hint=JSONL_HINT)
+            raise BadLine(f"found neither {column} nor words, only {keys}.", hint=JSONL_HINT)
         return Document(text, cut(text), record)
     words = record[key]
     if not isinstance(words, list):
@@ -202,8 +235,8 @@ def _document_of_record(record: dict[str, Any], cut: Cut) -> Document:
     return document_of_words(words, record) if text is None else _find_words(text, words, record)
 
 
-def _holds_objects(words: Any) -> bool:
-    return isinstance(words, list) and bool(words) and isinstance(words[0], dict)
+def _are_words(words: Any) -> bool:
+    return isinstance(words, list) and not (words and isinstance(words[0], dict))
 
 
 def pyarrow_module(name: str = "pyarrow") -> Any:
@@ -211,13 +244,15 @@ def pyarrow_module(name: str = "pyarrow") -> Any:
     return import_optional(name, "Parquet is read and written with pyarrow", extra="parquet")
 
 
-def read_schema(path: Path) -> Any:
+def read_schema(path: Path, column: str = TEXT) -> Any:
     """The columns of a Parquet file, as pyarrow's schema; refuse a file without text or words."""
-    with open_parquet(path) as file:
+    with open_parquet(path, column) as file:
         return file.schema_arrow
 
 
-def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) -> Iterator[Document]:
+def read_parquet_documents(
+    path: Path, repairs: Repairs, *, column: str = TEXT, cut: Cut = segment
+) -> Iterator[Document]:
     """Read the rows of a Parquet file as documents, one at a time; their other columns are passed through.
 
     A row group is in memory at most.
@@ -226,9 +261,9 @@ def read_parquet_documents(path: Path, repairs: Repairs, *, cut: Cut = segment) 
         CrossNERError: It is no Parquet file or damaged, has neither a text nor a words column, or a row has no text or
             a value that Python lacks.
     """
-    with open_parquet(path) as file:
+    with open_parquet(path, column) as file:
         rows = enumerate(read_rows(file, path), start=1)
-        yield from _parse_all(((f"{path}, row {number}", row) for number, row in rows), repairs, cut)
+        yield from _parse_all(((f"{path}, row {number}", row) for number, row in rows), repairs, cut, column)
 
 
 def read_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | BadLine]:
@@ -248,8 +283,8 @@ def read_rows(file: Any, path: Path) -> Iterator[dict[str, Any] | BadLine]:
         yield from _read_batch(batch)
 
 
-def open_parquet(path: Path) -> Any:
-    """Open a Parquet file.
+def open_parquet(path: Path, column: str = TEXT) -> Any:
+    """Open a Parquet file that has this column, or one of text or words.
 
     Raises:
         CrossNERError: It is none or damaged, has no column of text or words, or two columns of one name.
@@ -262,9 +297,9 @@ def open_parquet(path: Path) -> Any:
     except UnicodeDecodeError:
         raise CrossNERError(f"{path}: the name of a column is not UTF-8.", hint="Rename the column.") from None
     names = file.schema_arrow.names
-    if not {TEXT, *WORDS} & set(names):
+    if not {column, *WORDS} & set(names):
         raise CrossNERError(
-            f"{path} has no column of text or words, only {', '.join(names) or 'none'}.", hint=NO_TEXT_HINT
+            f"{path} has no column of {column} or words, only {', '.join(names) or 'none'}.", hint=NO_TEXT_HINT
         )
     if len(set(names)) < len(names):
         raise CrossNERError(f"{path} has two columns of one name: {', '.join(names)}.", hint="Rename one.")

@@ -28,8 +28,9 @@ Piece = tuple[str, bytes]
 BYTE_ORDER_MARK = "\ufeff"
 BRAT_CONFIGURATION = "annotation.conf"
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
-# An ending that is read as a format is written as it, too.
-ENDINGS = {**ENDINGS_READ, ".html": "html", ".htm": "html", ".spacy": "spacy"}
+# An ending that is read as a format is written as it, too, but for those that have no writer.
+WRITTEN = {ending: name for ending, name in ENDINGS_READ.items() if name not in ("csv", "json")}
+ENDINGS = {**WRITTEN, ".txt": "text", ".html": "html", ".htm": "html", ".spacy": "spacy", "": "jsonl"}
 # What stands before and behind all documents.
 HEADS = {"label-studio": b"[\n"}
 TAILS = {"label-studio": b"\n]\n", "html": b"</main>\n</body>\n</html>\n"}
@@ -220,7 +221,10 @@ def choose_format(name: str, output: Path | None, *, on_terminal: bool = False) 
     """
     if name == "auto":
         ending = "" if output is None else output.suffix.lower()
-        name = "text" if output is None and on_terminal else ENDINGS.get(ending, "jsonl")
+        if ending not in ENDINGS:
+            hint = f"Choose one of {' '.join(filter(None, ENDINGS))}, or name the format, as --format jsonl."
+            raise CrossNERError(f"--output {output}: {ending} is not the ending of a format.", hint=hint)
+        name = "text" if output is None and on_terminal else ENDINGS[ending]
     if output is None and OutputFormat(name).has_parts:
         example = "tagged" if name == "brat" else f"tagged.{name}"
         raise CrossNERError(f"--format {name} cannot be written to stdout.", hint=f"Give --output {example}.")

@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from crossner_cli.data.documents import (
+    ENDINGS,
     Cut,
     Document,
     Format,
     format_of_file,
     read_documents,
-    read_parquet_documents,
+    read_file,
     read_schema,
 )
-from crossner_cli.data.files import Repairs, open_bytes
+from crossner_cli.data.files import EXAMPLES, Repairs
+from crossner_cli.data.formats.words import TEXT
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError, suggest_path
+from crossner_cli.run.storage import walk_files
 
 STDIN = "-"
+FOLDER_ENDINGS = (".txt", *ENDINGS)  # of the files of a folder that are read
 # Large enough to batch sentences of similar length together, small enough to hold in memory.
 CHUNK_SENTENCES, CHUNK_WORDS = 2_048, 32_768
 
@@ -39,19 +44,27 @@ class Inputs:
     """Files and stdin, in the order they are read.
 
     Args:
-        paths: The files; ``-`` is stdin, and so is an empty list.
-        format: The format of all inputs; None chooses it by the ending of each file name.
+        paths: The files and folders; ``-`` is stdin, and so is an empty list.
+        format: The format of all inputs; None finds it by the ending of each file name and the first lines.
         stdin: The stream that is read as stdin; None is the stdin of this process.
         texts: Texts that are read instead of files and stdin.
+        column: The column or key that holds the text.
+        notes: What ``check`` found: how files are read, and which files of a folder are not.
     """
 
     paths: Sequence[Path]
     format: Format | None = None
     stdin: BinaryIO | None = None
     texts: Sequence[str] = ()
+    column: str = TEXT
+    notes: list[str] = field(default_factory=list)
 
     def check(self) -> None:
-        """Refuse files that cannot be read, and files beside texts."""
+        """Refuse inputs that cannot be read, and files beside texts: the first document of each file is read.
+
+        Raises:
+            CrossNERError: As above.
+        """
         if self.texts and self.paths:
             raise CrossNERError(
                 f"--text is given beside {self.paths[0]}.", hint="Tag texts and files with two commands."
@@ -60,10 +73,34 @@ class Inputs:
             if str(path) != STDIN and not os.path.lexists(path):
                 hint = "To tag a text, give it with --text, as: crossner predict --text 'Anna met Peter.'"
                 raise CrossNERError(f"There is no file {path}.", hint=suggest_path(path) + hint)
-            if str(path) != STDIN and path.is_dir():
-                raise CrossNERError(f"{path} is a folder.", hint="Name its files, as: crossner predict DIR/*.txt")
+        for path in self.files:
             if str(path) != STDIN and (path.is_file() or not os.access(path, os.R_OK)):
-                open_bytes(path).close()  # explains what is wrong with it
+                repairs = Repairs(skips_bad_lines=True)
+                next(self._read_files([path], repairs, lambda _: []), None)
+                self.notes.extend(repairs.notes)
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files, those of folders sorted; hidden ones and those of other endings are left out and noted.
+
+        Raises:
+            CrossNERError: A folder holds no file that is read.
+        """
+        found: list[Path] = []
+        for path in self.paths:
+            if str(path) == STDIN or not path.is_dir():
+                found.append(path)
+                continue
+            below = [each for each in sorted(walk_files(path)) if not each.name.startswith(".")]
+            chosen = [each for each in below if each.suffix.lower() in FOLDER_ENDINGS]
+            if left := [each.name for each in below if each.suffix.lower() not in FOLDER_ENDINGS]:
+                names = ", ".join(left[:EXAMPLES]) + (", …" if left[EXAMPLES:] else "")
+                self.notes.append(f"Not read of {path}, because of their endings: {len(left)} files ({names}).")
+            if not chosen:
+                hint = f"Files are read that end in {' '.join(FOLDER_ENDINGS)}. To read another one as text, name it."
+                raise CrossNERError(f"The folder {path} holds no file to tag.", hint=hint)
+            found += chosen
+        return found
 
     def format_of(self, path: Path) -> Format:
         """The format that an input is read as."""
@@ -71,9 +108,10 @@ class Inputs:
 
     def shared_schema(self) -> Any:
         """Read the schema of the rows if all inputs are Parquet with the same columns; return None if not."""
-        if not self.paths or not all(self.format_of(path) == "parquet" for path in self.paths):
+        # Rows of a folder's files get another column, the name of the file.
+        if not self.files or {*self.files} != {*self.paths} or {*map(self.format_of, self.files)} != {"parquet"}:
             return None
-        first, *others = map(read_schema, self.paths)
+        first, *others = (read_schema(path, self.column) for path in self.files)
         return first.remove_metadata() if all(schema.equals(first) for schema in others) else None
 
     def read_chunks(self, repairs: Repairs, *, done: int = 0) -> Iterator[Chunk]:
@@ -106,19 +144,23 @@ class Inputs:
             first += len(chunk)
 
     def _read(self, repairs: Repairs, cut: Cut) -> Iterator[Document]:
+        if self.texts:
+            lines = [text.encode("utf-8", "surrogateescape") for given in self.texts for text in given.split("\n")]
+            yield from read_documents(lines, "--text", repairs, input_format="text", cut=cut)
+        else:
+            yield from self._read_files(self.files or [Path(STDIN)], repairs, cut)
+
+    def _read_files(self, paths: Iterable[Path], repairs: Repairs, cut: Cut) -> Iterator[Document]:
+        """Read files and stdin; a document of a folder's file gets its name, under ``file``."""
+        given: dict[str, Any] = {"input_format": self.format, "column": self.column, "cut": cut}
         try:
-            if self.texts:
-                lines = [text.encode("utf-8", "surrogateescape") for given in self.texts for text in given.split("\n")]
-                yield from read_documents(lines, "--text", repairs, input_format="text", cut=cut)
-                return
-            for path in self.paths or [Path(STDIN)]:
+            for path in paths:
                 if str(path) == STDIN:
-                    yield from read_documents(self._stdin(), "stdin", repairs, input_format=self.format, cut=cut)
-                elif self.format_of(path) == "parquet":
-                    yield from read_parquet_documents(path, repairs, cut=cut)
-                else:
-                    with open_bytes(path) as stream:
-                        yield from read_documents(stream, str(path), repairs, input_format=self.format, cut=cut)
+                    yield from read_documents(self._stdin(), "stdin", repairs, **given)
+                    continue
+                named = {} if path in self.paths else {"file": str(path)}
+                for each in read_file(path, repairs, **given):
+                    yield replace(each, given={**named, **each.given}) if named else each
         except BadLine as problem:
             hint = f"{problem.hint} Or leave such lines out: --skip-bad-lines."
             raise CrossNERError(problem.problem, hint=hint) from None

@@ -55,7 +55,7 @@ def check_early(run: RunDirectory, options: Compute, command: str) -> None:
                 "--decoding any is not possible with --ensemble, which gives legal sequences.",
                 hint="Leave --decoding out.",
             )
-        check_files(options, Inputs(options.input, options.read_as, texts=options.text))
+        check_files(options, Inputs(options.input, options.read_as, texts=options.text, column=options.text_column))
 
 
 def _check_training(run: RunDirectory, options: Dapt | Optimisation, command: str) -> None:
@@ -86,7 +86,7 @@ def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) 
     if place is not None and is_stream(place) and kind.has_parts:
         raise CrossNERError(f"--format {name} cannot be written to {place}.", hint="Name a file or a folder.")
     if place is not None and not is_stream(place):
-        check_output(place, is_folder=kind.is_folder, is_forced=options.force, inputs=options.input)
+        check_output(place, is_folder=kind.is_folder, is_forced=options.force, inputs=inputs.files)
     return name
 
 

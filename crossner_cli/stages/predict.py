@@ -54,7 +54,7 @@ def run(
         CrossNERError: The input is malformed, the output exists, or there is no such tagger.
     """
     began = time.perf_counter()
-    inputs = Inputs(options.input, options.read_as, stdin, options.text)
+    inputs = Inputs(options.input, options.read_as, stdin, options.text, options.text_column)
     on_terminal = options.place is None and (stdout or sys.stdout.buffer).isatty()
     format_name = engine.on_main(lambda: _check(options, inputs, engine, on_terminal=on_terminal))
     trained = _choose_taggers(run, options)
@@ -63,7 +63,7 @@ def run(
     decoding = resolve_decoding(folder, options.decoding)
     calibration = read_calibration(folder) if decoding == "trained" and len(trained) == 1 else None
     notes = [_describe(trained, domain), *notes_on_taggers(run, trained), _describe_calibration(calibration, trained)]
-    yield from map(Notice, notes)
+    yield from map(Notice, [*inputs.notes, *notes])
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
     types = read_tag_set(folder).domains[domain]
     is_coloured = on_terminal and "NO_COLOR" not in os.environ
@@ -179,7 +179,7 @@ def _dependencies(
     asked = {name: value for name, value in options.record().items() if name not in BESIDE_THE_BYTES}
     read = {
         f"input {number}": f"{digest_file(path)[:8]} as {inputs.format_of(path)}"
-        for number, path in enumerate(options.input, start=1)
+        for number, path in enumerate(inputs.files, start=1)
     }
     made_with = {
         "format": format_name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import io
 import json
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crossner_cli.data import documents as module
-from crossner_cli.data.documents import Document, Format, read_documents, read_parquet_documents
+from crossner_cli.data.documents import Document, Format, read_documents, read_file, read_parquet_documents
 from crossner_cli.data.files import Repairs
 from crossner_cli.errors import CrossNERError
 from crossner_cli.prediction.formats import TaggedDocument, to_jsonl, to_row
@@ -77,26 +80,85 @@ def test_bad_lines_are_left_out_if_asked(input_format: Format, data: bytes, text
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said", "input_format"),
+    ("data", "found"),
     [
-        ("stdin", b"Anna B-person\nmet O\nPeter B-person\n", "look like conll", "conll"),
-        ("stdin", b"Anna\tO\nmet\tO\n\nhim\tO", "look like conll", "conll"),
-        ("stdin", b'{"text": "a"}\n{"words": ["b"]}\n', "look like jsonl", "jsonl"),
-        ("stdin", b'\xef\xbb\xbf{"text": "Anna met Peter."}\n{"text": "Bob"}\n', "look like jsonl", "jsonl"),
-        ("x.json", b'[{"text": "Anna met Peter."}, {"text": "Bob"}]\n', "JSON", None),
-        ("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "JSON", None),
-        ("x.conllu", b"1\tAnna\n", "CoNLL-U", None),
-        ("x.csv", b"id,text\n", "CSV", None),
+        (b"Anna B-person\nmet O\nPeter B-person\n", "conll"),
+        (b"Anna\tO\nmet\tO\n\nhim\tO", "conll"),
+        (b'{"text": "a"}\n{"words": ["b"]}\n', "jsonl"),
+        (b'\xef\xbb\xbf{"text": "Anna met Peter."}\n{"text": "Bob"}\n', "jsonl"),
     ],
 )
-def test_what_is_not_text_is_refused_unless_it_is_called_text(
-    name: str, data: bytes, said: str, input_format: Format | None
-) -> None:
+def test_the_first_lines_of_a_file_tell_its_format_unless_it_is_called_text(data: bytes, found: Format) -> None:
+    repairs = Repairs()
+    assert list(read_documents(io.BytesIO(data), "in.txt", repairs)) == read(data, found)
+    (note,) = repairs.notes
+    assert note.startswith(f"in.txt: read as {found}")
+    assert len(read(data, "text", name="in.txt")) == len(data.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("stdin", b'[\n  {\n    "text": "Anna met Peter."\n  }\n]\n', "JSON"),
+        ("x.conllu", b"1\tAnna\n", "CoNLL-U"),
+    ],
+)
+def test_what_is_not_text_is_refused_unless_it_is_called_text(name: str, data: bytes, said: str) -> None:
     with pytest.raises(CrossNERError, match=f"{name} .*{said}") as caught:
         read(data, name=name)
     assert "--input-format text" in caught.value.hint
     assert len(read(data, "text", name=name)) == len(data.splitlines())
-    assert input_format is None or read(data, input_format)
+
+
+def test_json_is_read_from_arrays_of_texts_and_from_exports_of_label_studio(tmp_path: Path) -> None:
+    path = tmp_path / "in.json"
+    task = {"id": 5, "data": {"body": "Anna met Peter.", "page": 3}, "annotations": []}
+    for values, column, document in (
+        ([{"text": "Anna met Peter."}], "text", {"text": "Anna met Peter."}),
+        ([task], "body", task["data"]),
+    ):
+        path.write_text(json.dumps(values, indent=1))
+        (found,) = read_file(path, Repairs(), column=column)
+        assert (found.text, found.given) == ("Anna met Peter.", document)
+    path.write_text("[[1]]")
+    with pytest.raises(CrossNERError, match="record 1: .*no JSON object"):
+        list(read_file(path, Repairs()))
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=8)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), max_size=5), st.sampled_from(",;\t"))
+def test_rows_of_csv_are_documents_and_keep_their_other_columns(rows: list[tuple[str, str]], separator: str) -> None:
+    written = io.StringIO()
+    csv.writer(written, delimiter=separator, quoting=csv.QUOTE_ALL).writerows([("id", "body"), *rows])
+    lines = io.BytesIO(b"\xef\xbb\xbf" + written.getvalue().encode())
+    found = list(read_documents(lines, "in.csv", Repairs(), column="body"))
+    assert [(each.given["id"], each.text) for each in found] == rows
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("2", "it does not have 3 cells"),
+        ("2,a,b,c", "it does not have 3 cells"),
+        ('2,"a"b,c', "it is not a row of CSV"),
+    ],
+)
+def test_a_bad_row_of_csv_is_told_with_its_line_or_skipped(row: str, message: str) -> None:
+    data = f'id,text,words\n1,"a\nb",7\n\n{row}\n3,"c ""d""",8\n'.encode()
+    with pytest.raises(CrossNERError, match=f"in.csv:5: {message}"):
+        read(data, name="in.csv")
+    assert [each.text for each in read(data, name="in.csv", skips=True)] == ["a\nb", 'c "d"']
+
+
+def test_csv_needs_the_column_of_its_text() -> None:
+    with pytest.raises(CrossNERError, match="has no column 'text': id, body") as caught:
+        read(b"id;body\n1;Anna\n", name="in.csv")
+    assert "--text-column NAME" in caught.value.hint
+    with pytest.raises(CrossNERError, match="two columns of one name"):
+        read(b"id,text,id\n", name="in.csv")
+    assert read(b"", name="in.csv") == read(b"text\n", name="in.csv") == []
 
 
 def test_tokens_that_are_objects_are_not_words_beside_a_text() -> None:

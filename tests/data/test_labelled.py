@@ -8,11 +8,11 @@ from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.files import Repairs
+from crossner_cli.data.files import Repairs, number_lines
 from crossner_cli.data.formats import columns as of_columns
 from crossner_cli.data.formats import spans, texts
 from crossner_cli.data.formats.columns import parse_columns
-from crossner_cli.data.formats.records import Record, parse_records
+from crossner_cli.data.formats.records import parse_lines
 from crossner_cli.data.formats.spans import BLANK_ENTITY, OVERLAPPING_ENTITY, tag_text
 from crossner_cli.data.formats.words import JSONL_HINT
 from crossner_cli.data.sentences import Sentence
@@ -26,9 +26,8 @@ RANGES = [(3, 8, "location"), (10, 14, "person"), (19, 28, "person")]
 
 def parse_jsonl(stream, name, repairs):
     """Sentences of lines of JSONL, as a file of them is read."""
-    records = parse_records(stream, name, repairs, hint=JSONL_HINT)
-    located = (Record(value, number, f"{name}:{number}") for number, value in records)
-    return spans.to_sentences(texts.read_objects(located, repairs), name, repairs)
+    records = parse_lines(number_lines(stream, name, repairs), name, repairs, hint=JSONL_HINT)
+    return spans.to_sentences(texts.read_objects(records, repairs), name, repairs)
 
 
 def columns(text, **options):

@@ -196,7 +196,8 @@ def test_parquet_holds_the_same_as_jsonl(tagged: list[TaggedDocument]) -> None:
     ("asked", "output", "found"),
     [
         ("auto", None, "jsonl"),
-        ("auto", "x.txt", "jsonl"),
+        ("auto", "x.txt", "text"),
+        ("auto", "x", "jsonl"),
         ("auto", "x.HTML", "html"),
         ("auto", "x.tsv", "conll"),
         ("auto", "x.parquet", "parquet"),
@@ -208,6 +209,14 @@ def test_the_format_is_asked_for_or_follows_from_the_name(asked: str, output: st
     assert choose_format(asked, None if output is None else Path(output)) == found
     on_terminal = "text" if (asked, output) == ("auto", None) else found
     assert choose_format(asked, None if output is None else Path(output), on_terminal=True) == on_terminal
+
+
+@pytest.mark.parametrize("name", ["x.docx", "x.csv", "x.json"])
+def test_an_ending_that_no_format_has_is_refused_unless_the_format_is_named(name: str) -> None:
+    with pytest.raises(CrossNERError, match=f"{name[1:]} is not the ending of a format") as caught:
+        choose_format("auto", Path(name))
+    assert "--format jsonl" in caught.value.hint
+    assert choose_format("label-studio", Path(name)) == "label-studio"
 
 
 def test_what_is_no_stream_needs_a_name() -> None:

@@ -66,9 +66,42 @@ def test_a_pipe_is_opened_once_and_read_to_its_end(tmp_path: Path) -> None:
     writer.join(timeout=10)
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CrossNERError, match="is a folder"):
+def test_folders_are_read_file_by_file_and_other_files_of_them_are_named(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    for name, text in (("b.txt", "second"), ("a.jsonl", '{"text": "first"}'), ("inner/c.csv", "text\nthird")):
+        (tmp_path / name).write_text(text)
+    for name in ("scan.png", ".hidden.txt"):
+        (tmp_path / name).write_bytes(b"\x89PNG")
+    inputs = Inputs([tmp_path, tmp_path / "b.txt"])
+    inputs.check()
+    assert inputs.notes == [f"Not read of {tmp_path}, because of their endings: 1 files (scan.png)."]
+    documents = [each for chunk in inputs.read_chunks(Repairs()) for each in chunk.documents]
+    assert [each.text for each in documents] == ["first", "second", "third", "second"]
+    assert documents[2].given == {"file": str(tmp_path / "inner" / "c.csv"), "text": "third"}
+
+
+def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "scan.png").write_bytes(b"\x89PNG")
+    with pytest.raises(CrossNERError, match="holds no file to tag"):
         Inputs([tmp_path]).check()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("b.docx", b"PK\x03\x04", "pandoc -t plain FILE"),
+        ("b.csv", b"id,body\n1,Anna\n", "--text-column NAME"),
+        ("b.txt", "Anna".encode("utf-16"), "iconv"),
+        ("b.parquet", b"PAR1", "whole Parquet file"),
+        ("b.json", b'[{"text": "An', "cut off"),
+    ],
+)
+def test_every_file_is_looked_at_before_the_first_is_tagged(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    (tmp_path / "a.txt").write_text("Anna met Peter.\n")
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(CrossNERError, match=rf"b\.{name[2:]}") as caught:
+        Inputs([tmp_path / "a.txt", tmp_path / name]).check()
+    assert said in caught.value.hint
 
 
 def test_a_missing_file_is_told_with_the_name_that_resembles_it_and_how_to_give_text(tmp_path: Path) -> None:

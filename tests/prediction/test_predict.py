@@ -253,3 +253,15 @@ def test_a_spacy_file_holds_all_documents_in_order(predicted: Predicted, tmp_pat
     predicted("\n".join(MANY_LINES).encode(), output=tmp_path / "out.spacy")
     docs = tokens.DocBin().from_disk(tmp_path / "out.spacy").get_docs(vocab.Vocab())
     assert [doc.text for doc in docs] == MANY_LINES
+
+
+def test_a_folder_of_csv_and_text_is_tagged_and_each_document_says_where_it_is_from(
+    predicted: Callable[..., tuple[dict[str, Any], list[str]]], tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text('id,body\n7,"Anna met\nPeter."\n8,Bye.\n')
+    (tmp_path / "in" / "b.txt").write_text("Anna\n")
+    result, lines = predicted(input=[tmp_path / "in"], text_column="body")
+    found = [(each["text"], each.get("id"), Path(each["file"]).name) for each in map(json.loads, lines)]
+    assert found == [("Anna met\nPeter.", "7", "a.csv"), ("Bye.", "8", "a.csv"), ("Anna", None, "b.txt")]
+    assert result["documents"] == 3

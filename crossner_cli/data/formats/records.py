@@ -95,19 +95,3 @@ def parse_lines(lines: Iterable[tuple[int, str]], name: str, repairs: Repairs, *
         else:
             problem = BadLine(f"found {abbreviate(line)}, which is no JSON object{reason}.", hint=hint)
             repairs.refuse(problem, f"{name}:{number}")
-
-
-def parse_records(
-    stream: Iterable[bytes], name: str, repairs: Repairs, *, hint: str
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read JSONL of objects, numbered from 1; empty lines are skipped. ``hint`` is the form of a line.
-
-    Raises:
-        CrossNERError: A line is no JSON object.
-    """
-    for record in parse_lines(number_lines(stream, name, repairs), name, repairs, hint=hint):
-        if isinstance(record.value, dict):
-            yield record.number, record.value
-        else:
-            problem = BadLine(f"found {abbreviate(json.dumps(record.value))}, which is no JSON object.", hint=hint)
-            repairs.refuse(problem, record.place)
