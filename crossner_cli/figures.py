@@ -10,7 +10,8 @@ from typing import Any
 
 NOTHING = "–"
 SCORES = ("f1", "precision", "recall")
-STEERING = ("Cc", "Zl", "Zp")  # kinds of characters that move the cursor or break a line
+STEERING = ("Cc", "Cs", "Zl", "Zp")  # kinds of characters that move the cursor, break a line or cannot be written
+TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # show a part of a line backwards
 LONGEST_VALUE, LONGEST_LINE = 500, 1000  # characters of a message
 _LONG_VALUE = re.compile(r"(?<!\S)\S{501,}|'[^'\n]{500,}'|\"[^\"\n]{500,}\"")
 BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -116,8 +117,9 @@ def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2 - 2]} … {text[1 - most // 2 :]}"
 
 
-def printable(text: str) -> str:
-    """Replace control characters of text from outside, which a terminal would obey; line breaks stay."""
+def printable(text: str, keep: str = "\n") -> str:
+    """Replace characters of text from outside that a terminal or a page would obey, but for those to keep."""
     if text.isprintable():
         return text
-    return "".join("\ufffd" if unicodedata.category(each) in STEERING and each != "\n" else each for each in text)
+    steers = {each for each in {*text} if unicodedata.category(each) in STEERING or each in TURNING}
+    return "".join("\ufffd" if each in steers and each not in keep else each for each in text)

@@ -373,9 +373,9 @@ def to_html(tagged: TaggedDocument, types: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape markup, keep line ends, and replace characters that HTML cannot hold by U+FFFD."""
-    escaped = html.escape(text).replace("\r", "&#13;")
-    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]", NO_WORD, escaped)
+    """Escape markup, keep line ends, and replace characters that HTML cannot hold or that turn a line by U+FFFD."""
+    escaped = html.escape(figures.printable(text, keep="\t\n\r\u2028\u2029")).replace("\r", "&#13;")
+    return re.sub(r"[\ufdd0-\ufdef\ufffe\uffff]", NO_WORD, escaped)
 
 
 def _html_head(types: Sequence[str]) -> bytes:

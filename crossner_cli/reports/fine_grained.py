@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 CSV_COLUMNS = ("model", "section", "group", "name", "measure", "mean", "deviation")
 SENTENCES = 5000  # shown of each model; those with errors go first if there are more
-UNPRINTABLE = "\ufffd"
 # The kinds of error in words, and what they are.
 KINDS = {
     "missed": ("missed", "no predicted entity shares a word with it, or is left for it"),
@@ -255,11 +254,6 @@ def _leaves(record: Mapping[str, Any], *above: str) -> Iterator[tuple[tuple[str,
             yield from _leaves(value, *above, name)
 
 
-def printable(text: str) -> str:
-    """Text from data without characters that steer a terminal or change the direction of a line."""
-    return "".join(letter if letter.isprintable() else UNPRINTABLE for letter in text)
-
-
 def render_page(
     result: EvaluateResult,
     sentences: Sequence[Sentence],
@@ -282,7 +276,7 @@ def render_page(
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=lambda value: figures.printable(value) if type(value) is str else value,
     )
     environment.filters.update(count=figures.count, average=format_average)
     environment.tests["table"] = lambda block: isinstance(block, Table)

@@ -125,8 +125,10 @@ def read_paragraph(markup: str) -> tuple[str, list[tuple[int, int, str]]]:
 
 
 def shown(text: str) -> str:
-    """Text as a page has it: what HTML cannot hold is U+FFFD."""
-    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]", "\ufffd", text)
+    """Text as a page has it: what HTML cannot hold or what shows a line backwards is U+FFFD."""
+    return re.sub(
+        r"[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]", "\ufffd", text
+    )
 
 
 @given(tagged_documents())
@@ -134,6 +136,13 @@ def test_a_page_shows_the_text_and_marks_the_entities_and_nothing_else(tagged: T
     text, marks = read_paragraph(to_html(tagged, TYPES))
     assert text == shown(tagged.document.text)
     assert marks == [(entity["start"], entity["end"], entity["type"]) for entity in tagged.entities]
+
+
+def test_no_character_shows_a_line_of_text_or_of_a_page_backwards() -> None:
+    (words,) = segment("Anna \u202etem reteP")
+    tagged = TaggedDocument(Document("Anna \u202etem reteP", [words]), [["O"] * len(words)], [], 0)
+    for written in (to_html(tagged, TYPES), to_text(tagged, TYPES)):
+        assert "Anna \ufffdtem reteP" in written
 
 
 def test_markup_in_text_and_types_stays_text_in_a_page_that_loads_nothing() -> None:
