@@ -176,7 +176,8 @@ class Bars(Display):
 
     def write(self, text: str) -> None:
         """Write a line above the bars."""
-        self.progress.console.print(figures.message(text), markup=False, emoji=False, highlight=False)
+        whole, text = bool(figures.COMMAND.search(text)), figures.message(text)
+        self.progress.console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=whole)
 
 
 def rich_progress(console: Console | None = None) -> RichProgress:
@@ -270,7 +271,7 @@ def print_blocks(blocks: Sequence[Block], stream: TextIO) -> None:
             console.print()
         if isinstance(block, Line):
             text = Text(figures.message(block.text), style="bold" if block.is_headline else "")
-            console.print(text, soft_wrap=not is_terminal)
+            console.print(text, soft_wrap=not is_terminal or bool(figures.COMMAND.search(block.text)))
             continue
         console.print(Text(figures.printable(block.title), style="bold"))
         console.print(fit_table(block, console))

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from crossner_cli.figures import message
+from crossner_cli.figures import COMMAND, message
 
 if TYPE_CHECKING:
     from crossner_cli.option_fields import Command
@@ -147,12 +147,11 @@ def write_problem(problem: str, hint: str, *, is_error: bool = True, json_to: Te
 
 
 def _wrap(text: str) -> str:
-    """Wrap a message at words on a terminal; a text that holds a command stays whole, so that it can be copied."""
-    if not sys.stderr.isatty() or "crossner " in text:
+    """Wrap a message at words on a terminal; a line that holds a command stays whole, so that it can be copied."""
+    if not sys.stderr.isatty():
         return text
-    width = shutil.get_terminal_size().columns
-    lines = text.split("\n")
-    return "\n".join(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines)
+    fill = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False).fill
+    return "\n".join(line if COMMAND.search(line) else fill(line) for line in text.split("\n"))
 
 
 def _drop_unwritten_stdout() -> None:

@@ -13,6 +13,8 @@ SCORES = ("f1", "precision", "recall")
 STEERING = ("Cc", "Cs", "Zl", "Zp")  # kinds of characters that move the cursor, break a line or cannot be written
 TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # show a part of a line backwards
 LONGEST_VALUE, LONGEST_LINE = 500, 1000  # characters of a message
+# Lines that hold a command are to be copied: they are neither wrapped nor shortened.
+COMMAND = re.compile(r"(crossner|mkdir|iconv|pandoc|unzip|pip install|ulimit|zcat) ")
 _LONG_VALUE = re.compile(r"(?<!\S)\S{501,}|'[^'\n]{500,}'|\"[^\"\n]{500,}\"")
 BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -108,9 +110,12 @@ def message(text: str) -> str:
 
     Its further lines are indented, so that a line break in a file name makes no line that looks like another message.
     """
-    text = _LONG_VALUE.sub(lambda match: _shorten(match.group(), LONGEST_VALUE), printable(text))
-    lines = [_shorten(line, LONGEST_LINE) for line in text.split("\n")]
+    lines = [line if COMMAND.search(line) else _shorten_line(line) for line in printable(text).split("\n")]
     return "\n".join([lines[0], *(f"  {line.removeprefix('  ')}" for line in lines[1:])])
+
+
+def _shorten_line(line: str) -> str:
+    return _shorten(_LONG_VALUE.sub(lambda match: _shorten(match.group(), LONGEST_VALUE), line), LONGEST_LINE)
 
 
 def _shorten(text: str, most: int) -> str:

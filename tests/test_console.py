@@ -148,6 +148,30 @@ def test_messages_wrap_at_words_on_a_terminal_and_commands_stay_whole() -> None:
     assert written[-1] == f"Way out: crossner finetune {'-' * 60}"
 
 
+@pytest.mark.parametrize(
+    "show",
+    [
+        "console.print_blocks([Line(f'Next: {command}')], sys.stdout)",
+        "console.follow(each for each in [Notice(f'  {command}')])",
+        "write_problem('The run is out of date.', f'Bring it up to date.\\n{command}')",
+    ],
+)
+def test_a_command_to_copy_is_never_cut(show: str) -> None:
+    command = " ".join(["crossner adapt", *(f"--corpus /data/{number:03}/raw.txt" for number in range(60))])
+    imports = (
+        "import sys\nfrom crossner_cli import console\nfrom crossner_cli.errors import write_problem\n"
+        "from crossner_cli.reports.blocks import Line\nfrom crossner_cli.run.progress import Notice\n"
+    )
+    written = ANSI.sub("", run_in_terminal(f"{imports}command = {command!r}\n{show}", 60))
+    assert [line for line in re.split(r"[\r\n]", written) if line.rstrip().endswith(command)]
+
+
+def test_the_next_command_of_status_is_whole_on_a_narrow_terminal(tmp_path: Path) -> None:
+    command = f"crossner prepare-data --source DATASET --target DATASET --run {tmp_path / 'run'}"
+    code = f"from crossner_cli.cli import app; app(['status', '--run', {str(tmp_path / 'run')!r}])"
+    assert f"Next: {command}\n" in ANSI.sub("", run_in_terminal(code, 60))
+
+
 def run_in_terminal(code: str, columns: int) -> str:
     """Run Python with all streams on a terminal of this width; return what it wrote."""
     mine, theirs = pty.openpty()
