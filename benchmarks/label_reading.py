@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = write(Path(folder), name, given.sentences)
             began = time.process_time()
-            found = len(read_domain({"train": path}).splits["train"])
+            found = len(read_domain({"train": [path]}).splits["train"])
             print(f"{name}: {found:,} sentences in {time.process_time() - began:.1f} s")
 
 

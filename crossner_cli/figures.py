@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 NOTHING = "–"
@@ -47,6 +47,11 @@ def with_seed(name: str, seed: object) -> str:
 def count(number: float | None) -> str:
     """A whole number with thousands separators."""
     return NOTHING if number is None else f"{number:,.0f}"
+
+
+def first_of(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names, in a sentence."""
+    return ", ".join(names[:most]) + (", …" if names[most:] else "")
 
 
 def setting(value: object) -> str:

@@ -24,7 +24,7 @@ class Adapt(OnDevice):
 
     makes_stage: ClassVar[bool] = False
     source: list[str] = option([], "Labelled source domain, as prepare-data takes it; default: conll2003. Repeatable.")
-    target: str | None = option(None, "Labelled target domain, likewise.")
+    target: list[str] = option([], "Labelled target domain, likewise. Repeatable: several files are read as one.")
     corpus: list[Path] = option([], "Raw text of the target, as prepare-data takes it. Repeatable.")
     entities: list[Path] = option(
         [],
@@ -54,7 +54,7 @@ class Adapt(OnDevice):
             CrossNERError: As above.
         """
         super().check_needs()
-        if self.target is None:
+        if not self.target:
             raise CrossNERError(
                 "adapt needs a target: sentences of your domain with labels.", hint="Add --target DATASET."
             )

@@ -27,7 +27,7 @@ class PrepareData(Command):
     source: list[str] = option(
         [], "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME. Repeatable."
     )
-    target: str | None = option(None, "Labelled target domain, likewise.")
+    target: list[str] = option([], "Labelled target domain, likewise. Repeatable: several files are read as one.")
     silver: str | None = option(
         None, "Sentences of the target that a teacher labelled, as crossner label writes them.", needs="target"
     )

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from crossner_cli import figures
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
 from crossner_cli.data.files import COMPRESSED_ENDINGS, has_many_zero_bytes, is_writable, open_lines, parse_json
@@ -50,13 +51,13 @@ class CorpusFiles:
         """Return a sentence for each kind of file that is ignored."""
         notes = []
         if self.ignored:
-            names = _list_first([path.name for path in self.ignored], 5)
+            names = figures.first_of([path.name for path in self.ignored])
             notes.append(
                 f"{len(self.ignored)} files in folders of the corpus are ignored because they are hidden, links to"
                 f" nothing, or have none of the endings {' '.join(FOLDER_ENDINGS)}: {names}. To read one, name it."
             )
         if self.stages:
-            names = _list_first([str(stage) for stage in self.stages], 5)
+            names = figures.first_of([str(stage) for stage in self.stages])
             notes.append(f"{len(self.stages)} stages of run directories in folders of the corpus are ignored: {names}.")
         return notes
 
@@ -244,7 +245,7 @@ def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[st
 
 def _check_column(columns: Iterable[str], column: str, place: str) -> None:
     if column not in columns:
-        names = _list_first([repr(str(name)[:40]) for name in columns], 20) or "none"
+        names = figures.first_of([repr(str(name)[:40]) for name in columns], 20) or "none"
         raise CrossNERError(f"{place}: there is no column {column!r}, only {names}.", hint=COLUMN_HINT)
 
 
@@ -261,7 +262,3 @@ def _check_text(value: Any, place: str, counts: Counter[str]) -> Iterator[str]:
             hint="Write whole characters, as \\ud83d\\ude00 or the character itself.",
         )
     yield value
-
-
-def _list_first(names: Sequence[str], most: int) -> str:
-    return ", ".join(names[:most]) + (", …" if names[most:] else "")

@@ -69,13 +69,7 @@ def format_of_file(name: str | Path) -> Format:
 def read_file(
     path: Path, repairs: Repairs, *, input_format: Format | None = None, column: str = TEXT, cut: Cut = segment
 ) -> Iterator[Document]:
-    """Read the documents of a file one at a time, as ``read_documents`` does; JSON is read whole.
-
-    JSON is an array of objects, as those of JSONL, or an export of Label Studio.
-
-    Raises:
-        CrossNERError: The file cannot be read, or is malformed.
-    """
+    """Read the documents of a file, as ``read_documents`` does, also Parquet, and JSON: an array, read whole."""
     found = input_format or format_of_file(path)
     if found == "parquet":
         yield from read_parquet_documents(path, repairs, column=column, cut=cut)

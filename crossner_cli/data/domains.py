@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 import shutil
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from crossner_cli.data.files import EXAMPLES, Repairs
 from crossner_cli.data.formats.brat import is_brat
 from crossner_cli.data.formats.hugging_face import HUB, fetch_from_hub
 from crossner_cli.data.formats.spans import Located
-from crossner_cli.data.labelled import SHARD, files_of, form_of, read_labelled
+from crossner_cli.data.labelled import form_of, read_labelled
 from crossner_cli.data.sentences import SPLITS, Sentence
 from crossner_cli.data.tags import (
     OUTSIDE,
@@ -29,7 +29,7 @@ from crossner_cli.data.tags import (
     to_tags,
 )
 from crossner_cli.errors import CrossNERError, suggest, suggest_path
-from crossner_cli.run.storage import digest_file, digest_path
+from crossner_cli.run.storage import digest_file
 
 PACKAGE = Path(__file__).parent
 KNOWN_DOMAINS, SAMPLES = PACKAGE / "known_domains.json", PACKAGE / "samples"
@@ -43,6 +43,7 @@ ENDINGS = (*COLUMN_ENDINGS, ".jsonl", ".json", ".ndjson", ".parquet", ".spacy")
 FOLDER_HINT = f"A folder holds train, dev and test files, each ending in one of {' '.join(ENDINGS)}; or give one file."
 INNER_FOLDERS = ("data", "dataset")  # of data sets on the hub
 SOFT_DROPPED = "probabilities of tags in another scheme than the run's dropped"
+COPY = "sentence that a later file of the split has, too, left out"
 ILLEGAL_TAG = "tag that cannot follow the one before it repaired"
 
 
@@ -78,13 +79,23 @@ class Domain:
 
     Args:
         name: A known name, or the folder's own.
-        files: File of each split there is, in the order train, dev, test.
-        origins: Where each file was taken from: a URL, a mirror, ``cache``, ``package`` or ``folder``.
+        files: Files of each split there is, in the order train, dev, test.
+        origins: Where each split was taken from: a URL, a mirror, ``cache``, ``package`` or ``folder``.
+        left: Files of the folder that are not read.
     """
 
     name: str
-    files: dict[str, Path]
+    files: dict[str, list[Path]]
     origins: dict[str, str] = field(default_factory=dict)
+    left: list[Path] = field(default_factory=list)
+
+    def named_files(self, place: str) -> dict[str, Path]:
+        """All files, by their place in the run: ``target/train``, ``target/train-2`` and so on."""
+        return {
+            f"{place}/{split}" + (f"-{number}" if number > 1 else ""): path
+            for split, paths in self.files.items()
+            for number, path in enumerate(paths, start=1)
+        }
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,15 @@ def find_raw_text(path: Path) -> Path:
     return find_bundled(str(path), "raw.txt") or path
 
 
+def find_domains(names: Sequence[str]) -> Domain:
+    """Find data sets that are one, as several exports of a project; it has the name of the first."""
+    found = [find_domain(name) for name in names]
+    files = {split: [*dict.fromkeys(path for each in found for path in each.files.get(split, []))] for split in SPLITS}
+    origins = {split: origin for each in found for split, origin in each.origins.items()}
+    left = [path for each in found for path in each.left]
+    return Domain(found[0].name, {split: paths for split, paths in files.items() if paths}, origins, left)
+
+
 def find_domain(name_or_folder: str) -> Domain:
     """Find a data set, fetching it if it is known by name and not in the cache yet.
 
@@ -136,20 +156,21 @@ def find_domain(name_or_folder: str) -> Domain:
     """
     known = None if _is_path(name_or_folder) else known_domains().get(name_or_folder)
     if known and not known.upstream:
-        return Domain(known.name, split_files(SAMPLES / known.name), dict.fromkeys(SPLITS, "package"))
+        return Domain(known.name, split_files(SAMPLES / known.name)[0], dict.fromkeys(SPLITS, "package"))
     if known:
         found = {split: fetch(known, known.files[split]) for split in SPLITS if split in known.files}
-        files = {split: path for split, (path, _) in found.items()}
+        files = {split: [path] for split, (path, _) in found.items()}
         return Domain(known.name, files, {split: origin for split, (_, origin) in found.items()})
     if name_or_folder.startswith(HUB):
         folder = fetch_from_hub(name_or_folder)
         name = name_or_folder.removeprefix(HUB).partition("@")[0].split("/")[1]
-        return Domain(name, split_files(folder), dict.fromkeys(SPLITS, name_or_folder))
+        return Domain(name, split_files(folder)[0], dict.fromkeys(SPLITS, name_or_folder))
     if not os.path.exists(name_or_folder):  # noqa: PTH110 - pathlib raises for names that are too long
         raise _unknown(name_or_folder)
     path = Path(name_or_folder)
     name = path.resolve().stem if path.is_file() else path.resolve().name
-    return Domain(name, split_files(path), dict.fromkeys(SPLITS, "folder"))
+    files, left = split_files(path)
+    return Domain(name, files, dict.fromkeys(SPLITS, "folder"), left)
 
 
 def _unknown(name: str) -> CrossNERError:
@@ -165,13 +186,15 @@ def _is_path(name_or_folder: str) -> bool:
 
 
 def _split_of(path: Path) -> str | None:
-    """The split that a file or a folder of brat holds by its name; None if it is not read."""
-    if path.is_dir():
-        return SPLIT_OF_STEM.get(path.name.lower()) if is_brat(path) else None
-    shard = SHARD.fullmatch(path.stem)
-    if shard and int(shard[2]):  # read with the first
-        return None
-    return SPLIT_OF_STEM.get((shard[1] if shard else path.stem).lower()) if path.suffix.lower() in ENDINGS else None
+    """The split that a file or a folder holds by its name, as ``train.json``, ``train-2.json``; None if it has none."""
+    stem = path.name if path.is_dir() else path.stem
+    return SPLIT_OF_STEM.get(stem.lower().partition("-")[0]) if _find_readable(path) else None
+
+
+def _find_readable(path: Path) -> list[Path]:
+    """The files that are read of a path: itself, or those of a folder."""
+    inner = _list_folder(path) if path.is_dir() and not is_brat(path) else [path]
+    return [each for each in inner if each.suffix.lower() in ENDINGS or is_brat(each)]
 
 
 def hides_folder(name: str) -> bool:
@@ -181,47 +204,42 @@ def hides_folder(name: str) -> bool:
     return any(_split_of(path) for path in Path(name).glob("*"))
 
 
-def split_files(folder: Path) -> dict[str, Path]:
-    """The file of each split in a folder, by its stem (``train``, ``dev`` or its other names, ``test``) and ending.
+def split_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
+    """The files of each split in a folder, and those that are not read.
 
-    A split may be a folder of brat, and a single file or such a folder is train. Data sets of the hub have their files
-    in a folder ``data``.
+    A split is a file, several as ``train-1.json`` and ``train-2.json``, a folder of files, or a folder of brat. A
+    single file or a folder of brat is train. Data sets of the hub have their files in a folder ``data``.
 
     Raises:
-        CrossNERError: There is none, or two for one split.
+        CrossNERError: There is none, or files of several names for one split.
     """
     if folder.is_file() or is_brat(folder):
-        return {"train": folder}
-    try:
-        paths = sorted(folder.iterdir())
-    except OSError as error:
-        raise CrossNERError(f"{folder} cannot be read: {error.strerror}.", hint=FOLDER_HINT) from None
-    found: dict[str, Path] = {}
-    for path in paths:
-        split = _split_of(path)
-        if split is None:
-            continue
-        if split in found:
-            raise CrossNERError(
-                f"{folder} has two files for {split}: {found[split].name} and {path.name}.",
-                hint="Keep one of them in this folder.",
-            )
-        found[split] = path
-    inner = next((folder / name for name in INNER_FOLDERS if (folder / name).is_dir()), None)
-    if not found and inner is not None:
-        return split_files(inner)
+        return {"train": [folder]}, []
+    paths = _list_folder(folder)
+    named = {path: split for path in paths if (split := _split_of(path))}
+    found: dict[str, list[Path]] = {}
+    for path, split in named.items():
+        first = next(each for each in named if named[each] == split)
+        if len({(each.suffix, each.stem.partition("-")[0]) for each in (first, path)}) > 1:
+            problem = f"{folder} has two files for {split}: {first.name} and {path.name}."
+            raise CrossNERError(problem, hint="Keep one of them in this folder.")
+        found.setdefault(split, []).extend(_find_readable(path))
+    read = [path for several in found.values() for path in several]
+    below = [each for path in paths for each in (_list_folder(path) if path in named and path not in read else [path])]
+    inside = next((folder / name for name in INNER_FOLDERS if (folder / name).is_dir()), None)
+    if not found and inside is not None:
+        return split_files(inside)
     if not found:
         names = ", ".join(path.name for path in paths[:10]) or "nothing"
         raise CrossNERError(f"{folder} holds no train, dev or test file (found: {names}).", hint=FOLDER_HINT)
-    return {split: found[split] for split in SPLITS if split in found}
+    return {split: found[split] for split in SPLITS if split in found}, [each for each in below if each not in read]
 
 
-def digest_split(path: Path) -> str:
-    """SHA-256 of the file of a split, of all its shards, or of a folder of brat."""
-    files = files_of(path)
-    if len(files) > 1:
-        return hashlib.sha256("".join(map(digest_file, files)).encode()).hexdigest()
-    return digest_path(path)
+def _list_folder(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise CrossNERError(f"{folder} cannot be read: {error.strerror}.", hint=FOLDER_HINT) from None
 
 
 def cache_folder() -> Path:
@@ -295,7 +313,7 @@ def _copy(source: str, target: str, _: Any) -> None:
 
 
 def read_domain(
-    files: Mapping[str, Path],
+    files: Mapping[str, Sequence[Path]],
     *,
     name: str = "",
     scheme: Scheme = "bio",
@@ -312,10 +330,10 @@ def read_domain(
         CrossNERError: A file cannot be read, is malformed, or holds no sentence.
     """
     repairs = Repairs(skips_bad_lines=skips_bad_lines)
-    found = {split: _read_split(path, repairs, labels_format, columns) for split, path in files.items()}
+    found = {split: _read_split(paths, repairs, labels_format, columns) for split, paths in files.items()}
     # A sentence without entities is legal in every scheme.
     found_scheme = detect_scheme(
-        tags for located in found.values() for each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
+        tags for located in found.values() for _, each in located if set(tags := each.sentence.tags or ()) != {OUTSIDE}
     )
     splits: dict[str, list[Sentence]] = {}
     types: dict[str, None] = {}
@@ -323,21 +341,21 @@ def read_domain(
     seen: dict[tuple[str, tuple[str, ...]], list[Span]] = {}
     for split, sentences in found.items():
         splits[split] = []
-        for located in sentences:
+        for file, located in sentences:
             tags = located.sentence.tags or ()
             for position in illegal_positions(tags, found_scheme):
                 line = located.lines[min(position, len(tags) - 1)]
-                repairs.add(ILLEGAL_TAG, f"{files[split]}:{line}")
+                repairs.add(ILLEGAL_TAG, f"{file}:{line}")
             spans = to_spans(tags)
             known = seen.setdefault((split, located.sentence.words), spans)
             if known != spans:
-                contradicting.append(f"{files[split]}:{located.lines[0]}")
+                contradicting.append(f"{file}:{located.lines[0]}")
             types.update(dict.fromkeys(span.type for span in spans))
             words = located.sentence.words
             new = tuple(to_tags(spans, len(words), scheme))
             soft = located.sentence.soft
             if soft is not None and located.sentence.tags != new:
-                repairs.add(SOFT_DROPPED, f"{files[split]}:{located.lines[0]}")
+                repairs.add(SOFT_DROPPED, f"{file}:{located.lines[0]}")
                 soft = None
             splits[split].append(Sentence(words, new, name, soft))
     if contradicting:
@@ -348,13 +366,25 @@ def read_domain(
     return LabelledDomain(splits, tuple(types), found_scheme, repairs)
 
 
-def _read_split(path: Path, repairs: Repairs, labels_format: str | None, columns: str | None) -> list[Located]:
-    found: list[Located] = []
-    for file in files_of(path):
-        found += read_labelled(file, repairs, labels_format=labels_format, columns=columns)
+def _read_split(
+    paths: Sequence[Path], repairs: Repairs, labels_format: str | None, columns: str | None
+) -> list[tuple[Path, Located]]:
+    """Read the sentences of all files of a split; of texts that several files have the last is kept."""
+    texts: list[tuple[str, Path, list[Located]]] = []
+    for path in paths:
+        located = read_labelled(path, repairs, labels_format=labels_format, columns=columns)
+        for _, group in groupby(located, key=lambda each: each.lines[0]):
+            sentences = list(group)
+            texts.append((" ".join(word for each in sentences for word in each.sentence.words), path, sentences))
+    last = {text: path for text, path, _ in texts}
+    for text, path, sentences in texts:
+        if last[text] != path:
+            repairs.add(COPY, f"{path}:{sentences[0].lines[0]}", len(sentences))
+    found = [(path, each) for text, path, sentences in texts if last[text] == path for each in sentences]
     if not found:
         left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
-        raise CrossNERError(f"{path} holds no sentence{f' ({left})' if left else ''}.", hint=form_of(path))
+        names = ", ".join(map(str, paths))
+        raise CrossNERError(f"{names} holds no sentence{f' ({left})' if left else ''}.", hint=form_of(paths[0]))
     return found
 
 

@@ -36,10 +36,7 @@ COMPRESSIONS = {
 }
 # First bytes of other content than text, with its name and the command that makes text of it.
 OTHER_CONTENT = {
-    b"PK\x03\x04": (
-        "a zip archive (documents of Word are, too)",
-        "unzip FILE; for a document: pandoc -t plain FILE > TEXT",
-    ),
+    b"PK\x03\x04": ("a zip archive, as documents of Word are", "unzip FILE, or pandoc -t plain FILE > TEXT"),
     b"7z\xbc\xaf": ("a 7-Zip archive", "7z x FILE"),
     b"Rar!\x1a\x07": ("a rar archive", "unrar x FILE"),
     b"\xfd7zXZ": ("an xz file", "xz -d FILE"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from crossner_cli.errors import CrossNERError, suggest
 
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 WEBANNO = b"#FORMAT=WebAnno"
-SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")  # of data sets on the hub
 HEAD_BYTES, HEAD_RECORDS = 1 << 16, 50
 
 
@@ -101,14 +99,6 @@ LOOKS: dict[str, Callable[[Any], bool]] = {
     "doccano": _is_doccano,
     "jsonl": _is_own,
 }
-
-
-def files_of(path: Path) -> list[Path]:
-    """The files of a split: one, or all shards if it is the first of them."""
-    shard = SHARD.fullmatch(path.stem)
-    if shard is None:
-        return [path]
-    return sorted(path.parent.glob(f"{shard[1]}-*-of-{shard[3]}{path.suffix}"))
 
 
 def recognise(path: Path) -> str:

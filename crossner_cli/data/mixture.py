@@ -25,7 +25,7 @@ SYNONYMS = {
 }
 
 
-def places_of(options: Mapping[str, Any]) -> dict[str, str]:
+def places_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
     """The data sets that options of ``prepare-data`` name, by place.
 
     Args:
@@ -35,8 +35,9 @@ def places_of(options: Mapping[str, Any]) -> dict[str, str]:
         Names by ``source``, ``source-2`` and so on, ``target`` and ``silver``.
     """
     sources = options.get("source") or []
-    found = {f"source-{number}" if number > 1 else "source": name for number, name in enumerate(sources, start=1)}
-    return found | {role: options[role] for role in ("target", "silver") if options.get(role)}
+    found = {f"source-{number}" if number > 1 else "source": [name] for number, name in enumerate(sources, start=1)}
+    others = {role: options[role] for role in ("target", "silver") if options.get(role)}
+    return found | {role: names if isinstance(names, list) else [names] for role, names in others.items()}
 
 
 def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
@@ -170,6 +171,6 @@ def join_places(domains: Sequence[Domain]) -> Domain:
     """The data sets at hand as one; its files are those of all, by place."""
     if len(domains) == 1:
         return domains[0]
-    files = {f"{domain.name}/{split}": path for domain in domains for split, path in domain.files.items()}
+    files = {f"{domain.name}/{split}": paths for domain in domains for split, paths in domain.files.items()}
     origins = {f"{domain.name}/{split}": domain.origins[split] for domain in domains for split in domain.files}
     return Domain("+".join(domain.name for domain in domains), files, origins)

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from crossner_cli import figures
 from crossner_cli.data.documents import (
     ENDINGS,
     Cut,
@@ -20,7 +21,7 @@ from crossner_cli.data.documents import (
     read_file,
     read_schema,
 )
-from crossner_cli.data.files import EXAMPLES, Repairs
+from crossner_cli.data.files import Repairs
 from crossner_cli.data.formats.words import TEXT
 from crossner_cli.data.text import Word, segment
 from crossner_cli.errors import BadLine, CrossNERError, suggest_path
@@ -60,11 +61,7 @@ class Inputs:
     notes: list[str] = field(default_factory=list)
 
     def check(self) -> None:
-        """Refuse inputs that cannot be read, and files beside texts: the first document of each file is read.
-
-        Raises:
-            CrossNERError: As above.
-        """
+        """Refuse inputs that cannot be read, and files beside texts: the first document of each file is read."""
         if self.texts and self.paths:
             raise CrossNERError(
                 f"--text is given beside {self.paths[0]}.", hint="Tag texts and files with two commands."
@@ -81,11 +78,7 @@ class Inputs:
 
     @cached_property
     def files(self) -> list[Path]:
-        """The files, those of folders sorted; hidden ones and those of other endings are left out and noted.
-
-        Raises:
-            CrossNERError: A folder holds no file that is read.
-        """
+        """The files, those of folders sorted; hidden ones are left out, those of other endings noted, too."""
         found: list[Path] = []
         for path in self.paths:
             if str(path) == STDIN or not path.is_dir():
@@ -94,8 +87,8 @@ class Inputs:
             below = [each for each in sorted(walk_files(path)) if not each.name.startswith(".")]
             chosen = [each for each in below if each.suffix.lower() in FOLDER_ENDINGS]
             if left := [each.name for each in below if each.suffix.lower() not in FOLDER_ENDINGS]:
-                names = ", ".join(left[:EXAMPLES]) + (", …" if left[EXAMPLES:] else "")
-                self.notes.append(f"Not read of {path}, because of their endings: {len(left)} files ({names}).")
+                named = figures.first_of(left)
+                self.notes.append(f"Not read of {path}, because of their endings: {len(left)} files ({named}).")
             if not chosen:
                 hint = f"Files are read that end in {' '.join(FOLDER_ENDINGS)}. To read another one as text, name it."
                 raise CrossNERError(f"The folder {path} holds no file to tag.", hint=hint)

@@ -70,7 +70,7 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     target = read["target"]
     if not target.splits.get("train"):
         raise CrossNERError(
-            f"The target {options.target} has no training sentences.", hint="Give a folder with a train file."
+            f"The target {sets['target'].name} has no training sentences.", hint="Give a folder with a train file."
         )
     for place, labels in read.items():
         if not options.dev_from_train and place in ("source", "target") and not labels.splits.get("dev"):

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from crossner_cli import figures
 from crossner_cli.data.domains import (
     Domain,
     LabelledDomain,
-    find_domain,
+    find_domains,
     hides_folder,
     read_domain,
 )
@@ -35,7 +36,7 @@ Labelled = dict[str, LabelledDomain]
 
 def find_sets(options: PrepareData) -> dict[str, Domain]:
     """Sources, target and silver by place, with names that differ unless they are the same data."""
-    sets = {place: find_domain(name) for place, name in places_of(options.record()).items()}
+    sets = {place: find_domains(names) for place, names in places_of(options.record()).items()}
     taken: dict[str, Domain] = {}
     # The target keeps its name: taggers and scores of other runs, without these sources, have it too.
     for place in sorted(sets, key=lambda place: place != "target"):
@@ -52,15 +53,19 @@ def find_sets(options: PrepareData) -> dict[str, Domain]:
     return sets
 
 
-def notes_on_sets(sets: Mapping[str, Domain], names: Mapping[str, str]) -> Iterator[str]:
-    """Say which data set a name stands for, and which data sets were fetched."""
-    for name in names.values():
+def notes_on_sets(sets: Mapping[str, Domain], names: Mapping[str, list[str]]) -> Iterator[str]:
+    """Say which data set a name stands for, which data sets were fetched, and which files are read together or not."""
+    for name in [name for several in names.values() for name in several]:
         if hides_folder(name):
             yield f"{name!r} is the known data set; for the folder {name}, give ./{name}."
     for role, domain in sets.items():
         fetched = {origin.rpartition("/")[0]: None for origin in domain.origins.values() if "/" in origin}
         if fetched:
             yield f"Fetched the {role} {domain.name!r} from {', '.join(fetched)}."
+        parts = {f"{split} read as one from": paths for split, paths in domain.files.items() if len(paths) > 1}
+        for what, paths in (parts | ({"not read of the folder:": domain.left} if domain.left else {})).items():
+            listed = figures.first_of([path.name for path in paths])
+            yield f"{role} {domain.name}: {what} {len(paths)} files ({listed})."
 
 
 def read_sets(found: Mapping[str, Domain], options: PrepareData) -> Work[dict[str, LabelledDomain]]:
@@ -137,6 +142,9 @@ def make_domains(
         labelled["source"] = join(sources, times, "+".join(sources))
     if "target" in kept:
         labelled["target"] = kept["target"]
+        if not labelled["target"].splits.get("train"):
+            hint = "Add a file train.jsonl or the like, a folder train, or give the file itself as --target."
+            raise CrossNERError(f"The target {names['target']!r} has no training sentences.", hint=hint)
     had_dev = all("dev" in each.splits for each in labelled.values())
     labelled = {
         role: dataclasses.replace(each, splits=_choose_sentences(each.splits, role, options))
@@ -174,7 +182,5 @@ def _choose_sentences(splits: dict[str, list[Sentence]], role: str, options: Pre
     if options.dev_from_train and "train" in splits and "dev" not in splits:
         chosen["train"], chosen["dev"] = take_dev(splits["train"], options.dev_from_train)
     if options.train_limit and role == "target":
-        if "train" not in chosen:
-            raise CrossNERError("--train-limit: the target has no training sentences.", hint="Leave it out.")
         chosen["train"] = limit_train(chosen["train"], options.train_limit, options.train_limit_seed)
     return {split: chosen[split] for split in SPLITS if split in chosen}

@@ -15,6 +15,7 @@ from typing import Any
 
 from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import find_raw_text
+from crossner_cli.data.mixture import places_of
 from crossner_cli.data.sentences import PreparedData, Sentence, write_sentences
 from crossner_cli.data.tags import OUTSIDE, to_spans
 from crossner_cli.engine.devices import Engine
@@ -296,9 +297,9 @@ def _digest_inputs(options: Label, prepared: PreparedData | None) -> dict[str, s
 
 def _suggest_next(run: RunDirectory, options: Label, prepared: PreparedData | None, more: str) -> str:
     """The command that makes the labels the source of a run of its own."""
-    place, target = options.place, "DATASET"
+    place, targets = options.place, ["DATASET"]
     if prepared is not None:
-        target = run.read(PREPARED)["options"].get("target") or target
-    other = f"{run.path}-{place.name}"
-    source = shlex.join(["--source", str(place), "--target", str(target), "--run", other])
+        targets = places_of(run.read(PREPARED)["options"]).get("target", targets)
+    given = [part for target in targets for part in ("--target", target)]
+    source = shlex.join(["--source", str(place), *given, "--run", f"{run.path}-{place.name}"])
     return f"crossner prepare-data {source} --dev-from-train 0.1{more}"

@@ -19,7 +19,6 @@ from crossner_cli.corpus.raw_files import digest_corpus
 from crossner_cli.data.domains import (
     Domain,
     LabelledDomain,
-    digest_split,
     find_bundled,
     find_raw_text,
 )
@@ -77,12 +76,11 @@ class Inputs:
 
     def digests(self) -> dict[str, str]:
         """Digest of every file, by its part in the run."""
-        files = {f"{place}/{split}": path for place, each in self.sets.items() for split, path in each.files.items()}
-        found = {name: _digest(path, digest_split) for name, path in files.items()}
-        files = {f"entities/{number}": path for number, path in enumerate(self.entities) if path != TRAIN}
+        files = {name: path for place, each in self.sets.items() for name, path in each.named_files(place).items()}
+        files |= {f"entities/{number}": path for number, path in enumerate(self.entities) if path != TRAIN}
         texts = {f"corpus/{number}": path for number, path in enumerate(self.corpus)}
         texts |= {f"source-corpus/{number}": path for number, path in enumerate(self.source_corpus)}
-        found |= {name: _digest(path, digest_path) for name, path in files.items()}
+        found = {name: _digest(path, digest_path) for name, path in files.items()}
         return found | {name: _digest(path, digest_corpus) for name, path in texts.items()}
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.data.domains import digest_split, known_domains, split_files
+from crossner_cli.data.domains import find_domains, known_domains
+from crossner_cli.data.formats.hugging_face import HUB
 from crossner_cli.data.mixture import places_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory, propose_tagger
 from crossner_cli.run.freshness import describe_changed, find_outdated, in_order_of_making
 from crossner_cli.run.stage import DRAFT, is_at_work
-from crossner_cli.run.storage import read_record
+from crossner_cli.run.storage import digest_path, read_record
 from crossner_cli.stages.rerun import command_line
 
 UP_TO_DATE, AT_WORK = "up to date", "at work"
@@ -61,11 +62,11 @@ def suggest_next(run: RunDirectory) -> str | None:
 def changed_files(prepared: Manifest) -> list[str]:
     """Name the files of labelled sentences, of data sets in folders, that are others than those that were prepared."""
     found = []
-    for role, name in places_of(prepared["options"]).items():
-        if name in known_domains():
+    for role, names in places_of(prepared["options"]).items():
+        if any(name in known_domains() or name.startswith(HUB) for name in names):
             continue
         with contextlib.suppress(CrossNERError, OSError):  # its folder is gone: the run does without
-            now = {f"{role}/{split}": digest_split(path) for split, path in split_files(Path(name)).items()}
+            now = {place: digest_path(path) for place, path in find_domains(names).named_files(role).items()}
             before = {place: digest for place, digest in prepared["inputs"].items() if place.startswith(f"{role}/")}
             found += [place for place in {**before, **now} if before.get(place) != now.get(place)]
     return found

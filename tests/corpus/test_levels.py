@@ -276,7 +276,7 @@ def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(corpus
         "dropped_mentions_within_words": 0,
         "mentions_of_several_types": 1,
     }
-    found = read_domain({"train": tmp_path / "weak" / "train.jsonl"}, name="weak").splits["train"]
+    found = read_domain({"train": [tmp_path / "weak" / "train.jsonl"]}, name="weak").splits["train"]
     entities_of = [
         [(" ".join(each.words[start:end]), kind) for start, end, kind in to_spans(each.tags or ())] for each in found
     ]

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import json
 import os
 import shutil
 import socket
@@ -16,12 +17,14 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from crossner_cli.data import domains
 from crossner_cli.data.domains import (
+    COPY,
     ILLEGAL_TAG,
     SAMPLES,
     KnownDomain,
     KnownFile,
     find_bundled,
     find_domain,
+    find_domains,
     hides_folder,
     known_domains,
     read_domain,
@@ -56,7 +59,7 @@ def test_a_folder_is_read_by_the_names_of_its_files_whatever_their_capitals_and_
             (folder / file).touch()
         found = find_domain(str(folder))
         assert found.name == dev and tuple(found.files) == SPLITS
-        assert found.files == {"train": folder / name, "dev": folder / f"{dev}.tsv", "test": folder / "test.TXT"}
+        assert found.files == {"train": [folder / name], "dev": [folder / f"{dev}.tsv"], "test": [folder / "test.TXT"]}
 
 
 @pytest.mark.parametrize("files", [["dev.txt", "valid.txt"], ["train.txt", "train.jsonl"], ["notes.md"]])
@@ -94,18 +97,18 @@ def test_any_other_text_any_path_that_is_no_file_and_a_file_without_sentences_ar
     (tmp_path / "folder.txt").mkdir()
     for name in ("missing.txt", "folder.txt", "x" * 5000 + ".txt", "nul\0.txt"):
         with pytest.raises(CrossNERError, match="cannot be read"):
-            read_domain({"train": tmp_path / name})
+            read_domain({"train": [tmp_path / name]})
     for content in (b"", b"\n\n", b"\xef\xbb\xbf", b"-DOCSTART- O\n\n"):
         (tmp_path / "train.txt").write_bytes(content)
         with pytest.raises(CrossNERError, match="holds no sentence") as raised:
-            read_domain({"train": tmp_path / "train.txt"})
+            read_domain({"train": [tmp_path / "train.txt"]})
         assert "word<TAB>tag" in raised.value.hint
 
 
 def test_the_scheme_is_detected_over_all_splits_and_illegal_tags_are_counted(tmp_path):
     (tmp_path / "train.txt").write_text("a B-x\nb E-x\n\nc S-y\n")
     (tmp_path / "test.txt").write_text("a B-x\nb I-x\nc O\n\nd I-y\n")
-    found = read_domain({"train": tmp_path / "train.txt", "test": tmp_path / "test.txt"}, name="toy")
+    found = read_domain({"train": [tmp_path / "train.txt"], "test": [tmp_path / "test.txt"]}, name="toy")
     assert found.found_scheme == "bioes"
     assert found.types == ("x", "y")
     assert found.splits["train"] == [Sentence(("a", "b"), ("B-x", "I-x"), "toy"), Sentence(("c",), ("B-y",), "toy")]
@@ -162,7 +165,7 @@ def test_sentences_come_back_from_any_scheme_separator_and_line_end(
         blocks.append("\n".join(f"{word}{separator}{tag}" for word, tag in rows))
     text = ("\n\n".join(blocks) + end).replace("\n", newline)
     path.write_bytes((b"\xef\xbb\xbf" if has_mark else b"") + text.encode())
-    found = read_domain({"train": path}, scheme=wanted)
+    found = read_domain({"train": [path]}, scheme=wanted)
     assert [list(sentence.words) for sentence in found.splits["train"]] == [words for words, _ in sentences]
     assert [list(sentence.tags) for sentence in found.splits["train"]] == [
         to_tags(spans, len(words), wanted) for words, spans in sentences
@@ -175,7 +178,7 @@ def test_sentences_come_back_from_any_scheme_separator_and_line_end(
 def test_malformed_sequences_are_repaired_as_seqeval_reads_them(tmp_path_factory, tags):
     path = tmp_path_factory.getbasetemp() / "malformed.txt"
     path.write_text("".join(f"w {tag}\n" for tag in tags))
-    (repaired,) = read_domain({"train": path}).splits["train"]
+    (repaired,) = read_domain({"train": [path]}).splits["train"]
     assert get_entities(list(repaired.tags)) == get_entities(tags)
 
 
@@ -184,7 +187,7 @@ def test_malformed_sequences_are_repaired_as_seqeval_reads_them(tmp_path_factory
 def test_published_data_sets_have_the_published_counts(name):
     known = known_domains()[name]
     folder = Path(MIRROR) / name if known.upstream else SAMPLES / name
-    files = {split: folder / file.name for split, file in known.files.items()}
+    files = {split: [folder / file.name] for split, file in known.files.items()}
     found = read_domain(files)
     assert set(found.types) == set(known.types)
     for split, file in known.files.items():
@@ -287,7 +290,7 @@ def left_in(cache):
 
 def test_a_known_name_is_fetched_once_and_then_read_from_the_cache(toy, server):
     first = find_domain("toy")
-    assert (first.files, first.origins) == ({"test": toy}, {"test": f"{server.url}/upstream/tech.test"})
+    assert (first.files, first.origins) == ({"test": [toy]}, {"test": f"{server.url}/upstream/tech.test"})
     assert toy.read_bytes() == CONTENT
     assert toy.stat().st_mode & 0o444 == 0o444, "a cache may be shared"
     server.replies.clear()
@@ -332,7 +335,7 @@ def test_a_mirror_is_asked_first(toy, server, tmp_path, monkeypatch):
     server.replies["/mirror/toy/tech.test"] = [(200, CONTENT, 0)]
     for mirror, asked in ((str(tmp_path / "mirror"), []), (f"{server.url}/mirror/", ["/mirror/toy/tech.test"])):
         monkeypatch.setenv("CROSSNER_MIRROR", mirror)
-        assert find_domain("toy").files == {"test": toy}
+        assert find_domain("toy").files == {"test": [toy]}
         assert toy.read_bytes() == CONTENT
         assert server.asked == asked
         toy.unlink()
@@ -392,3 +395,47 @@ def test_digests_and_addresses_are_those_of_the_list_beside_the_mirror():
     files = [(each, file) for each in known for file in each.files.values()]
     ours = {f"{each.name}/{file.name}": (file.sha256, f"{each.upstream}/{file.name}") for each, file in files}
     assert ours == listed
+
+
+def write_tasks(path: Path, *tasks: tuple[int, str, str]) -> Path:
+    """An export of Label Studio of tasks: number, text and the type of its first word."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    spans = [{"start": 0, "end": len(text.split()[0]), "labels": [kind]} for _, text, kind in tasks]
+    records = [
+        {"id": number, "data": {"text": text}, "annotations": [{"result": [{"type": "labels", "value": span}]}]}
+        for (number, text, _), span in zip(tasks, spans, strict=True)
+    ]
+    path.write_text(json.dumps(records))
+    return path
+
+
+FIRST = ((1, "Anna met Peter. Rome is far.", "per"), (2, "Paris is far.", "per"))
+SECOND = ((2, "Paris is far.", "loc"), (3, "Zoe left.", "per"))
+
+
+@pytest.mark.parametrize(
+    "names", [("train-1.json", "train-2.json"), ("train/a.json", "train/b.json"), ("a.json", "b.json")]
+)
+def test_exports_of_one_project_are_one_split_and_the_later_copy_of_a_text_wins(tmp_path: Path, names) -> None:
+    paths = [write_tasks(tmp_path / name, *tasks) for name, tasks in zip(names, (FIRST, SECOND), strict=True)]
+    given = list(map(str, paths)) if names[0] == "a.json" else [str(tmp_path)]
+    found = find_domains(given)
+    assert found.files == {"train": paths} and not found.left
+    read = read_domain(found.files)
+    words = [(sentence.words[0], sentence.tags[0]) for sentence in read.splits["train"]]
+    assert words == [("Anna", "B-per"), ("Rome", "O"), ("Paris", "B-loc"), ("Zoe", "B-per")]
+    assert read.repairs.counts == {COPY: 1} and str(paths[0]) in read.repairs.examples[COPY][0]
+    assert find_domains([*given, *given]).files == found.files, "a file that is named twice is read once"
+
+
+def test_a_text_that_one_file_has_twice_stays_twice(tmp_path: Path) -> None:
+    path = write_tasks(tmp_path / "a.json", *SECOND, *SECOND)
+    assert len(read_domain({"train": [path]}).splits["train"]) == 4
+
+
+def test_what_is_not_read_of_a_folder_is_kept_to_be_named(tmp_path: Path) -> None:
+    write_tasks(tmp_path / "train" / "a.json", *FIRST)
+    for name in ("export.json", "train/notes.md", ".hidden.json", "train_old.json"):
+        (tmp_path / name).write_text("[]")
+    left = find_domains([str(tmp_path)]).left
+    assert sorted(path.name for path in left) == ["export.json", "notes.md", "train_old.json"]

@@ -79,7 +79,7 @@ FILES: dict[str, tuple[str, str]] = {
 
 
 def read(path: Path, **options: Any) -> LabelledDomain:
-    return read_domain({"train": path}, **options)
+    return read_domain({"train": [path]}, **options)
 
 
 def written(folder: Path, content: Any, name: str = "train.jsonl") -> Path:
@@ -100,7 +100,7 @@ def test_a_file_is_recognised_by_what_it_holds_and_told(tmp_path: Path, name: st
     if name != "columns":
         assert found.repairs.notes[0].startswith(f"{path}: read as {FORMATS[name].title}, 1 ")
     assert read(path, labels_format=name).splits["train"] == GOLD
-    assert find_domain(str(path)).files == find_domain(str(tmp_path)).files == {"train": path}
+    assert find_domain(str(path)).files == find_domain(str(tmp_path)).files == {"train": [path]}
 
 
 def test_a_wrong_name_of_a_format_or_of_columns_is_refused(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ class TestLabelStudio:
         paths = [tmp_path / name for name in ("train.json", "dev.json")]
         for path, tasks in zip(paths, ([task(LABELLED), task(done(cancelled=True))], [task(LABELLED)]), strict=True):
             written(tmp_path, json.dumps(tasks), path.name)
-        first, second = read_domain(dict(zip(("train", "dev"), paths, strict=True))).repairs.notes
+        first, second = read_domain({"train": paths[:1], "dev": paths[1:]}).repairs.notes
         assert first.endswith("1 tasks, 1 skipped") and second.endswith("1 tasks")
 
     def test_relations_and_choices_are_counted_and_of_several_labels_the_first_is_kept(self, tmp_path) -> None:
@@ -382,11 +382,12 @@ class TestHuggingFace:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        table = pyarrow.Table.from_pylist([self.ROW])
+        tokens = next(key for key, value in self.ROW.items() if value == list(WORDS))
         info = json.dumps({"info": {"features": self.features()}})
         (tmp_path / "data").mkdir()
         for number in range(2):
             shard = tmp_path / "data" / f"train-{number:05}-of-00002.parquet"
+            table = pyarrow.Table.from_pylist([{**self.ROW, tokens: [*WORDS[:-1], "!" * (number + 1)]}])
             parquet.write_table(table.replace_schema_metadata({"huggingface": info}), shard)
         asked: dict[str, Any] = {}
 
@@ -399,7 +400,8 @@ class TestHuggingFace:
         assert (asked["name"], asked["revision"], asked["repo_type"]) == ("someone/ner-data", "v2", "dataset")
         assert not any(pattern.endswith(".py") for pattern in asked["allow_patterns"])
         assert found.name == "ner-data"
-        assert read_domain(found.files).splits["train"] == GOLD * 2
+        first, second = read_domain(found.files).splits["train"]
+        assert (first.words[-1], second.words[-1], first.tags) == ("!", "!!", GOLD[0].tags)
         for address in ("hf://datasets/someone", "hf://datasets/../x/y", "hf://datasets/a/b/../c"):
             with pytest.raises(CrossNERError, match="names no data set of the hub"):
                 find_domain(address)

@@ -110,7 +110,7 @@ def test_overlap_equals_a_count_by_brute_force(source, target, size):
 
 
 def read_known(name):
-    files = {split: Path(MIRROR) / name / file.name for split, file in known_domains()[name].files.items()}
+    files = {split: [Path(MIRROR) / name / file.name] for split, file in known_domains()[name].files.items()}
     return read_domain(files).splits
 
 
@@ -144,8 +144,8 @@ def warn(tmp_path):
             for split in ("train", "dev", "test"):
                 text = {**SPLITS, **changed}.get(f"{role}/{split}")
                 if text is not None:
-                    files[split] = tmp_path / f"{role}-{split}.txt"
-                    files[split].write_text(text, encoding="utf-8")
+                    files[split] = [tmp_path / f"{role}-{split}.txt"]
+                    files[split][0].write_text(text, encoding="utf-8")
             domains[role] = Domain(role, files)
             labelled[role] = read_domain(files)
         statistics = {role: domain_statistics(found.splits) for role, found in labelled.items()}
@@ -238,7 +238,7 @@ def test_thousands_of_types_that_differ_by_case_only_take_no_time(warn):
 def test_the_same_data_twice_is_a_warning(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text(SPLITS["source/train"])
-    labelled = dict.fromkeys(("source", "target"), read_domain({"train": path}))
+    labelled = dict.fromkeys(("source", "target"), read_domain({"train": [path]}))
     statistics = {role: domain_statistics(found.splits) for role, found in labelled.items()}
     found = data_warnings(dict.fromkeys(labelled, Domain("news", {"train": path})), labelled, statistics)
     assert "Source and target are the same data, 'news'." in found
@@ -250,8 +250,8 @@ def test_the_way_to_an_epoch_names_only_dev_sentences_that_are_there(warn, role)
 
 
 def test_names_of_types_that_no_data_set_has_are_a_warning(tmp_path):
-    files = {"train": tmp_path / "train.txt"}
-    files["train"].write_text("soup\tB-dish\n")
+    files = {"train": [tmp_path / "train.txt"]}
+    files["train"][0].write_text("soup\tB-dish\n")
     labelled = {"target": read_domain(files)}
     (warning,) = listed_type_warnings({"dish": 3, "city": 1, "type": 1}, labelled)
     assert "neither data set has: city (1), type (1)." in warning and "no heading" in warning

@@ -141,7 +141,7 @@ def test_reading_time_is_linear_in_the_text(piece: str) -> None:
 @pytest.mark.skipif(MIRROR is None, reason="CROSSNER_MIRROR is unset")
 @pytest.mark.parametrize("name", ["politics", "music", "ai", "conll2003"])
 def test_published_sentences_are_found_again_in_their_joined_words(name: str) -> None:
-    splits = read_domain({"dev": Path(MIRROR or "", name, "dev.txt")}).splits
+    splits = read_domain({"dev": [Path(MIRROR or "", name, "dev.txt")]}).splits
     found = [list(sentence.words) for sentence in splits["dev"]]
     assert len(found) >= 350
     kept = sum([word.text for word in find_words(" ".join(words))] == words for words in found)

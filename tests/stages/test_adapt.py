@@ -108,7 +108,7 @@ def options_for(place: Path, run: str) -> Adapt:
     return Adapt(
         run=place / run,
         source=["sample-source"],
-        target="sample-target",
+        target=["sample-target"],
         corpus=[Path("sample-target")],
         entities=[Path("sample-target")],
         encoder=str(place / "encoder"),

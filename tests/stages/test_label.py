@@ -173,7 +173,7 @@ def test_the_folder_is_a_data_set_and_its_manifest_lies_in_it(run: RunDirectory,
     assert json.loads((output / "manifest.json").read_text()) == record
     assert {path.name for path in output.iterdir()} == {"train.jsonl", "manifest.json"}
     assert list(record["inputs"]) == ["input/0", "two-seeds", "crf-2"]
-    domain = read_domain({"train": output / "train.jsonl"})
+    domain = read_domain({"train": [output / "train.jsonl"]})
     assert len(domain.splits["train"]) == record["result"]["sentences"] == 5
     assert all(sentence.soft is not None for sentence in domain.splits["train"])
     step = record["result"]["next"]

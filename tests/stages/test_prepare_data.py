@@ -14,7 +14,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, Progress, exhaust
-from crossner_cli.stages import prepare_data
+from crossner_cli.stages import prepare_data, status
 from crossner_cli.stages.data_sets import GOLD_TOO
 
 
@@ -204,6 +204,28 @@ def test_an_interrupted_stage_is_done_again_even_with_other_options(run, folders
     assert run.stages() == []
     prepare(run, **folders, train_limit=2)
     assert len(words(run, "target", "train")) == 2
+
+
+def test_a_target_without_training_sentences_is_an_error(run, folders, tmp_path):
+    (tmp_path / "food" / "train.txt").rename(tmp_path / "food" / "labels.txt")
+    assert "no training sentences" in failure(run, **folders)
+    assert not run.has("prepare-data")
+
+
+def test_several_files_are_one_target_and_unread_files_of_a_folder_are_named(run, folders, tmp_path):
+    (tmp_path / "more.txt").write_text("w1\tO\n\nnew\tB-dish\n")
+    (tmp_path / "news" / "old.txt").write_text("")
+    options = PrepareData(
+        run=run.path, source=folders["source"], target=[folders["target"], str(tmp_path / "more.txt")]
+    )
+    notices = [each.text for each in prepare_data.run(run, options) if isinstance(each, Notice)]
+    assert "target food: train read as one from 2 files (train.txt, more.txt)." in notices
+    assert "source news: not read of the folder: 1 files (old.txt)." in notices
+    assert any("a later file of the split has" in notice for notice in notices)
+    assert sorted(words(run, "target", "train")) == sorted([*(f"w{number}" for number in range(10)), "new"])
+    assert status.changed_files(run.read("prepare-data")) == []
+    (tmp_path / "more.txt").write_text("new\tB-dish\n")
+    assert status.changed_files(run.read("prepare-data")) == ["target/train-2"]
 
 
 def test_train_limit_keeps_the_first_target_sentences_only(run, folders):
