@@ -35,6 +35,8 @@ CUT_OTHERWISE = 0.02
 LISTED_TYPES = 8  # in a warning
 LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
 MOST_TYPES_BY_HAND = 200  # more are not looked through for typing errors, which takes the square of the time
+FEW_SENTENCES = 3  # of train, or one entity in all
+SWAPPED = 10  # times as many sentences in the target's train as in the source's: more is learnt from the source
 TYPING_ERROR = 0.8  # likeness of two names of types, by difflib
 WITHOUT_ENTITIES = {
     "train": "nothing can be learnt from it",
@@ -158,6 +160,10 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
         found += _word_warnings(f"The target {domains['target'].name!r}", labelled["target"])
     if len(labelled) == 2 and domains["source"].files == domains["target"].files:
         found.append(f"Source and target are the same data, {domains['source'].name!r}.")
+    trains = {role: statistics[role]["splits"].get("train", {}).get("sentences", 0) for role in labelled}
+    if trains.get("target", 0) > SWAPPED * trains.get("source", trains.get("target", 0)):
+        counts = " and ".join(f"{count:,} sentences of the {role}" for role, count in trains.items())
+        found.append(f"There are {counts} to learn from: are --source and --target swapped?")
     return found
 
 
@@ -242,6 +248,12 @@ def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, 
         others = [other for other, count in totals.items() if count > 1 and other.casefold() != name.casefold()]
         if close := difflib.get_close_matches(name, others, n=1, cutoff=TYPING_ERROR):
             yield f"{who}: the type {name} occurs once and resembles {close[0]}: is it a typing error?"
+    train = statistics["splits"].get("train", {"sentences": 0, "entities": {}})
+    if 0 < train["sentences"] <= FEW_SENTENCES or sum(train["entities"].values()) == 1:
+        count = sum(train["entities"].values())
+        yield f"{who}: train has {train['sentences']} sentences with {count} entities, too few to learn from."
+    if entities.get("test") and (unscored := set(train["entities"]) - set(entities["test"])):
+        yield f"{who}: types of train that test lacks, so that no score shows them: {', '.join(sorted(unscored))}."
     untrained = set(labelled.types) - set(entities.get("train", {}))
     if entities.get("train") and untrained:
         yield f"{who}: types that train does not show: {', '.join(sorted(untrained))}."

@@ -125,7 +125,7 @@ def test_repeated_sentences_and_overlap_of_published_sets_are_near_the_published
 
 
 SPLITS = {
-    "source/train": "Rome\tB-location\n\nIt\tO\n",
+    "source/train": "Rome\tB-location\n\nIt\tO\n\nOslo\tB-location\n\nHe\tO\n",
     "source/dev": "Paris\tB-location\n",
     "target/train": "\n".join(f"w{number}\tB-dish\n" for number in range(10)),
     "target/dev": "x1\tB-dish\n",
@@ -202,6 +202,23 @@ FAULTS = {
     "typing-error": (
         {"target/test": "y1\tB-dishs\n"},
         "The target 'target': the type dishs occurs once and resembles dish: is it a typing error?",
+    ),
+    "unscored": (
+        {"target/train": f"{SPLITS['target/train']}\nx\tB-drink\n\ny\tB-drink\n"},
+        "The target 'target': types of train that test lacks, so that no score shows them: drink.",
+    ),
+    "few-sentences": (
+        {"target/train": "a\tB-dish\n\nb\tB-dish\n"},
+        "The target 'target': train has 2 sentences with 2 entities, too few to learn from.",
+    ),
+    "one-entity": (
+        {"target/train": f"a\tB-dish\n\n{''.join(f'w{number}{chr(9)}O{chr(10) * 2}' for number in range(9))}"},
+        "The target 'target': train has 10 sentences with 1 entities, too few to learn from.",
+    ),
+    "swapped": (
+        {"target/train": "\n".join(f"w{number}\tB-dish\n" for number in range(41))},
+        "There are 4 sentences of the source and 41 sentences of the target to learn from: are --source and --target"
+        " swapped?",
     ),
     "numbers": (
         {"target/train": "".join(f"{number}\tdish\tB-dish\n" for number in range(9))},

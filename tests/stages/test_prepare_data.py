@@ -74,7 +74,7 @@ def test_types_that_are_named_alike_are_renamed_in_each_source_and_the_names_are
     for name, tags in {"news": ["person"], "wiki": ["PER", "LOC", "FOOD"], "mine": ["person", "location"]}.items():
         (tmp_path / name).mkdir()
         for split in ("train", "dev", "test"):
-            rows = [f"{name}-{split}-{number}\tB-{tag}\n" for number, tag in enumerate(tags)]
+            rows = [f"{name}-{split}-{number}\tB-{tag}\n" for number, tag in enumerate(tags * 4)]
             (tmp_path / name / f"{split}.txt").write_text("\n".join(rows))
     sources = [str(tmp_path / "news"), str(tmp_path / "wiki")]
     given = {"source": sources, "target": str(tmp_path / "mine")}
@@ -263,6 +263,7 @@ def test_warnings_are_kept_in_the_result(run, folders):
     for split in ("dev", "test"):
         (Path(folders["target"]) / f"{split}.txt").write_text("x\tB-Location\n\nw1\tB-dish\n")
     assert prepare(run, **folders)["result"]["warnings"] == [
+        "The source 'news': train has 2 sentences with 1 entities, too few to learn from.",
         "The target 'food': 1 of 2 test sentences are in train, word for word.",
         "The target 'food': dev equals test, so scores on test are of sentences that chose the epoch.",
         "The target 'food': types that train does not show: Location.",
