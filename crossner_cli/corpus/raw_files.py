@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import stat
@@ -16,7 +15,8 @@ from typing import Any, Literal
 from crossner_cli import figures
 from crossner_cli.corpus.mediawiki_dump import is_dump
 from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
-from crossner_cli.data.files import COMPRESSED_ENDINGS, has_many_zero_bytes, is_writable, open_lines, parse_json
+from crossner_cli.data.files import COMPRESSED_ENDINGS, Repairs, has_many_zero_bytes, is_writable, open_lines
+from crossner_cli.data.formats.records import parse_lines
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
 from crossner_cli.run.environment import import_optional
@@ -204,21 +204,15 @@ def _is_stage(folder: Path) -> bool:
 
 def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
     for number, line in open_lines(path):
-        place = f"{path}:{number}"
         if not line.strip():
             yield ""
             continue
-        try:
-            record, reason = parse_json(line), ""
-        except (ValueError, RecursionError) as error:
-            record, reason = None, f" ({error.msg})" if isinstance(error, json.JSONDecodeError) else ""
-        if not isinstance(record, dict):
-            raise CrossNERError(
-                f"{place}: expected a JSON object, found {line[:60]!r}{reason}.",
-                hint='Write one object a line: {"text": "Anna met Peter."}.',
-            )
-        _check_column(record, column, place)
-        yield from _check_text(record[column], f"{place}: {column}", counts)
+        hint = 'Write one object a line: {"text": "Anna met Peter."}.'
+        (record,) = parse_lines([(number, line)], str(path), Repairs(), hint=hint)
+        if not isinstance(record.value, dict):
+            raise CrossNERError(f"{record.place}: found {line[:60]!r}, which is no JSON object.", hint=hint)
+        _check_column(record.value, column, record.place)
+        yield from _check_text(record.value[column], f"{record.place}: {column}", counts)
 
 
 def _parquet_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
