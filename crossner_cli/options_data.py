@@ -81,11 +81,8 @@ class PrepareData(Command):
         [], "Raw text of the source domain, for methods that model the language of both. Repeatable.", needs="source"
     )
     sentences_per_line: bool = raw_text_option(False, "Take each line of the corpus as one sentence.")
-    drop_duplicates: Literal["no", "exact", "near"] = raw_text_option(
-        "no", "Drop repeated sentences. exact: equal but for case, spaces and the final stop; near: also nearly equal."
-    )
-    drop_boilerplate: bool = raw_text_option(
-        False, "Drop sentences of fewer than 3 words, of less than half letters, or with a phrase of web pages."
+    drop_duplicates: bool = raw_text_option(
+        False, "Drop sentences that repeat an earlier one but for case, spaces and the final stop."
     )
     names_case: Literal["exact", "ignore"] = level_option("exact", "Find names as written, or in any case.")
     language: str = level_option("en", "Language of the labels in DBpedia files.")

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from crossner_cli.corpus.blocks import Block, Part, drop_boilerplate, make_fingerprints, read_blocks
+from crossner_cli.corpus.blocks import Block, Part, make_fingerprints, read_blocks
 from crossner_cli.corpus.selection import MENTION, LevelCounts, LevelPart, Selector, label_sentences
 from crossner_cli.data.names import Case, NameIndex
 from crossner_cli.errors import CrossNERError
@@ -87,8 +87,7 @@ class Selection:
         names_case: How names are matched, as in ``read_name_index``.
         one_a_line: A line of the corpus is a sentence; else its sentences are found.
         column: The field of records that holds the text.
-        duplicates: Which repeated sentences to leave out: none, exact ones, or nearly repeated ones too.
-        drop_boilerplate: Leave out what is no prose.
+        drop_duplicates: Leave out sentences that repeat an earlier one.
         weak_labels: Folder of the data set of selected sentences labelled by their names; None: none.
         execution: Where it runs.
         flag: The option that names the corpus.
@@ -102,8 +101,7 @@ class Selection:
     names_case: Case = "exact"
     one_a_line: bool = False
     column: str = "text"
-    duplicates: Literal["no", "exact", "near"] = "no"
-    drop_boilerplate: bool = False
+    drop_duplicates: bool = False
     weak_labels: Path | None = None
     execution: Execution = field(default_factory=Execution)
     flag: str = "--corpus"
@@ -184,8 +182,8 @@ def process_part(job: Job, of_pass: Pass, number: int) -> Iterator[int]:
 
 def _write_fingerprints(job: Job, number: int, folder: Path) -> Iterator[int]:
     with (folder / FINGERPRINTS).open("wb") as stream:
-        for block in _read_filtered(job, number, Counter()):
-            stream.write(make_fingerprints(block, near=job.selection.duplicates == "near").tobytes())
+        for block in _read(job, number, Counter()):
+            stream.write(make_fingerprints(block).tobytes())
             yield sum(map(len, block.texts))
 
 
@@ -195,7 +193,7 @@ def _write_levels(job: Job, number: int, folder: Path) -> Iterator[int]:
     with ExitStack() as stack:
         texts = {level: stack.enter_context((folder / f"{level}.txt").open("wb")) for level in totals}
         mentions = {level: stack.enter_context((folder / f"{level}.mentions").open("wb")) for level in totals}
-        for block in _drop_duplicates(job, number, _read_filtered(job, number, counts)):
+        for block in _drop_duplicates(job, number, _read(job, number, counts)):
             for level, part in job.selector.select(block, counts).items():
                 if not part.texts:
                     continue
@@ -214,16 +212,15 @@ def _write_levels(job: Job, number: int, folder: Path) -> Iterator[int]:
     (folder / "counts.json").write_text(json.dumps(record), encoding="utf-8")
 
 
-def _read_filtered(job: Job, number: int, counts: Counter[str]) -> Iterator[Block]:
+def _read(job: Job, number: int, counts: Counter[str]) -> Iterator[Block]:
     chosen = job.selection
-    blocks = read_blocks(
+    return read_blocks(
         job.parts[number], counts, one_a_line=chosen.one_a_line, excluded=job.excluded, column=chosen.column
     )
-    return (drop_boilerplate(block, counts) for block in blocks) if chosen.drop_boilerplate else blocks
 
 
 def _drop_duplicates(job: Job, number: int, blocks: Iterator[Block]) -> Iterator[Block]:
-    if job.selection.duplicates == "no":
+    if not job.selection.drop_duplicates:
         yield from blocks
         return
     is_dropped, place = np.load(job.duplicates_path(number), allow_pickle=False), 0

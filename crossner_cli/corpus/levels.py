@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from crossner_cli.corpus.blocks import cut_into_parts, find_duplicates
+from crossner_cli.corpus.blocks import FINGERPRINT, cut_into_parts, find_duplicates
 from crossner_cli.corpus.execution import UnfinishedError, run_pass
 from crossner_cli.corpus.job import FINGERPRINTS, WEAK, Job, Level, Selection
 from crossner_cli.corpus.raw_files import find_corpus_files
@@ -161,7 +161,7 @@ def _remove(folder: Path) -> None:
 def _run_passes(job: Job) -> Work[tuple[Counter[str], dict[str, LevelCounts]]]:
     """Do all passes, and sum what was counted in the parts."""
     totals = Counter[str]()
-    if job.selection.duplicates != "no":
+    if job.selection.drop_duplicates:
         yield from run_pass(job, "fingerprint")
         yield Progress("compare sentences", 0, 1, "corpora")
         totals = _write_duplicates(job)
@@ -177,22 +177,18 @@ def _run_passes(job: Job) -> Work[tuple[Counter[str], dict[str, LevelCounts]]]:
 
 def _write_duplicates(job: Job) -> Counter[str]:
     """Write for each part which of its sentences to leave out, by the fingerprints of all; return their number."""
-    near = job.selection.duplicates == "near"
     files = [job.part_folder("fingerprint", number) / FINGERPRINTS for number in range(len(job.parts))]
     joined = job.folder / FINGERPRINTS
     _append(joined, files)
-    is_repeated, is_near = find_duplicates(joined, near=near)
+    is_repeated = find_duplicates(joined)
     job.duplicates_path(0).parent.mkdir(exist_ok=True)
-    bytes_of_row, place = joined.stat().st_size // max(1, len(is_repeated)), 0
+    place = 0
     for number, file in enumerate(files):
-        rows = file.stat().st_size // max(1, bytes_of_row)
-        save_array(job.duplicates_path(number), (is_repeated | is_near)[place : place + rows])
+        rows = file.stat().st_size // FINGERPRINT.itemsize
+        save_array(job.duplicates_path(number), is_repeated[place : place + rows])
         place += rows
     joined.unlink()
-    counts = Counter({"dropped_duplicates": int(is_repeated.sum())})
-    if near:
-        counts["dropped_near_duplicates"] = int(is_near.sum())
-    return counts
+    return Counter({"dropped_duplicates": int(is_repeated.sum())})
 
 
 def _refuse_empty_levels(
@@ -203,8 +199,7 @@ def _refuse_empty_levels(
         return
     chosen = job.selection
     read = f"{counts['sentences']} sentences in {files} files, {counts['dropped_leaks']} of them dropped as leaks"
-    others = sum(count for reason, count in counts.items() if reason.startswith("dropped_")) - counts["dropped_leaks"]
-    read += f", {others} as duplicates or boilerplate" if others else ""
+    read += f", {counts['dropped_duplicates']} as duplicates" if counts["dropped_duplicates"] else ""
     if names is None or empty == "domain":
         hint = f"Give {chosen.flag} files that hold text; sentences of dev and test are left out."
         raise CrossNERError(f"{chosen.flag}: the corpus level {empty!r} is empty: {read}.", hint=hint)

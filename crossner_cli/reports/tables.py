@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 DROPPED = {
     "dropped_leaks": "as sentences of dev or test",
     "dropped_duplicates": "as repeated",
-    "dropped_near_duplicates": "as nearly repeated",
-    "dropped_few_words": "as too short",
-    "dropped_few_letters": "as mostly no letters",
-    "dropped_web_phrases": "as text of web pages",
     "null_texts": "as records whose text is null",
     "zero_bytes": "zero bytes",
 }

@@ -253,7 +253,6 @@ def _make_selection(options: PrepareData) -> Selection:
         specialised_types=None if types is None else frozenset(filter(None, map(str.strip, types.split(",")))),
         one_a_line=options.sentences_per_line,
         column=options.text_column,
-        duplicates=options.drop_duplicates,
         execution=options.make(Execution, slurm_arguments=tuple(options.slurm_arguments)),
         weak_labels=None,
     )

@@ -18,7 +18,6 @@ from crossner_cli.corpus.blocks import (
     Part,
     _split,
     cut_into_parts,
-    drop_boilerplate,
     find_duplicates,
     make_fingerprints,
     normalise_spaces,
@@ -141,9 +140,9 @@ def sentences(*texts):
     return Block(list(texts), np.arange(len(texts)))
 
 
-def duplicates(path, texts, *, near):
-    make_fingerprints(sentences(*texts), near=near).tofile(path)
-    return tuple(np.flatnonzero(found).tolist() for found in find_duplicates(path, near=near))  # type: ignore[return-value]
+def duplicates(path, texts):
+    make_fingerprints(sentences(*texts)).tofile(path)
+    return np.flatnonzero(find_duplicates(path)).tolist()
 
 
 @pytest.mark.parametrize("line", ["." * (1 << 17) + "x", ".\u2029" * (1 << 16)])
@@ -157,38 +156,18 @@ def test_a_line_of_dots_takes_no_time(tmp_path, line):
 
 def test_repeated_sentences_are_found_but_for_the_first(tmp_path):
     texts = ["Ada saw Paris.", "ADA saw Paris", "Ada saw Rome.", "Ada  saw Paris!", "ada saw rome ."]
-    assert duplicates(tmp_path / "f", texts, near=False) == ([1, 3, 4], [])
-    assert duplicates(tmp_path / "f", [], near=True) == ([], [])
-
-
-def test_nearly_repeated_sentences_are_found_and_others_are_not(tmp_path):
-    random = np.random.default_rng(0)
-    words = [f"word{number}" for number in range(3000)]
-    originals = [" ".join(random.choice(words, 30)) for _ in range(200)]
-    changed = [f"{text} again" for text in originals]
-    others = [" ".join([*text.split()[:12], *random.choice(words, 18)]) for text in originals]
-    repeated, near = duplicates(tmp_path / "f", originals + changed + others, near=True)
-    assert repeated == []
-    assert set(near) <= set(range(200, 400)), "what shares a third of its words was left out"
-    assert len(near) > 180
+    assert duplicates(tmp_path / "f", texts) == [1, 3, 4]
+    assert duplicates(tmp_path / "f", []) == []
 
 
 def test_duplicates_do_not_depend_on_how_many_are_compared_at_once(tmp_path, monkeypatch):
     random = np.random.default_rng(1)
     texts = [" ".join(random.choice(["a", "b", "c"], 3)) for _ in range(300)]
-    whole = duplicates(tmp_path / "f", texts, near=True)
+    whole = duplicates(tmp_path / "f", texts)
     monkeypatch.setattr("crossner_cli.corpus.blocks.ROWS_AT_ONCE", 32)
-    assert duplicates(tmp_path / "f", texts, near=True) == whole
+    assert duplicates(tmp_path / "f", texts) == whole
     first = {key: place for place, key in reversed(list(enumerate(map(make_leak_key, texts))))}
-    assert whole[0] == [place for place, text in enumerate(texts) if first[make_leak_key(text)] != place]
-
-
-def test_boilerplate_is_left_out_and_counted_by_its_reason():
-    kept = ["Ada Lovelace saw Paris.", "我们在这里。"]
-    texts = [*kept, "Menu", "12 | 34 | 56 | 7", "Please read our Privacy Policy now.", "if (x) { y }"]
-    counts = Counter[str]()
-    assert drop_boilerplate(sentences(*texts), counts).texts == kept
-    assert counts == {"dropped_few_words": 1, "dropped_few_letters": 1, "dropped_web_phrases": 2}
+    assert whole == [place for place, text in enumerate(texts) if first[make_leak_key(text)] != place]
 
 
 def test_a_line_that_fits_into_no_memory_is_told_wherever_the_part_begins(tmp_path, monkeypatch):

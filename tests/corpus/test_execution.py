@@ -59,8 +59,7 @@ def select(corpus, names, folder, execution):
     """Everything that is written, and the counts."""
     selection = Selection(
         specialised_types=frozenset({"paper"}),
-        duplicates="near",
-        drop_boilerplate=True,
+        drop_duplicates=True,
         weak_labels=folder / "weak",
         execution=execution,
     )

@@ -225,7 +225,6 @@ def test_levels_have_the_sizes_and_the_nesting_of_the_paper(lines, threshold, up
         ({"entities": None, "level": "entity"}, "'entity' needs an entity list", "--entities LIST"),
         ({"entities": None, "weak_labels": Path("weak")}, "--weak-labels needs an entity list", "--entities"),
         ({"text": "\n\n"}, "'domain' is empty: 0 sentences in 1 files", ""),
-        ({"text": "Menu\n", "drop_boilerplate": True}, "1 as duplicates or boilerplate", ""),
     ],
 )
 def test_levels_that_cannot_be_made_are_refused(corpus, entities, tmp_path, options, problem, hint):
@@ -251,17 +250,17 @@ def test_paths_that_cannot_be_read_are_known_problems(tmp_path):
             write(path, None, tmp_path / "out")
 
 
-def test_repeated_sentences_and_boilerplate_are_left_out_of_every_level_and_counted(entities, tmp_path):
+def test_repeated_sentences_are_left_out_of_every_level_and_counted(entities, tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
-    (folder / "a.txt").write_text("Ada Lovelace saw Paris.\nMenu\nClick here, Ada Lovelace, for London.\n", "utf-8")
+    (folder / "a.txt").write_text("Ada Lovelace saw Paris.\n", "utf-8")
     (folder / "b.txt").write_text("ADA Lovelace saw Paris!\nThe New York Times saw Paris.\n", "utf-8")
-    statistics = write(folder, entities, tmp_path / "out", duplicates="exact", drop_boilerplate=True)
+    statistics = write(folder, entities, tmp_path / "out", drop_duplicates=True)
     kept = ["Ada Lovelace saw Paris.", "The New York Times saw Paris."]
     assert read(tmp_path / "out", "domain") == read(tmp_path / "out", "entity") == kept
     assert read(tmp_path / "out", "integrated") == [*kept, kept[1], kept[1]]
     dropped = {key: count for key, count in statistics.items() if key.startswith("dropped_") and count}
-    assert dropped == {"dropped_duplicates": 1, "dropped_few_words": 1, "dropped_web_phrases": 1}
+    assert dropped == {"dropped_duplicates": 1}
 
 
 def test_the_selected_sentences_become_labelled_data_that_a_source_can_be(corpus, entities, tmp_path):

@@ -178,7 +178,7 @@ def test_other_files_or_options_prepare_the_data_anew_and_what_changed_is_told(r
 
 def test_every_task_is_shown_to_its_end(run, folders, tmp_path):
     (tmp_path / "raw.txt").write_text("They ate rice with beans .\nThey ate rice .\n")
-    options = PrepareData(run=run.path, **folders, corpus=[tmp_path / "raw.txt"], drop_duplicates="exact")
+    options = PrepareData(run=run.path, **folders, corpus=[tmp_path / "raw.txt"], drop_duplicates=True)
     last = {event.task: event for event in prepare_data.run(run, options) if isinstance(event, Progress)}
     assert {"compare sentences", "write the levels"} < set(last)
     assert all(map(is_finished, last.values()))
@@ -381,7 +381,7 @@ def test_the_name_of_a_bundled_data_set_stands_for_its_raw_text_and_entities(run
 
 def test_sentences_labelled_by_names_are_a_source_of_another_run(run, tmp_path):
     bundled = [Path("sample-target")]
-    texts = {"corpus": bundled, "corpus_level": "entity", "drop_duplicates": "near"}
+    texts = {"corpus": bundled, "corpus_level": "entity", "drop_duplicates": True}
     made = prepare(run, target="sample-target", entities=bundled, weak_labels=True, **texts)
     weak = made["result"]["corpus"]["weak_labels"]
     other = RunDirectory(tmp_path / "other")
