@@ -214,6 +214,11 @@ def run_stage(module: str, options: Compute, command: str) -> None:
     present(stage.run(open_run(options), options, engine), options, engine)
 
 
+def execute(arguments: list[str]) -> Any:
+    """Run the command that these arguments of a command line give in this process, as a step of another command."""
+    return app(arguments, prog_name="crossner", standalone_mode=False)
+
+
 def show_known_domains(*, json: bool) -> None:
     """Show the data sets known by name."""
     from crossner_cli import console
@@ -259,13 +264,13 @@ def adapt(options: Adapt) -> None:
 
     run, is_shown = open_run(options), not options.quiet and not options.json
     steps = console.follow(stage.plan(run, options), quiet=options.quiet, verbose=options.verbose)
-    blocks = stage.describe_plan(steps, options)
+    blocks = stage.describe_plan(steps)
     if options.plan:
         console.show(blocks, {"commands": [step.line for step in steps]}, json=options.json)
         return
     if is_shown:
         console.show(blocks, {}, json=False)
-    record = stage.run(run, options, steps)
+    record = stage.run(run, options, steps, execute)
     if options.json or not options.quiet:
         console.show(stage.describe_result(run, record), record, json=options.json)
 
@@ -363,7 +368,7 @@ def rerun(options: Rerun) -> None:
     from crossner_cli.reports.blocks import Block, Line
     from crossner_cli.stages import rerun as stage
 
-    record = stage.run(open_run(options), options)
+    record = stage.run(open_run(options), options, execute)
     made = len(record["commands"]) - 1
     blocks: list[Block] = [Line(f"{made} of the stages were out of date." if made else "Nothing was out of date.")]
     for name in record["kept"]:

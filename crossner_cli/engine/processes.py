@@ -117,6 +117,7 @@ def run_processes(command: Sequence[str], count: int) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes say what went wrong
     with tempfile.TemporaryDirectory() as logs:
         config = LaunchConfig(
@@ -140,6 +141,9 @@ def run_processes(command: Sequence[str], count: int) -> int:
             return next((status for status in statuses if status not in stopped), statuses[0])
         except SignalException as stopped:
             return 128 + stopped.sigval
+        finally:  # torch leaves its own handlers
+            for each, handler in handlers.items():
+                signal.signal(each, handler)
     return 0
 
 

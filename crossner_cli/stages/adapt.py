@@ -12,9 +12,6 @@ from typing import Any
 from crossner_cli import figures
 from crossner_cli.data.domains import cache_folder, find_raw_text
 from crossner_cli.encoders.names import resolve_encoder
-from crossner_cli.encoders.pretrained import read_config, read_tokenizer
-from crossner_cli.encoders.word_shapes import ignores_case
-from crossner_cli.engine.devices import choose_device
 from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.options import Dapt, Evaluate, Finetune, PretrainSource
@@ -30,7 +27,8 @@ from crossner_cli.run.directory import (
     digest_stage,
     read_manifest,
 )
-from crossner_cli.run.progress import Work
+from crossner_cli.run.freshness import changed_data, find_outdated
+from crossner_cli.run.progress import Notice, Work, exhaust
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import output_folder
 from crossner_cli.stages.adapt_plan import (
@@ -44,12 +42,13 @@ from crossner_cli.stages.adapt_plan import (
     Step,
     make_steps,
 )
+from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.stages.data_sets import find_sets, read_sets
-from crossner_cli.stages.rerun import run_command
-from crossner_cli.stages.train import parse_seeds, resolve_recipe
+from crossner_cli.stages.prepare_data import is_prepared
+from crossner_cli.stages.rerun import Execute, run_command
 
 CACHED = "sources"  # in the user's cache folder
-BYTES_OF_A_WORD = 6
+BYTES_OF_A_WORD, BYTES_OF_A_TAGGED_WORD = 6, 14
 # Words a second of minilm in fp32 on two cores without bf16.
 LEARNT, READ = 1_700, 5_800
 OF_DATA = ("source", "target", "corpus", "map_types", "dev_from_train")  # options of prepare-data
@@ -63,34 +62,35 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
         CrossNERError: A data set, the raw text or the encoder cannot be read, the target has no training sentences,
             the seeds are none, or the run holds stages with other options.
     """
+    yield Notice(f"reading the target {options.target}")
     if options.seeds is not None:
         parse_seeds(Finetune(seeds=options.seeds))  # a stage would refuse them after the training on the source
     sets = find_sets(PrepareData(source=options.source or DEFAULT_SOURCE, target=options.target, silver=options.silver))
-    read = yield from read_sets(sets, PrepareData())
+    read = exhaust(read_sets({place: sets[place] for place in ("target", "silver") if place in sets}, PrepareData()))
     target = read["target"]
     if not target.splits.get("train"):
         raise CrossNERError(
             f"The target {sets['target'].name} has no training sentences.", hint="Give a folder with a train file."
         )
-    for place, labels in read.items():
-        if not options.dev_from_train and place in ("source", "target") and not labels.splits.get("dev"):
+    for place, found in sets.items():
+        if not options.dev_from_train and place in ("source", "target") and "dev" not in found.files:
             raise CrossNERError(
-                f"The {place} {sets[place].name} has no dev sentences.",
+                f"The {place} {found.name} has no dev sentences.",
                 hint="Add --dev-from-train 0.2, which takes a fifth of its training sentences.",
             )
     words = {split: sum(len(each.words) for each in sentences) for split, sentences in target.splits.items()}
-    sources = [each for place, each in read.items() if place.startswith("source")]
-    words["source"] = sum(len(each.words) for one in sources for each in one.splits.get("train", ()))
+    trains = [found.files["train"] for place, found in sets.items() if "source" in place and "train" in found.files]
+    words["source"] = sum(map(_count_bytes, trains)) // BYTES_OF_A_TAGGED_WORD
     words["silver"] = sum(len(each.words) for each in read["silver"].splits.get("train", ())) if options.silver else 0
     words["corpus"] = sum(map(_count_bytes, options.corpus)) // BYTES_OF_A_WORD
     words["source"] += words["corpus"] if options.entities else 0
-    folder = resolve_encoder(options.encoder)
+    ignores_case, has_masked_lm_head = yield from _look_at_encoder(run, options)
     facts = Facts(
         words={"dev": 0, "test": 0, **words},
         sentences=len(target.splits["train"]),
         has_test=bool(target.splits.get("test")),
-        ignores_case=ignores_case(read_tokenizer(folder)),
-        has_masked_lm_head=any("ForMaskedLM" in name for name in read_config(folder).architectures or ()),
+        ignores_case=ignores_case,
+        has_masked_lm_head=has_masked_lm_head,
     )
     before = run.read(PREPARED)["options"] if run.has(PREPARED) else {}
     are_taught = before.get("silver") == str(options.run / SILVER) and (options.run / SILVER / MANIFEST).is_file()
@@ -98,6 +98,24 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     if not options.force:
         _check_stages(run, before, steps)
     return steps
+
+
+def _look_at_encoder(run: RunDirectory, options: Adapt) -> Work[tuple[bool, bool]]:
+    """Return whether the encoder ignores case and whether it has a masked-LM head; a run that was begun knows both.
+
+    Raises:
+        CrossNERError: It cannot be read.
+    """
+    folder = resolve_encoder(options.encoder)
+    before = run.read(ALONE)["options"] if run.has(ALONE) and not options.force else {}
+    if before.get("encoder") == options.encoder:
+        return bool(before.get("word_shapes")), before.get("start_from") == "dapt"
+    yield Notice("loading PyTorch and transformers")
+    from crossner_cli.encoders.pretrained import read_config, read_tokenizer
+    from crossner_cli.encoders.word_shapes import ignores_case
+
+    has_head = any("ForMaskedLM" in name for name in read_config(folder).architectures or ())
+    return ignores_case(read_tokenizer(folder)), has_head
 
 
 def _count_bytes(path: Path) -> int:
@@ -135,39 +153,43 @@ def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[
                 raise CrossNERError(error.problem, hint=hint) from None
 
 
-def describe_plan(steps: Sequence[Step], options: Adapt) -> list[Block]:
+def describe_plan(steps: Sequence[Step]) -> list[Block]:
     """The steps with what each is expected to bring and on a CPU to take, and their command lines."""
     rows = []
-    on_cpu = choose_device(options) == "cpu"
     for number, step in enumerate(steps, start=1):
         minutes = (step.learns / LEARNT + step.reads / READ) / 60
-        name = getattr(step.options, "name", None)
-        time = "-" if not on_cpu else f"{minutes:.0f}" if minutes >= 1 else "< 1"
-        rows.append((str(number), step.command, name or "", step.brings, "made" if _is_made(step) else time))
+        time = "made" if _is_made(step) else f"{minutes:.0f}" if minutes >= 1 else "< 1"
+        rows.append((str(number), step.command, getattr(step.options, "name", None) or "", step.brings, time))
     table = Table(
-        "Plan", ("", "command", "stage", "what it brings (measured with minilm)", "minutes"), rows, texts=(1, 2, 3)
+        "Plan",
+        ("", "command", "stage", "what it brings (measured with minilm)", "minutes on a CPU"),
+        rows,
+        texts=(1, 2, 3),
     )
     folders = [step.options.place.parent for step in steps if isinstance(step.options, Label)]
     return [table, *(Line(f"mkdir -p {shlex.quote(str(each))}") for each in folders), *map(_to_line, steps)]
 
 
 def _is_made(step: Step) -> bool:
-    """Return whether a step's result is there, and will be kept unless what it was made of changes."""
-    options = step.options
+    """Return whether a step's result is there, made with its options from what there is now; it loads no PyTorch."""
+    options, run = step.options, RunDirectory(step.options.run)
+    if isinstance(options, PrepareData):
+        return is_prepared(run, options)
     if isinstance(options, Label):
-        return not options.force and (options.place / MANIFEST).is_file()
-    name = getattr(options, "name", None) or step.command
-    if isinstance(options, Evaluate):
-        name = name_evaluation(options.model, options.split)
-    return not options.force and RunDirectory(options.run).has(name)
+        return _is_labelled(run, options)
+    name = name_evaluation(options.model, options.split) if isinstance(options, Evaluate) else options.name
+    name = name or step.command
+    if options.force or not run.has(name) or name in find_outdated(run):
+        return False
+    return {**options.defaults(), **run.read(name)["options"]} == options.record()
 
 
 def _to_line(step: Step) -> Line:
     return Line(shlex.join(step.line))
 
 
-def run(run: RunDirectory, options: Adapt, steps: Sequence[Step]) -> dict[str, Any]:
-    """Run the steps, each in a process of its own; a source tagger that was made before comes from the user's cache.
+def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execute) -> dict[str, Any]:
+    """Run the steps that are not made; a source tagger that was made before comes from the user's cache.
 
     Returns:
         The command lines, and F1 of each model with its difference to the final tagger.
@@ -178,15 +200,16 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step]) -> dict[str, A
     """
     for step in steps:
         of_step, is_old = step.options, False
+        if _is_made(step):
+            continue
         if isinstance(of_step, PretrainSource):
             is_old = not _find_source(run, of_step) and run.has(SOURCE)
         if isinstance(of_step, Label):
             of_step.place.parent.mkdir(parents=True, exist_ok=True)
-            if _is_labelled(run, of_step):
-                continue
             is_old = of_step.place.exists()
         try:
-            run_command([*step.line, *(["--force"] if is_old and not of_step.force else [])], options)
+            line = [*step.line, *(["--force"] if is_old and not of_step.force else [])]
+            run_command(line, options, execute)
         except SystemExit:
             raise CrossNERError(
                 f"adapt stopped: crossner {step.command} failed, as it says above.",
@@ -201,11 +224,12 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step]) -> dict[str, A
 
 
 def _is_labelled(run: RunDirectory, options: Label) -> bool:
-    """Return whether the labels of these teachers are there."""
-    if options.force or not (options.place / MANIFEST).is_file():
+    """Return whether the labels of these teachers for this raw text are there."""
+    if options.force or not (options.place / MANIFEST).is_file() or not run.has(TEACHERS) or not run.has(PREPARED):
         return False
-    manifest = read_manifest(options.place)
-    return manifest["options"] == options.record() and manifest["inputs"].get(TEACHERS) == run.digest(TEACHERS)
+    manifest, data = read_manifest(options.place), run.read(PREPARED).get("outputs", {})
+    is_same = manifest["options"] == options.record() and manifest["inputs"].get(TEACHERS) == run.digest(TEACHERS)
+    return is_same and TEACHERS not in find_outdated(run) and not changed_data(manifest, data)
 
 
 def _compare(result: dict[str, Any]) -> dict[str, Any]:
@@ -244,6 +268,8 @@ def describe_result(run: RunDirectory, record: dict[str, Any]) -> list[Block]:
 
 def _find_source(run: RunDirectory, options: PretrainSource) -> bool:
     """Return whether there is a tagger of this source with these options: in the run, or copied from the cache."""
+    from crossner_cli.stages.train import resolve_recipe
+
     inputs = resolve_recipe(run, options, 1).digest_inputs()
     cached = sorted((cache_folder() / CACHED).glob(f"*/{MANIFEST}"))
     for folder in (run.folder(SOURCE), *(path.parent for path in cached)):

@@ -11,7 +11,7 @@ from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import find_evaluation
 from crossner_cli.labelling.language_model import check_server
 from crossner_cli.layers.settings import check_setting_name
-from crossner_cli.option_fields import Compute, is_stream
+from crossner_cli.option_fields import LARGEST_SEED, Compute, is_stream
 from crossner_cli.options import STRINGS, Dapt, Evaluate, Optimisation, Predict
 from crossner_cli.options_label import Label
 from crossner_cli.prediction.formats import OutputFormat, choose_format
@@ -62,6 +62,7 @@ def _check_training(run: RunDirectory, options: Dapt | Optimisation, command: st
     run.manifest(PREPARED, wanted_by=command)
     encoder = None if options.encoder == STRINGS else options.encoder
     if isinstance(options, Optimisation):
+        parse_seeds(options)
         (method,) = describe_methods([options.method])
         for text in options.settings:
             check_setting_name(text, method.settings)
@@ -70,6 +71,24 @@ def _check_training(run: RunDirectory, options: Dapt | Optimisation, command: st
             open_bytes(path).close()
     Stage(run, options.stage_request(command, {})).check_options()
     check_start_name(run, options.start_from, encoder, wanted_by=command)
+
+
+def parse_seeds(options: Optimisation) -> list[int]:
+    """Parse the seeds of a stage: ``--seeds``, else ``--seed``.
+
+    Raises:
+        CrossNERError: Not a list of distinct numbers up to the largest seed.
+    """
+    if options.seeds is None:
+        return [options.seed]
+    parts = [part.strip() for part in options.seeds.split(",")]
+    seeds = [int(part) for part in parts if part.isdecimal() and len(part) < 20]
+    if len(set(seeds)) != len(parts) or max(seeds) > LARGEST_SEED:
+        raise CrossNERError(
+            f"--seeds {options.seeds!r} is not a list of distinct numbers from 0 to {LARGEST_SEED}.",
+            hint="Write --seeds 1,2,3.",
+        )
+    return seeds
 
 
 def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) -> str:

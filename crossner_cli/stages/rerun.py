@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import os
-import signal
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from crossner_cli.errors import INTERRUPTED, IS_STEP, CrossNERError
@@ -16,7 +16,6 @@ from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PretrainS
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
 from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory
-from crossner_cli.run.environment import PYTHON, python_path
 from crossner_cli.run.freshness import find_outdated
 
 STAGES: Mapping[str, type[Command]] = {
@@ -26,12 +25,13 @@ STAGES: Mapping[str, type[Command]] = {
     "evaluate": Evaluate,
 }
 SHARED = ("device", "gpus", "threads", "quiet", "verbose")
+Execute = Callable[[list[str]], Any]  # runs the arguments of a command line in this process, and returns its status
 
 
-def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
+def run(run: RunDirectory, options: Rerun, execute: Execute) -> dict[str, Any]:
     """Prepare the data again, if its files have changed, then make again each stage that is out of date.
 
-    Every command runs in a process of its own. Return the command lines that ran and the taggers that were kept.
+    Return the command lines that ran and the taggers that were kept.
 
     Raises:
         CrossNERError: The run has no prepared data, or a stage is still out of date when it has been made again.
@@ -41,7 +41,7 @@ def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
     run.manifest(PREPARED, wanted_by="rerun")
     kept = set(run.stages())
     commands = [command_again(run, PREPARED)]
-    run_command(commands[0], options)
+    run_command(commands[0], options, execute)
     while outdated := find_outdated(run):
         name = next(iter(outdated))
         command = command_again(run, name)
@@ -51,15 +51,15 @@ def run(run: RunDirectory, options: Rerun) -> dict[str, Any]:
                 hint="Let nothing else change the run meanwhile, then give the command again.",
             )
         commands.append(command)
-        run_command(command, options)
+        run_command(command, options, execute)
     before = [name for name in run.stages() if name.endswith(PREVIOUS) and name not in kept]
     return {"commands": commands, "kept": before}
 
 
-def run_command(command: list[str], options: OnDevice) -> None:
-    """Run a command line of crossner in a process of its own, with the device and the verbosity of another command.
+def run_command(command: list[str], options: OnDevice, execute: Execute) -> None:
+    """Run a command line of crossner in this process, with the device and the verbosity of another command.
 
-    Ctrl-C on a terminal reaches it too, so it is waited for; SIGTERM is passed on to it.
+    The process is then as before: its environment, and the memory of the command's models.
 
     Raises:
         KeyboardInterrupt: It was interrupted.
@@ -67,26 +67,23 @@ def run_command(command: list[str], options: OnDevice) -> None:
     """
     known = {field.name for field in dataclasses.fields({**STAGES, "label": Label}[command[1]])}
     shared = [part for name in SHARED if name in known for part in options.given(name)]
-    line = [*PYTHON, "-m", "crossner_cli", *command[1:], *shared]
-    output = sys.stderr if options.json else None
-    with subprocess.Popen(line, env={**os.environ, **python_path(), IS_STEP: "1"}, stdout=output) as process:
-        before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGTERM))
-        try:
-            status = _wait(process)
-        finally:
-            signal.signal(signal.SIGTERM, before)
+    arguments, environment = sys.argv, dict(os.environ)
+    sys.argv = [*command, *shared]  # which several processes, one a GPU, are started with
+    os.environ[IS_STEP] = "1"
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+            status = execute(sys.argv[1:])
+    except SystemExit as end:
+        status = end.code
+    finally:
+        sys.argv = arguments
+        os.environ.clear()
+        os.environ.update(environment)
+        gc.collect()
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if status:
         sys.exit(status)
-
-
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue
 
 
 def command_again(run: RunDirectory, name: str) -> list[str]:

@@ -19,13 +19,13 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import Scores, score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.multi_task import MultiTaskTagger
-from crossner_cli.option_fields import LARGEST_SEED
 from crossner_cli.options import Optimisation, TargetOptimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_path, write_json
+from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
 from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, check_start, note_on_settings, start_tagger
 from crossner_cli.taggers.folder import save_tagger
@@ -218,24 +218,6 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> 
     if of_target and of_target.mention_names:
         names = read_mention_names(of_target.mention_names, prepared.domains["target"].types)
     return Recipe(options, design, tasks, seeds, prepared, start, dictionary, names, [note for note in notes if note])
-
-
-def parse_seeds(options: Optimisation) -> list[int]:
-    """Parse the seeds of a stage: ``--seeds``, else ``--seed``.
-
-    Raises:
-        CrossNERError: Not a list of distinct numbers up to the largest seed.
-    """
-    if options.seeds is None:
-        return [options.seed]
-    parts = [part.strip() for part in options.seeds.split(",")]
-    seeds = [int(part) for part in parts if part.isdecimal() and len(part) < 20]
-    if len(set(seeds)) != len(parts) or max(seeds) > LARGEST_SEED:
-        raise CrossNERError(
-            f"--seeds {options.seeds!r} is not a list of distinct numbers from 0 to {LARGEST_SEED}.",
-            hint="Write --seeds 1,2,3.",
-        )
-    return seeds
 
 
 def note_on_seeds(start: Start, seeds: Sequence[int]) -> str | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,7 +95,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("CROSSNER_CACHE", str(place / "cache"))
         patch.setattr(adapt_plan, "READINGS", adapt_plan.Choice(2, "", ""))
         patch.setattr(adapt_plan, "FEWEST_PASSES", 2)
-        patch.setattr(stage, "run_command", lambda line, options: LOG.append(told(*line[1:], *device_of(line))))
         yield place
 
 
@@ -102,6 +103,10 @@ LOG: list[str] = []
 
 def device_of(line: list[str]) -> tuple[str, ...]:
     return () if line[1] == "prepare-data" else CPU
+
+
+def execute(arguments: list[str]) -> None:
+    LOG.append(told(*arguments))
 
 
 def options_for(place: Path, run: str) -> Adapt:
@@ -114,6 +119,7 @@ def options_for(place: Path, run: str) -> Adapt:
         encoder=str(place / "encoder"),
         seeds="1,2",
         device="cpu",
+        threads=1,
     )
 
 
@@ -121,7 +127,7 @@ def adapt(place: Path, run: str) -> dict[str, Any]:
     """Run all steps; ``LOG`` has what they said."""
     options, folder = options_for(place, run), RunDirectory(place / run)
     LOG.clear()
-    return stage.run(folder, options, exhaust(stage.plan(folder, options)))
+    return stage.run(folder, options, exhaust(stage.plan(folder, options)), execute)
 
 
 @pytest.fixture(scope="module")
@@ -158,14 +164,14 @@ def test_a_second_command_finds_all_done_and_changes_nothing(place, first):
     before = {name: read_manifest(place / "first" / name) for name in ("pretrain-source", "after-source", "tagger")}
     assert adapt(place, "first")["models"] == first["models"]
     assert before == {name: read_manifest(place / "first" / name) for name in before}
-    assert sum("already done" in said for said in LOG) == 5
+    assert LOG == []
 
 
 @pytest.mark.parametrize(
     ("end", "expected"),
     [
         (SystemExit(1), pytest.raises(CrossNERError, match="prepare-data failed")),
-        (KeyboardInterrupt(), pytest.raises(KeyboardInterrupt)),
+        (SystemExit(INTERRUPTED), pytest.raises(KeyboardInterrupt)),
     ],
 )
 def test_a_step_that_ends_early_ends_adapt_which_goes_on_there(place, first, monkeypatch, end, expected):
@@ -173,39 +179,59 @@ def test_a_step_that_ends_early_ends_adapt_which_goes_on_there(place, first, mon
     run = RunDirectory(options.run)
     steps = exhaust(stage.plan(run, options))
 
-    def ends(line: list[str], options: Any) -> None:
+    def ends(arguments: list[str]) -> None:
+        assert sys.argv == ["crossner", *arguments] and os.environ[IS_STEP] == "1"
         raise end
 
-    with monkeypatch.context() as patch, expected:
-        patch.setattr(stage, "run_command", ends)
-        stage.run(run, options, steps)
+    shutil.rmtree(place / "first" / "prepare-data")
+    with expected:
+        stage.run(run, options, steps, ends)
+    assert IS_STEP not in os.environ
     assert adapt(place, "first")["models"] == first["models"]
 
 
-STEP = """
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
-print("at work", os.environ["CROSSNER_IS_STEP"], flush=True)
-time.sleep(60)
-"""
-CALLER = f"""
+SHORT = """
 import sys
-import crossner_cli.stages.rerun as module
-from crossner_cli.errors import known_problems
-from crossner_cli.options_adapt import Adapt
-module.PYTHON = (sys.executable, "-c", {STEP!r})
-with known_problems(Adapt()):
-    module.run_command(["crossner", "prepare-data"], Adapt())
+import crossner_cli.cli as cli
+from crossner_cli.stages import adapt_plan
+adapt_plan.READINGS, adapt_plan.FEWEST_PASSES = adapt_plan.Choice(2, "", ""), 2
+try:
+    cli.main()
+finally:
+    print("PyTorch is loaded:", "torch" in sys.modules, file=sys.stderr)
 """
 
 
-def test_sigterm_ends_the_step_at_work_too_and_the_caller_says_how_it_goes_on():
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([sys.executable, "-c", CALLER], **pipes)
-    assert process.stdout is not None and process.stdout.readline() == "at work 1\n"
-    process.terminate()
-    said = process.communicate(timeout=50)[1]
-    assert process.returncode == 130 and said.startswith("Interrupted.\nThe same command continues: crossner")
+def test_a_signal_to_adapt_alone_ends_the_step_at_work_and_the_same_command_goes_on(place, first):
+    run = place / "first"
+    for name in ("tagger", "evaluate-target-alone-after-source-tagger"):
+        shutil.rmtree(run / name)
+    before = {name: read_manifest(run / name) for name in ("prepare-data", "pretrain-source", "after-source")}
+    options = options_for(place, "first")
+    given = [*options.arguments_of(options.record()), *CPU, "--run", str(run)]
+    command = [sys.executable, "-c", SHORT, "adapt", *given]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert process.stderr is not None
+    said = []
+    while "tagger, seed 1" not in (line := process.stderr.readline()):
+        assert line, said
+        said.append(line)
+    process.send_signal(signal.SIGINT)
+    said.append(process.communicate(timeout=50)[1])
+    assert process.returncode == INTERRUPTED, said
+    assert "Interrupted.\nThe same command continues: crossner adapt" in said[-1]
+    assert sum("loading PyTorch" in each for each in said) == 1
+    assert before == {name: read_manifest(run / name) for name in before}
+    assert not (run / "tagger").exists()
+    assert adapt(place, "first")["models"] == first["models"]
+
+
+def test_a_finished_run_is_found_so_without_pytorch_and_the_first_line_comes_at_once(place, first):
+    options = options_for(place, "first")
+    given = [*options.arguments_of(options.record()), "--run", str(options.run)]
+    done = subprocess.run([sys.executable, "-c", SHORT, "adapt", *given], capture_output=True, text=True, check=True)
+    assert done.stderr == "reading the target sample-target\nPyTorch is loaded: False\n"
+    assert "the tagger is better by" in done.stdout
 
 
 def test_a_step_leaves_it_to_its_caller_to_say_what_comes_next(tmp_path, monkeypatch):
@@ -224,7 +250,7 @@ def test_the_plan_marks_what_is_made(place, first):
     def minutes(run: str) -> list[str]:
         options = options_for(place, run)
         steps = exhaust(stage.plan(RunDirectory(options.run), options))
-        table, *_ = stage.describe_plan(steps, options)
+        table, *_ = stage.describe_plan(steps)
         return [row[-1] for row in table.rows]
 
     assert "made" not in minutes("none")
@@ -267,7 +293,7 @@ def test_the_source_is_not_trained_again_by_force(place, first):
     before = folder.read_text()
     options = dataclasses.replace(options_for(place, "first"), force=True)
     run = RunDirectory(place / "first")
-    assert stage.run(run, options, exhaust(stage.plan(run, options)))["models"] == first["models"]
+    assert stage.run(run, options, exhaust(stage.plan(run, options)), execute)["models"] == first["models"]
     assert folder.read_text() == before
 
 
