@@ -79,8 +79,8 @@ def check_outputs(stage: Path, folder: Path, *, hint: str) -> None:
 
 
 def propose_tagger(dev_f1: Mapping[str, float | None]) -> str:
-    """The tagger stage to propose, of those with these scores on dev: that of ``adapt``, else the best."""
-    return FINAL if FINAL in dev_f1 else max(dev_f1, key=lambda name: dev_f1[name] or 0.0)
+    """The tagger stage to propose, of those with these scores on dev: the best, and of equals that of ``adapt``."""
+    return max(dev_f1, key=lambda name: (dev_f1[name] or 0.0, name == FINAL))
 
 
 def describe_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ from crossner_cli.run.directory import (
     RunDirectory,
     describe_differences,
     digest_stage,
+    propose_tagger,
     read_manifest,
 )
 from crossner_cli.run.freshness import changed_data, find_outdated
@@ -192,7 +193,7 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execu
     """Run the steps that are not made; a source tagger that was made before comes from the user's cache.
 
     Returns:
-        The command lines, and F1 of each model with its difference to the final tagger.
+        The command lines, and F1 of each model with its difference to the one to use, which is the best on dev.
 
     Raises:
         CrossNERError: A command failed, and has said why.
@@ -220,7 +221,9 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execu
     scored = steps[-1].options
     assert isinstance(scored, Evaluate)
     result = run.read(name_evaluation(scored.model, scored.split))["result"]
-    return {"commands": [step.line for step in steps], **_compare(result)}
+    dev_f1 = {name: run.read(name)["result"].get("dev_f1") for name in scored.model}
+    proposed = propose_tagger(dev_f1)
+    return {"commands": [step.line for step in steps], "use": proposed, "dev_f1": dev_f1, **_compare(result, proposed)}
 
 
 def _is_labelled(run: RunDirectory, options: Label) -> bool:
@@ -232,16 +235,14 @@ def _is_labelled(run: RunDirectory, options: Label) -> bool:
     return is_same and TEACHERS not in find_outdated(run) and not changed_data(manifest, data)
 
 
-def _compare(result: dict[str, Any]) -> dict[str, Any]:
-    """F1 of each model, and the difference of the final tagger to each other one, with its interval."""
+def _compare(result: dict[str, Any], used: str) -> dict[str, Any]:
+    """F1 of each model, and the difference of the one to use to each other one, with its interval."""
     found = {}
     for label, model in result["models"].items():
-        pair = next(
-            (each for each in result["comparisons"] if {each["model"], each["against"]} == {label, TAGGER}), None
-        )
+        pair = next((each for each in result["comparisons"] if {each["model"], each["against"]} == {label, used}), None)
         gain = None
         if pair is not None:
-            sign = 1 if pair["model"] == TAGGER else -1
+            sign = 1 if pair["model"] == used else -1
             gain = [sign * pair["difference"], *sorted((sign * pair["low"], sign * pair["high"]))]
         found[label] = {"f1": model["f1"]["mean"], "deviation": model["f1"].get("deviation"), "gain": gain}
     return {"split": result["split"], "domain": result["domain"], "models": found}
@@ -249,20 +250,22 @@ def _compare(result: dict[str, Any]) -> dict[str, Any]:
 
 def describe_result(run: RunDirectory, record: dict[str, Any]) -> list[Block]:
     """The table of the models, and the next command."""
-    rows = []
+    rows, used = [], record["use"]
     for label, model in record["models"].items():
         gain = model["gain"]
         shown = f"{gain[0]:+.1f} [{gain[1]:.1f}, {gain[2]:.1f}]" if gain else ""
         rows.append((NAMES.get(label, label), figures.spread(model["f1"], model["deviation"]), shown, label))
     table = Table(
         f"F1 on {record['split']} of {record['domain']}",
-        ("model", "F1", "the tagger is better by [95 %]", "stage"),
+        ("model", "F1", f"{used} is better by [95 %]", "stage"),
         rows,
         texts=(0, 3),
     )
+    on_dev = ", ".join(f"{name} {figures.score(f1)}" for name, f1 in record["dev_f1"].items())
     return [
         table,
-        Line(f"Next: {shlex.join(['crossner', 'predict', 'FILE', '--model', TAGGER, '--run', str(run.path)])}"),
+        Line(f"Use {used}, the best on dev ({on_dev})."),
+        Line(f"Next: {shlex.join(['crossner', 'predict', 'FILE', '--model', used, '--run', str(run.path)])}"),
     ]
 
 

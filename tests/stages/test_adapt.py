@@ -32,9 +32,17 @@ CPU = ("--device", "cpu", "--threads", "1")
 SAMPLE = ("--source", "sample-source", "--target", "sample-target")
 
 
-def plan(tmp_path: Path, *, head: bool = False, cased: bool = False, sentences: int = 100, **given: Any) -> list[Step]:
+def plan(
+    tmp_path: Path,
+    *,
+    head: bool = False,
+    cased: bool = False,
+    sentences: int = 100,
+    corpus_words: int = 500_000,
+    **given: Any,
+) -> list[Step]:
     """The steps for a target with test sentences."""
-    words = {"train": 1000, "dev": 1000, "test": 1000, "source": 9000, "corpus": 5000, "silver": 500}
+    words = {"train": 1000, "dev": 1000, "test": 1000, "source": 9000, "corpus": corpus_words, "silver": 500}
     facts = Facts(words, sentences, has_test=True, ignores_case=not cased, has_masked_lm_head=head)
     options = Adapt(**{"run": tmp_path / "run", "target": "music", **given})
     return make_steps(options, facts, are_taught=False)
@@ -82,6 +90,18 @@ def test_the_size_sets_the_number_of_teachers_and_of_the_sentences_they_label(tm
     assert [step.options.seeds for step in steps if hasattr(step.options, "seeds")][1:] == ["7", "7,8", "7"]
 
 
+def test_raw_text_far_shorter_than_what_was_measured_is_not_labelled_and_the_plan_says_so(tmp_path):
+    given = {"corpus": [tmp_path / "raw"], "corpus_words": 2999 * adapt_plan.MEAN_WORDS}
+    steps = plan(tmp_path, **given)
+    assert names(steps) == ["prepare-data", "pretrain-source", "target-alone", "tagger", "evaluate"]
+    assert steps[3].brings == "the tagger; raw text of about 2,999 sentences is not labelled: 3,000 are needed"
+    assert not any("teach" in step.brings for step in steps) and "--seeds 1,2,3" in shlex.join(steps[3].line)
+    given["corpus_words"] += adapt_plan.MEAN_WORDS
+    assert "label" in names(plan(tmp_path, **given))
+    assert "label" not in names(plan(tmp_path, **given, size="thorough"))
+    assert plan(tmp_path)[3].brings == plan(tmp_path, **given, size="quick")[3].brings == "the tagger"
+
+
 def test_more_labels_are_read_fewer_times():
     assert [scale_passes(20, count) for count in (1, 100, 200, 400, 10_000)] == [20, 20, 20, 10, 5]
 
@@ -95,6 +115,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("CROSSNER_CACHE", str(place / "cache"))
         patch.setattr(adapt_plan, "READINGS", adapt_plan.Choice(2, "", ""))
         patch.setattr(adapt_plan, "FEWEST_PASSES", 2)
+        patch.setitem(adapt_plan.SIZES, "standard", adapt_plan.Size(3, 600))
         yield place
 
 
@@ -137,27 +158,31 @@ def first(place: Path) -> dict[str, Any]:
 
 def test_adapt_ends_with_the_tagger_beside_simpler_ones(place, first):
     models = first["models"]
-    assert list(models) == ["target-alone", "after-source", "tagger"] and models["tagger"]["gain"] is None
+    assert list(models) == ["target-alone", "after-source", "tagger"] and models[first["use"]]["gain"] is None
     compared = {name: model["gain"] for name, model in models.items() if model["gain"]}
     assert compared and all(low <= gain <= high for gain, low, high in compared.values())
     for name, (gain, _, _) in compared.items():
-        assert gain == pytest.approx(models["tagger"]["f1"] - models[name]["f1"])
+        assert gain == pytest.approx(models[first["use"]]["f1"] - models[name]["f1"])
     tagger = read_manifest(place / "first" / "tagger")
     assert tagger["result"]["train_sentences"]["silver"] > 0
     assert (place / "first" / "tagger" / "tagger" / "word_shapes.safetensors").is_file()
 
 
-def test_the_last_tagger_is_proposed_though_another_is_better_on_dev(place, first, tmp_path):
+def test_the_tagger_that_is_best_on_dev_is_the_one_to_use(place, first, tmp_path):
     run = shutil.copytree(place / "first", tmp_path / "run")
-    path = run / "after-source" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["result"]["dev_f1"] = 100.0
-    path.write_text(json.dumps(manifest))
-    proposed = f"crossner predict FILE --model tagger --run {run}"
-    assert suggest_next(RunDirectory(run)) == proposed
-    with pytest.raises(CrossNERError, match=r"after-source \(dev F1 100.00\)") as asked:
-        find_taggers(RunDirectory(run), [], wanted_by="predict")
-    assert asked.value.hint.endswith(proposed.replace("FILE ", ""))
+    scores = {"target-alone": 50.0, "after-source": 88.2, "tagger": 86.4}
+    for better in ("after-source", "tagger"):
+        scores["tagger"] = 88.2 if better == "tagger" else 86.4  # of equals the last
+        for name, score in scores.items():
+            path = run / name / "manifest.json"
+            manifest = json.loads(path.read_text())
+            manifest["result"]["dev_f1"] = score
+            path.write_text(json.dumps(manifest))
+        proposed = f"crossner predict FILE --model {better} --run {run}"
+        assert suggest_next(RunDirectory(run)) == proposed
+        with pytest.raises(CrossNERError, match=r"after-source \(dev F1 88.20\)") as asked:
+            find_taggers(RunDirectory(run), [], wanted_by="predict")
+        assert asked.value.hint.endswith(proposed.replace("FILE ", ""))
 
 
 def test_a_second_command_finds_all_done_and_changes_nothing(place, first):
@@ -195,6 +220,7 @@ import sys
 import crossner_cli.cli as cli
 from crossner_cli.stages import adapt_plan
 adapt_plan.READINGS, adapt_plan.FEWEST_PASSES = adapt_plan.Choice(2, "", ""), 2
+adapt_plan.SIZES["standard"] = adapt_plan.Size(3, 600)
 try:
     cli.main()
 finally:
@@ -231,7 +257,7 @@ def test_a_finished_run_is_found_so_without_pytorch_and_the_first_line_comes_at_
     given = [*options.arguments_of(options.record()), "--run", str(options.run)]
     done = subprocess.run([sys.executable, "-c", SHORT, "adapt", *given], capture_output=True, text=True, check=True)
     assert done.stderr == "reading the target sample-target\nPyTorch is loaded: False\n"
-    assert "the tagger is better by" in done.stdout
+    assert f"{first['use']} is better by" in done.stdout
 
 
 def test_a_step_leaves_it_to_its_caller_to_say_what_comes_next(tmp_path, monkeypatch):
@@ -307,9 +333,11 @@ def test_the_planned_commands_by_hand_make_the_same_tagger(place, first):
 
 
 def test_the_last_table_names_what_each_model_is_and_how_to_tag_with_the_last(place, first):
-    table, step = stage.describe_result(RunDirectory(place / "first"), first)
+    table, used, step = stage.describe_result(RunDirectory(place / "first"), first)
     assert [row[0] for row in table.rows] == ["target alone", "after the source", "the tagger"]
-    assert "crossner predict FILE --model tagger" in step.text
+    assert first["use"] == max(first["dev_f1"], key=first["dev_f1"].get)
+    assert f"Use {first['use']}, the best on dev (target-alone " in used.text
+    assert f"crossner predict FILE --model {first['use']}" in step.text
 
 
 def test_the_plan_is_shown_and_nothing_is_made(tmp_path):
