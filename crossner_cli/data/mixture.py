@@ -33,11 +33,19 @@ def places_of(options: Mapping[str, Any]) -> dict[str, list[str]]:
 
     Returns:
         Names by ``source``, ``source-2`` and so on, ``target`` and ``silver``.
+
+    Raises:
+        CrossNERError: A name is not a text, as in a broken manifest.
     """
     sources = options.get("source") or []
-    found = {f"source-{number}" if number > 1 else "source": [name] for number, name in enumerate(sources, start=1)}
+    sources = sources if isinstance(sources, list) else [sources]
+    named = {f"source-{number}" if number > 1 else "source": [name] for number, name in enumerate(sources, start=1)}
     others = {role: options[role] for role in ("target", "silver") if options.get(role)}
-    return found | {role: names if isinstance(names, list) else [names] for role, names in others.items()}
+    named |= {role: names if isinstance(names, list) else [names] for role, names in others.items()}
+    for place, names in named.items():
+        if not all(isinstance(name, str) for name in names):
+            raise CrossNERError(f"prepare-data: the name of the {place} is {names!r}.", hint="Prepare the data again.")
+    return named
 
 
 def parse_type_maps(text: str, types: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:

@@ -28,7 +28,8 @@ class Manifest(TypedDict, total=False):
     """The record of a command: what was run, from what, with what result (``run.results``).
 
     ``inputs`` and ``outputs`` are digests by name; an input is called ``prepare-data/target/dev.jsonl``, say, or by the
-    name of a stage. ``lineage`` are the stages whose weights it started from.
+    name of a stage. ``lineage`` are the stages whose weights it started from. ``directory`` is where the command was
+    given: relative paths of its options are meant from there.
     """
 
     stage: str
@@ -42,6 +43,7 @@ class Manifest(TypedDict, total=False):
     continued: bool
     lineage: list[dict[str, Any]]
     device: str
+    directory: str
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -55,6 +57,12 @@ def read_manifest(folder: Path) -> Manifest:
             hint="Move its folder away, or make it again with --force.",
         )
     return cast(Manifest, manifest)
+
+
+def given_in(manifest: Manifest) -> Path:
+    """The directory in which the command of a manifest was given; the current one if that is not here any more."""
+    directory = Path(manifest.get("directory") or "")
+    return directory if directory.is_dir() else Path()
 
 
 def digest_stage(manifest: Manifest) -> str:
@@ -110,10 +118,13 @@ class RunDirectory:
         """Return whether a stage of this name is finished; a path is no name."""
         return Path(name).name == name and (self.folder(name) / MANIFEST).is_file()
 
-    def stage_or_path(self, name: str) -> Path:
-        """The folder of a finished stage of this name, else the name as a path. A slash at its end is ignored."""
+    def stage_or_path(self, name: str, directory: Path | None = None) -> Path:
+        """The folder of a finished stage of this name, else the name as a path, from the current directory or another.
+
+        A slash at its end is ignored.
+        """
         stage = name.rstrip("/")
-        return self.folder(stage) if self.has(stage) else Path(name)
+        return self.folder(stage) if self.has(stage) else (directory or Path()) / name
 
     def manifest(self, name: str, *, wanted_by: str) -> Manifest:
         """Read the manifest of a finished stage.

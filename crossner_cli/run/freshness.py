@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from crossner_cli.run.directory import MANIFEST, PREPARED, PREVIOUS, Manifest, RunDirectory, digest_stage, read_manifest
+from crossner_cli.run.directory import (
+    MANIFEST,
+    PREPARED,
+    PREVIOUS,
+    Manifest,
+    RunDirectory,
+    digest_stage,
+    given_in,
+    read_manifest,
+)
 
 
 def find_outdated(run: RunDirectory) -> dict[str, list[str]]:
@@ -22,7 +31,7 @@ def find_outdated(run: RunDirectory) -> dict[str, list[str]]:
     for name in in_order_of_making(run, manifests):
         changed = [] if prepared is None else changed_data(manifests[name], prepared.get("outputs", {}))
         for place, digest in manifests[name]["inputs"].items():
-            folder = run.stage_or_path(place)
+            folder = run.stage_or_path(place, given_in(manifests[name]))
             if folder.name in found and folder.parent == run.path:
                 changed.append(place)  # which will change
             elif (folder / MANIFEST).is_file() and digest_stage(read_manifest(folder)) != digest:

@@ -161,6 +161,7 @@ class Stage:
             "versions": installed_versions(),
             "seconds": round(time.monotonic() - self._started, 1),
             "continued": self.is_continued,
+            "directory": str(Path.cwd()),
         }
         if lineage is not None:
             manifest["lineage"] = lineage

@@ -15,7 +15,7 @@ from crossner_cli.option_fields import Command, OnDevice
 from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PretrainSource, Rerun
 from crossner_cli.options_data import PrepareData
 from crossner_cli.options_label import Label
-from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory
+from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory, given_in
 from crossner_cli.run.freshness import find_outdated
 
 STAGES: Mapping[str, type[Command]] = {
@@ -39,19 +39,23 @@ def run(run: RunDirectory, options: Rerun, execute: Execute) -> dict[str, Any]:
         SystemExit: A command failed, and has said why.
     """
     run.manifest(PREPARED, wanted_by="rerun")
-    kept = set(run.stages())
-    commands = [command_again(run, PREPARED)]
-    run_command(commands[0], options, execute)
-    while outdated := find_outdated(run):
-        name = next(iter(outdated))
-        command = command_again(run, name)
+    kept, name = set(run.stages()), PREPARED
+    commands: list[list[str]] = []
+    outdated: dict[str, list[str]] = {}
+    while name:
+        directory = given_in(run.read(name))
+        place = run if directory.samefile(".") else RunDirectory(run.path.resolve())
+        command = command_again(place, name)
         if command in commands:
             raise CrossNERError(
                 f"{name} was made again and is out of date again: {', '.join(outdated[name])}.",
                 hint="Let nothing else change the run meanwhile, then give the command again.",
             )
         commands.append(command)
-        run_command(command, options, execute)
+        with contextlib.chdir(directory):
+            run_command(command, options, execute)
+        outdated = find_outdated(run)
+        name = next(iter(outdated), "")
     before = [name for name in run.stages() if name.endswith(PREVIOUS) and name not in kept]
     return {"commands": commands, "kept": before}
 

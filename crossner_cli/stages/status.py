@@ -14,12 +14,19 @@ from crossner_cli.data.formats.hugging_face import HUB
 from crossner_cli.data.mixture import places_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table
-from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory, propose_tagger
+from crossner_cli.run.directory import PREPARED, PREVIOUS, Manifest, RunDirectory, given_in, propose_tagger
 from crossner_cli.run.freshness import describe_changed, find_outdated, in_order_of_making
+from crossner_cli.run.results import EvaluateResult, PrepareDataResult, TrainResult, read_result
 from crossner_cli.run.stage import DRAFT, is_at_work
-from crossner_cli.run.storage import digest_path, read_record
-from crossner_cli.stages.rerun import command_line
+from crossner_cli.run.storage import digest_file, digest_path, read_record
+from crossner_cli.stages.rerun import command_again, command_line
+from crossner_cli.taggers.sources import BASE
 
+RESULTS = {
+    PREPARED: PrepareDataResult,
+    "evaluate": EvaluateResult,
+    **dict.fromkeys(("pretrain-source", "finetune", "joint-train"), TrainResult),
+}
 UP_TO_DATE, AT_WORK = "up to date", "at work"
 
 
@@ -29,12 +36,12 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
     Raises:
         CrossNERError: A manifest is broken.
     """
-    manifests = {name: run.read(name) for name in run.stages()}
-    outdated = find_outdated(run)
+    manifests = {name: _read(run, name) for name in run.stages()}
+    outdated, troubles = find_outdated(run), _find_troubles(run, manifests)
     if PREPARED in manifests and (changed := changed_files(manifests[PREPARED])):
         outdated = {PREPARED: changed, **outdated}
     states = {name: describe_changed(outdated[name]) if name in outdated else UP_TO_DATE for name in manifests}
-    states |= {name: "kept from before" for name in manifests if name.endswith(PREVIOUS)}
+    states |= {name: "kept from before" for name in manifests if name.endswith(PREVIOUS)} | troubles
     interrupted = find_interrupted(run)
     stages = [
         {"name": name, "command": each["stage"], "result": describe_result(each), "state": states[name]}
@@ -53,22 +60,65 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
 def suggest_next(run: RunDirectory) -> str | None:
     """Suggest the usual command after a stage that has been made; None while others are out of date or interrupted."""
     with contextlib.suppress(CrossNERError):  # a broken manifest, which is told to whoever reads its stage
-        manifests = {name: run.read(name) for name in run.stages()}
+        manifests = {name: _read(run, name) for name in run.stages()}
         if PREPARED in manifests and not find_outdated(run) and not find_interrupted(run):
             return next_step(run, manifests, {}, {})
     return None
 
 
+def _read(run: RunDirectory, name: str) -> Manifest:
+    """Read a manifest, and refuse one with values of other types than those that are shown."""
+    manifest = run.read(name)
+    if kind := RESULTS.get(manifest["stage"]):
+        read_result(manifest, kind)
+    places_of(manifest["options"])
+    return manifest
+
+
 def changed_files(prepared: Manifest) -> list[str]:
-    """Name the files of labelled sentences, of data sets in folders, that are others than those that were prepared."""
+    """Name the files of labelled sentences, of data sets in folders, that differ from those that were prepared."""
     found = []
-    for role, names in places_of(prepared["options"]).items():
-        if any(name in known_domains() or name.startswith(HUB) for name in names):
-            continue
-        with contextlib.suppress(CrossNERError, OSError):  # its folder is gone: the run does without
-            now = {place: digest_path(path) for place, path in find_domains(names).named_files(role).items()}
+    for role, paths in _own_data(prepared).items():
+        with contextlib.suppress(CrossNERError, OSError):  # it is gone, which is a trouble of its own
+            now = {place: digest_path(path) for place, path in find_domains(paths).named_files(role).items()}
             before = {place: digest for place, digest in prepared["inputs"].items() if place.startswith(f"{role}/")}
             found += [place for place in {**before, **now} if before.get(place) != now.get(place)]
+    return found
+
+
+def _own_data(prepared: Manifest) -> dict[str, list[str]]:
+    """The files and folders of a run's data sets that are not known by name, by place."""
+    directory = given_in(prepared)
+    return {
+        place: [str(directory / name) for name in names]
+        for place, names in places_of(prepared["options"]).items()
+        if not any(name in known_domains() or name.startswith(HUB) for name in names)
+    }
+
+
+def _find_troubles(run: RunDirectory, manifests: Mapping[str, Manifest]) -> dict[str, str]:
+    """Say which stages have lost what they were made from, or hold prepared files that were edited."""
+    found = {}
+    for name, manifest in manifests.items():
+        start = str(manifest["options"].get("start_from") or BASE)
+        if start != BASE and not run.stage_or_path(start, given_in(manifest)).exists():
+            found[name] = f"its start {start} is gone"
+    if PREPARED in manifests:
+        gone = [path for paths in _own_data(manifests[PREPARED]).values() for path in paths if not Path(path).exists()]
+        edited = edited_files(run, manifests[PREPARED])
+        parts = [f"{path} is gone" for path in gone] + [f"{place} was edited" for place in edited]
+        found |= {PREPARED: ", ".join(parts)} if parts else {}
+    return found
+
+
+def edited_files(run: RunDirectory, prepared: Manifest) -> list[str]:
+    """Name the prepared files of labelled sentences that are not those in the manifest."""
+    found = []
+    for place, digest in prepared.get("outputs", {}).items():
+        path = run.folder(PREPARED) / place
+        is_labelled = place.partition("/")[0] in prepared["result"]["domains"]
+        if is_labelled and not (path.is_file() and digest_file(path) == digest):
+            found.append(place)
     return found
 
 
@@ -114,22 +164,32 @@ def next_step(
         return shlex.join(["crossner", "rerun", *place])
     if PREPARED not in manifests:
         return shlex.join(["crossner", "prepare-data", "--source", "DATASET", "--target", "DATASET", *place])
-    prepared, commands = manifests[PREPARED]["result"], {each["stage"] for each in manifests.values()}
-    trained = {name: each for name, each in manifests.items() if "seeds" in each["result"]}
-    starts = {"pretrain-source": ["--start-from", "pretrain-source"], "dapt": ["--start-from", "dapt"]}
+    again = command_again(run, PREPARED)
+    if edited_files(run, manifests[PREPARED]):
+        return shlex.join([*again, "--force"])
+    domains = manifests[PREPARED]["result"]["domains"]
+    trained = {
+        name: each for name, each in manifests.items() if "seeds" in each["result"] and not name.endswith(PREVIOUS)
+    }
+    made = {each["stage"] for each in trained.values()}
+    starts = {name: ["--start-from", name] for name in ("pretrain-source", "dapt")}
     start = next((starts[name] for name in starts if name in manifests), [])
-    if prepared["corpus"] and not trained and "dapt" not in commands:
-        return shlex.join(["crossner", "dapt", *place])
-    if "source" in prepared["domains"] and not trained:
-        return shlex.join(["crossner", "pretrain-source", *start, *place])
-    if "target" in prepared["domains"] and not commands & {"finetune", "joint-train"}:
-        return shlex.join(["crossner", "finetune", *start, *place])
+    trainings = {
+        "source": ("pretrain-source", not trained),
+        "target": ("finetune", not made & {"finetune", "joint-train"}),
+    }
+    for role, (command, is_wanted) in trainings.items():
+        splits = domains.get(role, {}).get("splits", {})
+        if is_wanted and "train" in splits:
+            has_dev = "dev" in splits or "--dev-from-train" in again
+            return shlex.join(["crossner", command, *start, *place] if has_dev else [*again, "--dev-from-train", "0.2"])
+    splits = domains.get("target", {}).get("splits", {})
     scored = {label for each in manifests.values() if each["stage"] == "evaluate" for label in each["result"]["models"]}
-    unscored = [name for name in trained if name not in scored and trained[name]["stage"] != "pretrain-source"]
-    if unscored and "target" in prepared["domains"]:
-        split = [] if "test" in prepared["domains"]["target"]["splits"] else ["--split", "dev"]
-        return shlex.join(["crossner", "evaluate", "--model", unscored[-1], *split, *place])
-    scores = {name: each["result"].get("dev_f1") for name, each in trained.items()}
-    of_target = {name: f1 for name, f1 in scores.items() if trained[name]["stage"] != "pretrain-source"}
-    proposed = propose_tagger(of_target or scores or {"MODEL": None})
-    return shlex.join(["crossner", "predict", "FILE", "--model", proposed, *place])
+    of_target = {name: each for name, each in trained.items() if each["stage"] != "pretrain-source"} or trained
+    unscored = [name for name in of_target if name not in scored]
+    if unscored and splits:
+        split = [] if "test" in splits else ["--split", "dev"]
+        models = [part for name in unscored for part in ("--model", name)]
+        return shlex.join(["crossner", "evaluate", *models, *split, *place])
+    scores = {name: each["result"].get("dev_f1") for name, each in of_target.items()}
+    return shlex.join(["crossner", "predict", "FILE", "--model", propose_tagger(scores or {"MODEL": None}), *place])

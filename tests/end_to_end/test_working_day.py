@@ -136,8 +136,80 @@ def test_each_stage_says_where_its_files_are_and_what_usually_comes_next(tmp_pat
         f"Next: crossner pretrain-source --run {tmp_path}/run",
     ]
     more = ("prepare-data --source sample-source --target sample-target --corpus sample-target --run", tmp_path / "raw")
-    assert f"Next: crossner dapt --run {tmp_path}/raw" in invoke(*more).stdout, "raw text is there to be adapted to"
+    told = invoke(*more).stdout
+    assert f"Next: crossner pretrain-source --run {tmp_path}/raw" in told, "the default encoder gains nothing by dapt"
     assert "Next:" not in invoke("prepare-data --source sample-source --target sample-target --quiet", *place).stdout
+
+
+def test_status_says_when_what_a_stage_was_made_from_is_gone_or_was_edited(day: Path) -> None:
+    shutil.move("run/pretrain-source", "elsewhere")
+    assert states(day)["finetune"] == "its start pretrain-source is gone"
+    shutil.move("elsewhere", "run/pretrain-source")
+    prepared = day / "run" / "prepare-data" / "target" / "train.jsonl"
+    before = prepared.read_text()
+    prepared.write_text(before.replace("B-", "I-", 1))
+    assert states(day)["prepare-data"] == "target/train.jsonl was edited"
+    step = crossner("status")["next"]
+    assert step.startswith("crossner prepare-data --source sample-source") and step.endswith("--run run --force")
+    crossner(*step.split()[1:])
+    assert prepared.read_text() == before and set(states(day).values()) == {"up to date"}
+    shutil.move("mine", "not-here")
+    assert states(day)["prepare-data"] == f"{day / 'mine'} is gone"
+    assert crossner("status")["next"] == "crossner predict FILE --model finetune"
+
+
+def test_relative_paths_are_looked_up_from_where_the_command_was_given(
+    day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_encoder_folder: Path
+) -> None:
+    crossner("prepare-data --source sample-source --target mine --corpus sample-target")
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    here = ("--run", "../day/run")
+    assert crossner("status", *here)["stages"][0]["state"] == "up to date"
+    label_more(day)
+    assert crossner("status", *here)["stages"][0]["state"] == "target/train has changed"
+    made = crossner("rerun", *here)["commands"]
+    assert [line[1] for line in made] == ["prepare-data", "finetune", "evaluate"]
+    assert {stage["state"] for stage in crossner("status", *here)["stages"]} == {"up to date", "kept from before"}
+
+
+def test_the_next_command_is_one_that_works_and_is_of_use(day: Path, tiny_encoder_folder: Path) -> None:
+    label_more(day)
+    crossner("rerun")
+    assert crossner("status")["next"] == "crossner predict FILE --model finetune", "not evaluate finetune-previous"
+    for name in ("direct", "another"):
+        made = invoke("finetune --max-steps 1 --name", name, "--encoder", tiny_encoder_folder, *QUICK).stdout
+    assert made.rstrip().endswith("Next: crossner evaluate --model another --model direct")
+    train = Path("train.txt")
+    train.write_text("Anna B-person\nsmiles O\n\nIt O\n\nBob B-person\n")
+    told = invoke("prepare-data --run few --target", train).stdout.rstrip().splitlines()[-1]
+    assert told == "Next: crossner prepare-data --target train.txt --run few --dev-from-train 0.2"
+    assert "Next: crossner finetune --run few" in invoke(*told.split()[2:]).stdout
+    Path("only").mkdir()
+    Path("only/test.txt").write_text("Anna B-person\nsmiles O\n")
+    invoke("prepare-data --run only/run --source sample-source --target only")
+    made = invoke("pretrain-source --max-steps 1 --run only/run --encoder", tiny_encoder_folder, *QUICK).stdout
+    assert "Next: crossner evaluate --model pretrain-source --run only/run" in made
+
+
+@pytest.mark.parametrize(
+    ("stage", "part", "key", "value"),
+    [
+        ("finetune", "result", "dev_f1", "x"),
+        ("prepare-data", "result", "domains", [1]),
+        ("prepare-data", "options", "source", 5),
+        ("prepare-data", "options", "target", 5),
+        ("evaluate-finetune", "result", "models", {"finetune": 1}),
+    ],
+)
+def test_a_broken_manifest_is_named(day: Path, stage: str, part: str, key: str, value: object) -> None:
+    path = day / "run" / stage / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest[part][key] = value
+    path.write_text(json.dumps(manifest))
+    said = refused("status")
+    assert stage in said and str(value if key != "models" else 1) in said and "Way out: " in said
 
 
 def test_an_empty_run_is_told_how_to_begin(tmp_path: Path) -> None:
