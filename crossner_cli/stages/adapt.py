@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ from crossner_cli.run.storage import output_folder
 from crossner_cli.stages.adapt_plan import (
     ALONE,
     DEFAULT_SOURCE,
+    DEV_SHARE,
     SILVER,
     SOURCE,
     TAGGER,
@@ -73,12 +75,9 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
         raise CrossNERError(
             f"The target {sets['target'].name} has no training sentences.", hint="Give a folder with a train file."
         )
-    for place, found in sets.items():
-        if not options.dev_from_train and place in ("source", "target") and "dev" not in found.files:
-            raise CrossNERError(
-                f"The {place} {found.name} has no dev sentences.",
-                hint="Add --dev-from-train 0.2, which takes a fifth of its training sentences.",
-            )
+    have_dev = [place for place, found in sets.items() if "dev" in found.files]
+    if options.dev_from_train is None and not ("target" in have_dev and any("source" in place for place in have_dev)):
+        options = dataclasses.replace(options, dev_from_train=DEV_SHARE)
     words = {split: sum(len(each.words) for each in sentences) for split, sentences in target.splits.items()}
     trains = [found.files["train"] for place, found in sets.items() if "source" in place and "train" in found.files]
     words["source"] = sum(map(_count_bytes, trains)) // BYTES_OF_A_TAGGED_WORD

@@ -23,6 +23,7 @@ from crossner_cli.run.directory import FINAL
 SOURCE, ALONE, TEACHERS, TAGGER = "pretrain-source", "target-alone", "after-source", FINAL
 SILVER = Path("labels") / "silver"  # in the run directory; two folders deep, so that it is no stage
 DEFAULT_SOURCE = ["conll2003"]
+DEV_SHARE = 0.2  # of train, where there are no dev sentences
 MEAN_WORDS = 23  # of a sentence of raw text
 WEAK = "weak"  # a run directory inside, for sentences that lists of names label
 
@@ -107,7 +108,9 @@ def make_steps(options: Adapt, facts: Facts, *, are_taught: bool) -> list[Step]:
     silver = str(options.run / SILVER) if teaches else options.silver
     steps = [_label_weakly(options)] if options.entities else []
     prepared = _prepare(options, silver=options.silver if teaches and not are_taught else silver)
-    steps.append(Step("prepare-data", prepared, "checks, counts and stores the data"))
+    share = options.dev_from_train
+    taken = f"; without dev sentences, {share:.0%} of train become dev" if share else ""
+    steps.append(Step("prepare-data", prepared, f"checks, counts and stores the data{taken}"))
     if options.corpus and facts.has_masked_lm_head:
         adapts = Dapt(run=options.run, force=options.force, encoder=options.encoder)
         brings = "3.7 F1 after the source, published for BERT-base (Liu et al. 2021, table 2, ai)"

@@ -348,6 +348,23 @@ def test_the_plan_is_shown_and_nothing_is_made(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_dev_sentences_are_taken_from_train_where_there_are_none_and_the_plan_says_so(tmp_path):
+    make_encoder(tmp_path / "encoder")
+    (tmp_path / "mine.txt").write_text("anna\tB-person\n\nit\tO\n\n")
+    given = ("--source", "sample-source", "--encoder", tmp_path / "encoder", "--plan", "--run", tmp_path / "run", *CPU)
+
+    def shown(*more: Any) -> str:
+        return " ".join(invoke("adapt", *given, *more).stdout.split())
+
+    told = shown("--target", tmp_path / "mine.txt")
+    assert "--dev-from-train 0.2 --run" in told
+    assert "without dev sentences, 20% of train become dev" in plan(tmp_path, dev_from_train=0.2)[0].brings
+    assert "--dev-from-train 0.5 --run" in shown("--target", tmp_path / "mine.txt", "--dev-from-train", "0.5")
+    told = shown("--target", "sample-target")
+    assert "crossner prepare-data" in told and "--dev-from-train" not in told
+    assert plan(tmp_path)[0].brings == "checks, counts and stores the data"
+
+
 def test_a_target_without_labels_or_without_a_name_is_refused(tmp_path):
     assert "Add --target DATASET" in refused("adapt", "--run", tmp_path / "run", *CPU)
     (tmp_path / "data").mkdir()
@@ -357,10 +374,6 @@ def test_a_target_without_labels_or_without_a_name_is_refused(tmp_path):
     )
     assert "has no training sentences" in message
     (tmp_path / "data" / "train.txt").write_text("anna\tB-person\n\n")
-    message = refused(
-        "adapt", "--source", "sample-source", "--target", tmp_path / "data", "--run", tmp_path / "run", *CPU
-    )
-    assert "has no dev sentences. Way out: Add --dev-from-train 0.2" in message
     assert "--seeds 'a' is not a list" in refused("adapt", *SAMPLE, "--seeds", "a", "--run", tmp_path / "run", *CPU)
     (tmp_path / "silver").mkdir()
     (tmp_path / "silver" / "dev.jsonl").write_text('{"words": ["Anna"], "tags": ["B-person"]}\n')
