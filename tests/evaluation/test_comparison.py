@@ -163,8 +163,24 @@ def test_other_words_gold_tags_or_numbers_of_sentences_are_refused_with_the_firs
 )
 def test_the_verdict_says_whether_two_models_differ_and_if_not_what_would_show(found, models, sentence) -> None:
     numbers = dict(zip(("difference", "low", "high"), found, strict=True))
-    record = {"model": "new", "against": "old", "confidence": 0.95, "sentences": {"all": 25}, **numbers}
+    of_these = {"of_these_taggers": {"low": found[1], "high": found[2]}, "runs": [3, 3], "is_paired": False}
+    record = {"model": "new", "against": "old", "confidence": 0.95, "sentences": {"all": 25}, **of_these, **numbers}
     assert describe_verdict(record, models) == sentence
+    luck = "; the luck of the seed is left out, with one seed each" if found[0] else ""
+    assert describe_verdict({**record, "runs": [1, 1]}, models) == sentence + luck
+    assert describe_verdict({**record, "runs": [1, 1], "is_paired": True}, models) == sentence
+
+
+def test_where_seeds_and_not_sentences_hide_a_difference_the_verdict_asks_for_more_seeds() -> None:
+    record = {
+        **{"model": "new", "against": "old", "confidence": 0.95, "sentences": {"all": 100}, "is_paired": False},
+        **{"difference": 39.7, "low": -28.0, "high": 100.0, "runs": [2, 3]},
+        "of_these_taggers": {"low": 33.0, "high": 46.0},
+    }
+    assert describe_verdict(record) == (
+        "no measurable difference between new and old (95 %: -28.0 to +100.0): the seeds (2 and 3) are too few or"
+        " differ too much, so train more of them"
+    )
 
 
 def test_the_verdict_comes_first(run: Path) -> None:
