@@ -219,6 +219,10 @@ def test_parts_that_do_not_belong_together_are_a_known_problem(saved, engine):
             {"hyperparameters": {"dropout": 7}},
             r"does not fit the method 'crf': A dropout rate of 7 .*\nTrain the tagger again",
         ),
+        (
+            {"method": "bilstm-crf", "hyperparameters": {"lstm_layers": 1_000_000}},
+            "does not fit the method 'bilstm-crf': lstm_layers=1000000 is not from 1 to 100",
+        ),
         ({"tag_set": {"domains": {"news": ["person"]}, "scheme": "bio"}}, "does not fit tagger.json"),
     ):
         (folder / "tagger.json").write_text(json.dumps({**description, **changes}))
