@@ -97,6 +97,11 @@ class Domain:
             for number, path in enumerate(paths, start=1)
         }
 
+    @property
+    def is_cached(self) -> bool:
+        """Return whether all comes from the cache, so that it was prepared, and warned of, before."""
+        return set(self.origins.values()) == {"cache"}
+
 
 @dataclass(frozen=True)
 class LabelledDomain:

@@ -154,8 +154,9 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
             found.append(f"{who} has no dev sentences to choose the best epoch on: {way}.")
         if role == "target" and "test" not in domain.splits:
             found.append(f"{who} has no test sentences, which evaluate needs: add a file of sentences not trained on.")
-        found += _split_warnings(who, domain, statistics[role])
-        found += _type_warnings(who, domain, statistics[role])
+        if not domains[role].is_cached:
+            found += _split_warnings(who, domain, statistics[role])
+            found += _type_warnings(who, domain, statistics[role])
     if "target" in labelled:
         found += _word_warnings(f"The target {domains['target'].name!r}", labelled["target"])
     if len(labelled) == 2 and domains["source"].files == domains["target"].files:

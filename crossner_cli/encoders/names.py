@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
-from crossner_cli.errors import CrossNERError
+from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.run.storage import check_model_folder, digest_file, digest_folder, read_json
 
 VOCABULARY, STRINGS = "words.json", "strings.safetensors"  # of encoders of words, and of language models of characters
+SECONDS_TO_HUB = 2
 MINILM = "minilm"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -34,7 +37,32 @@ def resolve_encoder(encoder: str) -> str:
             )
     elif path.is_absolute() or encoder.startswith(".") or path.exists():
         raise CrossNERError(f"The encoder folder {path} was not found.", hint="Check the path.")
+    else:
+        _check_hub(encoder)
     return encoder
+
+
+@functools.cache
+def _check_hub(encoder: str) -> None:
+    """Refuse a name on the hub that is not cached where the hub cannot be reached: it would be asked for half a minute.
+
+    Raises:
+        CrossNERError: As above.
+    """
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(encoder, "config.json"), str):
+        return
+    try:
+        urlopen(constants.ENDPOINT, timeout=SECONDS_TO_HUB).close()
+    except HTTPError:
+        return  # it has answered
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise CrossNERError(
+            f"The encoder {encoder!r} is not a folder here, and {constants.ENDPOINT} cannot be reached: {reason}.",
+            hint=f"{suggest_path(Path(encoder))}Give a folder that exists, minilm, or a name once there is a network.",
+        ) from None
 
 
 def _lists_other_weights(index: Path) -> bool:

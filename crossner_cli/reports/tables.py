@@ -254,7 +254,7 @@ def _cutting_warnings(result: TrainResult) -> list[str]:
 
 
 def _start_lines(start: StartCounts) -> list[str]:
-    lines = [f"Start from {start.start}: {figures.tensors(vars(start))}"]
+    lines = [f"Start from {start.start}"]
     for types, words in ((start.carried_types, "Types carried over"), (start.fresh_types, "Types new")):
         if types:
             lines.append(f"{words}: {', '.join(types)}")

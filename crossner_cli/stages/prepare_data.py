@@ -199,7 +199,8 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     statistics = _count(labelled, folder / "corpus")
     if len(of_sources) > 1:
         statistics["source"]["sources"] = of_sources
-    warnings = [warning for found in labelled.values() for warning in found.repairs.warnings]
+    new = [found for role, found in labelled.items() if not inputs.domains[role].is_cached]
+    warnings = [warning for found in new for warning in found.repairs.warnings]
     warnings += data_warnings(inputs.domains, labelled, statistics) + alike_type_warnings(alike)
     train = labelled["target"].splits.get("train", []) if "target" in labelled else []
     if options.train_limit and len(train) < options.train_limit:
@@ -207,8 +208,8 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
     if options.dev_from_train and had_dev:
         warnings.append(f"--dev-from-train {options.dev_from_train} has no effect: every domain has dev sentences.")
     if "target" in labelled:
-        new = [name for each in maps.values() for name in each.values() if name != OUTSIDE]
-        warnings += mapped_type_warnings(new, labelled["target"].types)
+        renamed = [name for each in maps.values() for name in each.values() if name != OUTSIDE]
+        warnings += mapped_type_warnings(renamed, labelled["target"].types)
     listed = (levels.get("names") or {}).get("types", {})
     warnings += listed_type_warnings(listed, labelled, alike_is_known=options.weak_labels)
     if silver is not None:

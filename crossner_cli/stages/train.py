@@ -296,7 +296,7 @@ class TrainingJob:
         yield Notice(f"{task}: loading {self.recipe.design.encoder if start.folder is None else start.name}")
         tagger, carried = start_tagger(start, self.recipe.design, data.tag_set, seed, engine, self.known)
         start.check_unchanged(stage.command)
-        yield Notice(f"{task}: {carried.describe()}")
+        yield Notice(f"{task}: {carried.describe(verbose=self.recipe.options.verbose)}")
         if isinstance(tagger, MultiTaskTagger):
             count_words(tagger, data.labelled, data.raw)
         raw = self.batching.find_reread_files(data.raw, map(len, data.labelled.values()), self.plan) if data.raw else []

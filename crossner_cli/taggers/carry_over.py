@@ -115,9 +115,11 @@ class CarryOver:
         """The record for the manifest."""
         return StartCounts(**vars(self), new=len(self.new_tensors), left=len(self.left_tensors))
 
-    def describe(self) -> str:
-        """One line for the log."""
-        text = f"start from {self.start}: {figures.tensors(asdict(self.to_counts()))}"
+    def describe(self, *, verbose: bool = False) -> str:
+        """One line for the log; verbose with the tensors."""
+        text = f"start from {self.start}"
+        if verbose:
+            text += f": {figures.tensors(asdict(self.to_counts()))}"
         if self.carried_types:
             text += f"; types carried over: {', '.join(self.carried_types)}"
         return text + (f"; types new: {', '.join(self.fresh_types)}" if self.fresh_types else "")

