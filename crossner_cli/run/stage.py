@@ -234,14 +234,6 @@ class Stage:
             self.draft.mkdir(parents=True)
             write_json(self.draft / DRAFT, {**self._now, "forced": self.request.force})
 
-    def is_finished(self) -> bool:
-        """Return whether the stage is finished with these options and inputs; it takes no lock.
-
-        Raises:
-            CrossNERError: It is finished with others, and not replaced by them.
-        """
-        return self._read_finished(with_inputs=True) is not None
-
     def check_options(self) -> None:
         """Refuse a stage that is finished with other options, whatever its inputs: it takes no lock and no time."""
         self._read_finished(with_inputs=False)

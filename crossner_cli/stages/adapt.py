@@ -47,7 +47,7 @@ from crossner_cli.stages.adapt_plan import (
 )
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.stages.data_sets import find_sets, read_sets
-from crossner_cli.stages.prepare_data import is_prepared
+from crossner_cli.stages.prepare_data import find_inputs
 from crossner_cli.stages.rerun import Execute, run_command
 
 CACHED = "sources"  # in the user's cache folder
@@ -173,15 +173,20 @@ def describe_plan(steps: Sequence[Step]) -> list[Block]:
 def _is_made(step: Step) -> bool:
     """Return whether a step's result is there, made with its options from what there is now; it loads no PyTorch."""
     options, run = step.options, RunDirectory(step.options.run)
-    if isinstance(options, PrepareData):
-        return is_prepared(run, options)
     if isinstance(options, Label):
         return _is_labelled(run, options)
     name = name_evaluation(options.model, options.split) if isinstance(options, Evaluate) else options.name
     name = name or step.command
     if options.force or not run.has(name) or name in find_outdated(run):
         return False
-    return {**options.defaults(), **run.read(name)["options"]} == options.record()
+    manifest = run.read(name)
+    if {**options.defaults(), **manifest["options"]} != options.record():
+        return False
+    if isinstance(options, PrepareData):
+        with contextlib.suppress(CrossNERError):  # a file is not there, and may be made by an earlier step
+            return find_inputs(options).digests() == manifest["inputs"]
+        return False
+    return True
 
 
 def _to_line(step: Step) -> Line:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import shlex
 import shutil
@@ -45,7 +44,7 @@ from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.freshness import describe_changed, find_outdated
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DomainResult, PrepareDataResult, SplitCounts
-from crossner_cli.run.stage import DRAFT, Stage, open_stage
+from crossner_cli.run.stage import DRAFT, open_stage
 from crossner_cli.run.storage import digest_path, write_atomically, write_json
 from crossner_cli.stages.data_sets import Labelled, find_sets, find_type_maps, make_domains, notes_on_sets, read_sets
 from crossner_cli.stages.rerun import command_again
@@ -99,7 +98,7 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
             "prepare-data needs a source or a target domain.",
             hint="crossner prepare-data --source conll2003 --target politics (--list shows the known names)",
         )
-    inputs = _find_inputs(options)
+    inputs = find_inputs(options)
     yield from map(Notice, notes_on_sets(inputs.sets, places_of(options.record())))
     with open_stage(run, options.stage_request(COMMAND, inputs.digests())) as stage:
         if stage.finished is not None:
@@ -118,20 +117,14 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
                 shutil.rmtree(stage.draft, ignore_errors=True)
 
 
-def _find_inputs(options: PrepareData) -> Inputs:
+def find_inputs(options: PrepareData) -> Inputs:
+    """Find all that is read; refuse a data set that is not there."""
     return Inputs(
         find_sets(options),
         [*map(find_raw_text, options.corpus)],
         [*map(find_raw_text, options.source_corpus)],
         [find_bundled(str(path), "entities.tsv") or path for path in options.entities],
     )
-
-
-def is_prepared(run: RunDirectory, options: PrepareData) -> bool:
-    """Return whether the data are prepared with these options, from the files as they are now."""
-    with contextlib.suppress(CrossNERError):  # a file is not there, and may be made by an earlier step
-        return Stage(run, options.stage_request(COMMAND, _find_inputs(options).digests())).is_finished()
-    return False
 
 
 def _describe_changes(before: Path, after: Path) -> Iterator[str]:

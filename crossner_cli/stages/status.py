@@ -113,13 +113,9 @@ def _find_troubles(run: RunDirectory, manifests: Mapping[str, Manifest]) -> dict
 
 def edited_files(run: RunDirectory, prepared: Manifest) -> list[str]:
     """Name the prepared files of labelled sentences that are not those in the manifest."""
-    found = []
-    for place, digest in prepared.get("outputs", {}).items():
-        path = run.folder(PREPARED) / place
-        is_labelled = place.partition("/")[0] in prepared["result"]["domains"]
-        if is_labelled and not (path.is_file() and digest_file(path) == digest):
-            found.append(place)
-    return found
+    folder, roles = run.folder(PREPARED), prepared["result"]["domains"]
+    digests = {place: each for place, each in prepared.get("outputs", {}).items() if place.partition("/")[0] in roles}
+    return [each for each in digests if not ((folder / each).is_file() and digest_file(folder / each) == digests[each])]
 
 
 def find_interrupted(run: RunDirectory) -> dict[str, list[str]]:

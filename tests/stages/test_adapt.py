@@ -357,9 +357,9 @@ def test_dev_sentences_are_taken_from_train_where_there_are_none_and_the_plan_sa
         return " ".join(invoke("adapt", *given, *more).stdout.split())
 
     told = shown("--target", tmp_path / "mine.txt")
-    assert "--dev-from-train 0.2 --run" in told
+    assert "--dev-from-train 0.2 " in told
     assert "without dev sentences, 20% of train become dev" in plan(tmp_path, dev_from_train=0.2)[0].brings
-    assert "--dev-from-train 0.5 --run" in shown("--target", tmp_path / "mine.txt", "--dev-from-train", "0.5")
+    assert "--dev-from-train 0.5 " in shown("--target", tmp_path / "mine.txt", "--dev-from-train", "0.5")
     told = shown("--target", "sample-target")
     assert "crossner prepare-data" in told and "--dev-from-train" not in told
     assert plan(tmp_path)[0].brings == "checks, counts and stores the data"
