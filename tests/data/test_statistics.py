@@ -279,3 +279,17 @@ def test_names_of_types_that_no_data_set_has_are_a_warning(tmp_path):
     (warning,) = mapped_type_warnings(["Dish", "dish"], labelled["target"].types)
     assert warning == "--map-types: the target has no type Dish; its types are dish."
     assert mapped_type_warnings(["dish"], labelled["target"].types) == []
+
+
+def test_a_known_data_set_is_warned_of_when_it_is_fetched_and_not_again_from_the_cache(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text(SPLITS["source/train"])
+    files = {"train": path, "dev": path}
+    labelled = {"source": read_domain(files)}
+    statistics = {"source": domain_statistics(labelled["source"].splits)}
+    found = {
+        origin: data_warnings({"source": Domain("news", files, dict.fromkeys(files, origin))}, labelled, statistics)
+        for origin in ("https://host/news/train.txt", "folder", "cache")
+    }
+    assert any("dev" in warning for warning in found["folder"])
+    assert found["folder"] == found["https://host/news/train.txt"] and found["cache"] == []
