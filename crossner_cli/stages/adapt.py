@@ -79,7 +79,7 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
     if options.dev_from_train is None and not ("target" in have_dev and any("source" in place for place in have_dev)):
         options = dataclasses.replace(options, dev_from_train=DEV_SHARE)
     words = {split: sum(len(each.words) for each in sentences) for split, sentences in target.splits.items()}
-    trains = [found.files["train"] for place, found in sets.items() if "source" in place and "train" in found.files]
+    trains = [path for place, found in sets.items() if "source" in place for path in found.files.get("train", [])]
     words["source"] = sum(map(_count_bytes, trains)) // BYTES_OF_A_TAGGED_WORD
     words["silver"] = sum(len(each.words) for each in read["silver"].splits.get("train", ())) if options.silver else 0
     words["corpus"] = sum(map(_count_bytes, options.corpus)) // BYTES_OF_A_WORD
