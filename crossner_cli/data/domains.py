@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.files import EXAMPLES, Repairs
+from crossner_cli.data.files import BAD_LINE, EXAMPLES, Repairs
 from crossner_cli.data.formats.brat import is_brat
 from crossner_cli.data.formats.hugging_face import HUB, fetch_from_hub
 from crossner_cli.data.formats.spans import Located
@@ -388,8 +388,10 @@ def _read_split(
     found = [(path, each) for text, path, sentences in texts if last[text] == path for each in sentences]
     if not found:
         left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
+        is_bad = bool(repairs.counts[BAD_LINE])
+        hint = "Without --skip-bad-lines the first of them is explained." if is_bad else form_of(paths[0])
         names = ", ".join(map(str, paths))
-        raise CrossNERError(f"{names} holds no sentence{f' ({left})' if left else ''}.", hint=form_of(paths[0]))
+        raise CrossNERError(f"{names} holds no sentence{f' ({left})' if left else ''}.", hint=hint)
     return found
 
 

@@ -6,6 +6,7 @@ The rule is conlleval's (Tjong Kim Sang 2000), which reads IOB1, IOB2 and BIOES 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,11 @@ AnyScheme = Literal["iob1", "bio", "bioes"]
 OUTSIDE = "O"
 # BILOU and BMES name the same four positions differently.
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"}
+
+# Other ways to write a tag: B_PER, b-PER, B:PER, PER-B, and a prefix alone.
+_OTHER_FORM = re.compile(r"([BIESLUM])(?:[-_:/.](.+))?|(.+)[-_:/.]([BIESLUM])", re.IGNORECASE)
+UNNAMED = "entity"  # the type of tags that name none
+SCHEMES = tuple(map(frozenset, ("BIES", "BILU", "BMES")))
 
 # Unicode categories of control characters, line and paragraph separators, and halves of a character.
 STEERING = ("Cc", "Zl", "Zp", "Cs")
@@ -61,6 +67,32 @@ def is_tag(text: str) -> bool:
     if entity_type.strip() != entity_type:
         return False
     return entity_type.isprintable() or not any(unicodedata.category(each) in STEERING for each in entity_type)
+
+
+@lru_cache(maxsize=4096)
+def read_tag(text: str) -> str:
+    """The tag that a text stands for, perhaps in another form (``B_PER``, ``PER-B``, ``B``); empty if it is not one."""
+    if text == OUTSIDE.lower():
+        return OUTSIDE
+    found = None if is_tag(text) else _OTHER_FORM.fullmatch(text)
+    tag = f"{(found[1] or found[4]).upper()}-{found[2] or found[3] or UNNAMED}" if found else text
+    return tag if is_tag(tag) else ""
+
+
+def are_tags(values: Iterable[str]) -> bool:
+    """Return whether texts are tags in another form, not names of types that look like it (``B_cell``)."""
+    tags = {tag for tag in map(read_tag, values) if tag not in ("", OUTSIDE)}
+    prefixes = {tag[0] for tag in tags}
+    is_enough = len(tags) > 1 or types_of([tags]) == (UNNAMED,)
+    return is_enough and not prefixes.isdisjoint("BI") and any(prefixes <= scheme for scheme in SCHEMES)
+
+
+def first_tag(text: str) -> str:
+    """The first tag but O of several that are joined by ``;`` or ``|``; any other text as it is."""
+    parts = text.replace("|", ";").split(";")
+    if len(parts) > 1 and all(map(is_tag, parts)):
+        return next((part for part in parts if part != OUTSIDE), OUTSIDE)
+    return text
 
 
 @lru_cache(maxsize=4096)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from crossner_cli.data.domains import LabelledDomain, find_domain, read_domain
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.formats import brat, label_studio, strings, texts
-from crossner_cli.data.formats.columns import COMMENT, SURFACE_ROW
+from crossner_cli.data.formats.columns import COMMENT, SEVERAL_TAGS, SPACED_WORD, SURFACE_ROW
 from crossner_cli.data.formats.spans import OTHER_TEXT, OVERLAPPING_ENTITY
 from crossner_cli.data.formats.strings import locate_strings, parse_tags
+from crossner_cli.data.formats.words import OTHER_FORM
 from crossner_cli.data.labelled import FORMATS, recognise
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.errors import BadLine, CrossNERError
@@ -320,6 +321,50 @@ class TestColumns:
         assert found.types == ("per", "loc")
         assert "2 (2 entities of 2 types), 3 (1 entities of 1 types)" in found.repairs.notes[0]
         assert read(path, columns="word=1,tag=3").types == ("code",)
+
+    @pytest.mark.parametrize("form", ["{0}_{1}", "{0}:{1}", "{1}-{0}"])
+    def test_tags_in_another_form_are_read_and_told(self, tmp_path: Path, form: str) -> None:
+        tags = [form.format(*tag.split("-")) if "-" in tag else tag for tag in GOLD[0].tags or ()]
+        content = "".join(f"{word}\t{tag}\n" for word, tag in zip(WORDS, tags, strict=True))
+        found = read(written(tmp_path, content, "train.tsv"))
+        assert found.splits["train"] == GOLD
+        assert found.repairs.notes[0].endswith(f"tag in the last, {tags[0]} read as B-per")
+        found = read(written(tmp_path, [{"words": WORDS, "tags": tags}]))
+        assert found.splits["train"] == GOLD and found.repairs.counts[OTHER_FORM] == 3
+
+    @pytest.mark.parametrize("tags", ["BIOBO", "BEOSO", "BLOUO"])
+    def test_tags_without_a_type_are_entities_and_told(self, tmp_path: Path, tags: str) -> None:
+        content = "".join(f"{word}\t{tag}\n" for word, tag in zip("abcde", tags, strict=True))
+        found = read(written(tmp_path, content, "train.tsv"))
+        assert found.types == ("entity",)
+        assert found.splits["train"][0].tags == ("B-entity", "I-entity", "O", "B-entity", "O")
+        assert found.repairs.notes[0].endswith("B read as B-entity")
+
+    def test_of_several_tags_in_a_cell_the_first_is_taken_and_counted(self, tmp_path: Path) -> None:
+        content = "Anna B-per|B-loc\nBeck I-per\nlives O\nin O|O\nRome O;B-loc\n. O\n"
+        found = read(written(tmp_path, content, "train.txt"))
+        assert found.splits["train"] == GOLD and found.repairs.counts == {SEVERAL_TAGS: 3}
+        record = {"words": WORDS, "tags": ["B-per|B-loc", "I-per", "O", "O", "B-loc", "O"]}
+        found = read(written(tmp_path, [record]))
+        assert found.splits["train"] == GOLD and found.repairs.counts == {SEVERAL_TAGS: 1}
+
+    def test_a_row_without_a_tag_names_the_column_that_holds_tags(self, tmp_path: Path) -> None:
+        path = written(tmp_path, "in\tO\nRome\tB-loc\tQ220\nwith\tO\nus\tO\n", "train.tsv")
+        with pytest.raises(CrossNERError, match=":2: found the tag 'Q220'") as caught:
+            read(path)
+        assert caught.value.hint.endswith("--columns word=1,tag=2")
+        assert read(path, columns="word=1,tag=2").splits["train"][0].tags == ("O", "B-loc", "O", "O")
+        with pytest.raises(CrossNERError, match="holds no sentence") as caught:
+            read(path, skips_bad_lines=True)
+        assert caught.value.hint == "Without --skip-bad-lines the first of them is explained."
+
+    @pytest.mark.parametrize("rows", ["She _ O\nNew York _ B-loc\n", "New York _ B-loc\nShe _ O\n"])
+    def test_words_with_spaces_stay_whole_where_spaces_set_columns_apart(self, tmp_path: Path, rows: str) -> None:
+        path = written(tmp_path, f"{rows}ran _ O\n", "train.txt")
+        for found in (read(path), read(path, columns="word=1,tag=3")):
+            (sentence,) = found.splits["train"]
+            assert ("New York", "B-loc") in zip(sentence.words, sentence.tags or (), strict=True)
+            assert found.repairs.counts == {SPACED_WORD: 1}
 
     def test_comments_are_counted_and_words_that_begin_alike_stay(self, tmp_path: Path) -> None:
         content = "# id 5239 domain=en\n###MEDLINE:1\n\n#NASA B-org\nleft O\n# O\n"

@@ -8,7 +8,7 @@ from builders.timing import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.files import Repairs, number_lines
+from crossner_cli.data.files import BAD_LINE, Repairs, number_lines
 from crossner_cli.data.formats import columns as of_columns
 from crossner_cli.data.formats import spans, texts
 from crossner_cli.data.formats.columns import parse_columns
@@ -78,11 +78,24 @@ def test_the_first_column_is_the_word_and_the_last_one_the_tag_and_rows_of_anoth
     assert found == [Sentence(("EU", "rejects"), ("I-ORG", "O"))]
     assert words_of("New York\tNNP\tB-location\n") == [("New York",)]
     found, repairs = columns("In O\nNew York B-location\n.  O\n\nYes O\n")
-    assert found[0].words == ("In", "New", "."), "what stands between the first column and the last is no word"
-    assert repairs.to_json() == {of_columns.OTHER_COLUMNS: {"count": 1, "first": ["file:2"]}}
+    assert found[0].words == ("In", "New York", "."), "what a row has more is part of its word"
+    assert repairs.to_json() == {of_columns.SPACED_WORD: {"count": 1, "first": ["file:2"]}}
+    found, repairs = columns("Paris NNP B-location\nis O\nold JJ O\n")
+    assert found[0].words == ("Paris", "is", "old") and repairs.counts == {of_columns.OTHER_COLUMNS: 1}
+    with pytest.raises(CrossNERError, match="file:2: found 4 columns in .*, where other rows have 2"):
+        columns("In O\nParis NNP B-NP B-location\n")
     for text in ("-DOCSTART- -X- -X- O\n\nIn IN O\nParis NNP B-location\n", "New York\tO\nis\tO\n", "In O \n is O\n"):
         assert of_columns.OTHER_COLUMNS not in columns(text)[1].counts
     assert not columns("In\nParis\n", tags_required=False)[1].counts
+
+
+@pytest.mark.parametrize("bad", ["c D E\n", "caf\xe9 O\n"])
+def test_a_sentence_with_a_bad_line_is_left_out_whole_and_counted(bad):
+    for first, second in ((f"a B-x\n{bad}", "b O\n"), ("b O\n", f"a B-x\n{bad}"), (f"{bad}a B-x\n", "b O\n")):
+        repairs = Repairs(skips_bad_lines=True)
+        stream = io.BytesIO(f"{first}\n{second}".encode("latin-1"))
+        assert [each.sentence.words for each in parse_columns(stream, "file", repairs)] == [("b",)]
+        assert repairs.counts == {BAD_LINE: 1, of_columns.BAD_SENTENCE: 1}
 
 
 @pytest.mark.parametrize("word", ["\u00a0", "\u0085", "a\u0085b", "\u2028", "x\u00a0", "\x00", "\x0c", "#", "\u200b"])

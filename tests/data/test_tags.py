@@ -10,7 +10,18 @@ from builders.spans import sentences_with_spans
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.tags import Span, TagSet, detect_scheme, illegal_positions, split_tag, to_spans, to_tags
+from crossner_cli.data.tags import (
+    Span,
+    TagSet,
+    are_tags,
+    detect_scheme,
+    first_tag,
+    illegal_positions,
+    read_tag,
+    split_tag,
+    to_spans,
+    to_tags,
+)
 from crossner_cli.errors import CrossNERError
 
 
@@ -150,3 +161,39 @@ def test_a_tag_set_survives_json(scheme):
     assert again == tag_set
     assert again.tags == tag_set.tags
     assert again.to_ids(tag_set.tags) == list(range(len(tag_set)))
+
+
+@pytest.mark.parametrize("form", ["{0}-{1}", "{0}_{1}", "{0}:{1}", "{0}/{1}", "{0}.{1}", "{1}-{0}", "{1}_{0}"])
+@pytest.mark.parametrize("kind", ["PER", "Multi-tissue_structure", "a b"])
+def test_a_tag_is_read_in_every_form_and_case_of_its_prefix(form: str, kind: str) -> None:
+    for prefix in "BIESLUM":
+        assert read_tag(form.format(prefix, kind)) == f"{prefix}-{kind}"
+    assert read_tag(f"b-{kind}") == f"B-{kind}" and read_tag("S") == "S-entity" and read_tag("o") == "O"
+
+
+@pytest.mark.parametrize("text", ["", "-", "person", "X-person", "B-", "B- ", "B_\x00", "-DOCSTART-", "1"])
+def test_other_texts_are_not_tags(text: str) -> None:
+    assert read_tag(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["B_PER", "I_PER", "O"], True),
+        (["PER-B", "LOC-B"], True),
+        (["B", "I", "O"], True),
+        (["B", "O"], True),
+        (["B_cell", "O"], False),
+        (["B_cell", "T_cell"], False),
+        (["M_phase", "S_phase"], False),
+        (["E", "L", "O"], False),
+        (["person", "place"], False),
+    ],
+)
+def test_names_of_types_that_look_like_tags_are_not_taken_for_them(values: list[str], expected: bool) -> None:
+    assert are_tags(values) == expected
+
+
+def test_of_several_tags_the_first_that_is_not_o_is_taken() -> None:
+    texts = ["B-x|I-y", "O;B-y", "O|O", "B-x|y", "a;b"]
+    assert [*map(first_tag, texts)] == ["B-x", "B-y", "O", "B-x|y", "a;b"]

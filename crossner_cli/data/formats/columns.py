@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from crossner_cli.data.files import Repairs, number_lines
+from crossner_cli.data.files import BAD_LINE, Repairs, number_lines
 from crossner_cli.data.formats.spans import Located, abbreviate
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import OUTSIDE, is_tag, is_type, split_tag, to_spans
+from crossner_cli.data.tags import OUTSIDE, are_tags, first_tag, is_tag, is_type, read_tag, to_spans, types_of
 from crossner_cli.errors import BadLine, CrossNERError
 
 DOCSTART = "-DOCSTART-"
@@ -26,8 +26,11 @@ BLANK = " \t"
 WHITE_SPACE_BREAK = "white-space line read as the end of a sentence"
 EMPTY_WORD = "empty word replaced by U+FFFD"
 DOCSTART_DROPPED = "-DOCSTART- dropped"
-OTHER_COLUMNS = "row of another number of columns than the first, read as its first and its last column"
+OTHER_COLUMNS = "row of another number of columns than the others, read as its first and its last column"
+SPACED_WORD = "word with spaces in columns set apart by spaces, read whole"
+BAD_SENTENCE = "sentence with a bad line left out"
 COMMENT = "comment line skipped"
+SEVERAL_TAGS = "word with several tags, joined by ; or |, given the first"
 SURFACE_ROW = "row of several words or of none (index 1-2 or 1.1) skipped"
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
 WORDS_HINT = f"{COLUMNS_HINT} For running text, give --input-format text."
@@ -49,9 +52,11 @@ class Layout:
         word: Column of the word, from 0.
         tag: Column of the tag, from 0; -1: the last one.
         columns: Number of columns, None if it does not matter.
-        form: How tags are written: ``prefix`` (B-person), ``type`` (person, without a prefix) or ``brackets``.
+        form: How tags are written: ``prefix`` (B-person), ``type`` (person, without a prefix), ``brackets``, or
+            ``other`` (as ``read_tag`` reads them).
         has_index: Whether the first column counts the words of a sentence.
         tag_columns: For the user: each column that holds tags, with its numbers of entities and types.
+        example: For the user: a tag in another form.
     """
 
     word: int = 0
@@ -60,10 +65,12 @@ class Layout:
     form: str = "prefix"
     has_index: bool = False
     tag_columns: tuple[tuple[int, int, int], ...] = ()
+    example: str = ""
 
     def describe(self) -> str:
         """Describe what is read; with several columns of tags, all of them and how to choose."""
         form = {"type": " without prefixes: neighbours of one type are one entity", "brackets": " in brackets"}
+        form["other"] = f", {self.example} read as {read_tag(self.example)}"
         text = f"columns, word {self.word + 1}, tag {self.tag + 1 if self.tag >= 0 else 'in the last'}"
         text += form.get(self.form, "")
         if len(self.tag_columns) > 1:
@@ -139,35 +146,43 @@ def _named_layout(names: Sequence[str]) -> Layout:
 def _choose_columns(rows: Sequence[Sequence[str]], columns: int, has_index: bool, chosen: Layout | None) -> Layout:
     word = 1 if has_index else 0
     if chosen is not None:
-        form = _form_of([row[chosen.tag] for row in rows if chosen.tag < len(row)])
-        return replace(chosen, form=form or "prefix", has_index=has_index)
+        values = [row[chosen.tag] for row in rows if chosen.tag < len(row)]
+        return _with_form(replace(chosen, columns=columns or None, has_index=has_index), values)
     found: list[tuple[int, int, int]] = []
+    of_phrases = []
     for column in range(word + 1, columns):
         values = [row[column] for row in rows]
-        if _form_of(values) == "prefix":
-            spans = to_spans([value if is_tag(value) else OUTSIDE for value in values])
-            found.append((column, len(spans), len({span.type for span in spans})))
-    of_phrases = [
-        each for each in found if {split_tag(row[each[0]])[1] for row in rows if is_tag(row[each[0]])} <= {*CHUNKS, ""}
-    ]
-    named = [each for each in found if each not in of_phrases or not each[1]] or found
+        if _form_of(values) in ("prefix", "other"):
+            tags = [read_tag(first_tag(value)) or OUTSIDE for value in values]
+            spans, types = to_spans(tags), set(types_of([tags]))
+            found.append((column, len(spans), len(types)))
+            of_phrases += [found[-1]] if spans and types <= CHUNKS else []
+    named = [each for each in found if each not in of_phrases] or found
     if named:
         tag = max(named, key=lambda each: (each[1], each[0]))[0]
+        values = [row[tag] for row in rows]
         # What is read when nothing is chosen is the last column, which also allows rows of other numbers.
         tag = -1 if tag == columns - 1 and not has_index else tag
         shown = tuple(found) if len([each for each in found if each[1]]) > 1 else ()
-        return Layout(word, tag, columns, has_index=has_index, tag_columns=shown)
+        return _with_form(Layout(word, tag, columns, has_index=has_index, tag_columns=shown), values)
     if columns > word + 1 and _form_of([row[-1] for row in rows]) == "type":
         return Layout(word, -1, columns, form="type", has_index=has_index)
     return Layout(word, -1, has_index=has_index)
 
 
+def _with_form(layout: Layout, values: Sequence[str]) -> Layout:
+    form = _form_of(values) or "prefix"
+    example = next((value for value in values if not is_tag(value) and read_tag(value)), "")
+    return replace(layout, form=form, example=example)
+
+
 def _form_of(values: Sequence[str]) -> str | None:
-    """How the values of a column write tags: ``prefix`` or ``type``; None if they are no tags."""
+    """How the values of a column write tags: ``prefix``, ``other`` or ``type``; None if they are not tags."""
     counts = Counter(values)
-    tags = sum(count for value, count in counts.items() if is_tag(value))
-    if values and tags >= FEWEST_TAGS * len(values):
-        return "prefix"
+    for form, is_in_form in (("prefix", is_tag), ("other", read_tag)):
+        tags = sum(count for value, count in counts.items() if is_in_form(first_tag(value)))
+        if values and tags >= FEWEST_TAGS * len(values) and (form == "prefix" or are_tags(counts)):
+            return form
     types = [value for value in counts if value != OUTSIDE]
     is_plain = types and len(types) <= MOST_TYPES and all(is_type(each) and not is_tag(each) for each in types)
     return "type" if is_plain and counts[OUTSIDE] >= FEWEST_OUTSIDE * len(values) else None
@@ -188,9 +203,9 @@ def parse_columns(
     """Read sentences in columns: the first is the word and the last its tag, or as a layout has it.
 
     Columns are separated by tabs if the line has one, else by spaces. A line of spaces ends a sentence as an empty
-    one does; ``<TAB>O`` is a word that is empty. Rows of more or fewer columns than the first one are counted: a word
-    with a space in it loses what stands behind the space. With a layout, lines that begin with # and hold no tag are
-    comments.
+    one does; ``<TAB>O`` is a word that is empty. Rows of more or fewer columns than the others are counted; where
+    spaces separate, what a row has more is part of its word. A sentence with a bad line is left out whole. With a
+    layout, lines that begin with # and hold no tag are comments.
 
     Args:
         stream: Lines as bytes.
@@ -206,43 +221,43 @@ def parse_columns(
     tags: list[str | None] = []
     lines: list[int] = []
     split = _Rows(layout, tags_required)
-    usual = 0
+    bad_lines = repairs.counts[BAD_LINE]  # before the sentence
     for number, line in number_lines(stream, name, repairs):
         text = line.rstrip(BLANK)
         try:
-            skipped, (word, tag, columns) = split(text) if text else (WHITE_SPACE_BREAK * bool(line), NO_ROW)
+            skipped, (word, tag) = split(text) if text else (WHITE_SPACE_BREAK * bool(line), NO_ROW)
         except BadLine as problem:
             repairs.refuse(problem, f"{name}:{number}")
             continue
-        if skipped:
-            repairs.add(skipped, f"{name}:{number}")
-        if words and (not text or skipped == DOCSTART_DROPPED):
-            yield _locate(words, tags, lines)
-            words, tags, lines = [], [], []
+        if skipped or (text and split.repaired):
+            repairs.add(skipped or split.repaired, f"{name}:{number}")
+        if not text or skipped == DOCSTART_DROPPED:
+            yield from _locate(words, tags, lines, name, repairs, bad_lines)
+            words, tags, lines, bad_lines = [], [], [], repairs.counts[BAD_LINE]
         if skipped or not text:
             continue
-        if columns != usual and tag is not None and word:
-            if usual and split.tag < 0:
-                repairs.add(OTHER_COLUMNS, f"{name}:{number}")
-            usual = usual or columns
         if not word.strip(BLANK):
             repairs.add(EMPTY_WORD, f"{name}:{number}")
             word = NO_WORD
         words.append(word)
         tags.append(tag)
         lines.append(number)
-    if words:
-        yield _locate(words, tags, lines)
+    yield from _locate(words, tags, lines, name, repairs, bad_lines)
 
 
-def _locate(words: Sequence[str], tags: Sequence[str | None], lines: Sequence[int]) -> Located:
-    known = tuple(tag for tag in tags if tag is not None)
-    sentence = Sentence(tuple(words), known if len(known) == len(words) else None)
-    return Located(sentence, lines)
+def _locate(
+    words: Sequence[str], tags: Sequence[str | None], lines: Sequence[int], name: str, repairs: Repairs, bad_lines: int
+) -> Iterator[Located]:
+    """The sentence of some rows, if there are any; one that lacks a bad line is counted instead."""
+    if words and repairs.counts[BAD_LINE] > bad_lines:
+        repairs.add(BAD_SENTENCE, f"{name}:{lines[0]}")
+    elif words:
+        known = tuple(tag for tag in tags if tag is not None)
+        yield Located(Sentence(tuple(words), known if len(known) == len(words) else None), lines)
 
 
-Row = tuple[str, str | None, int]  # word, tag if there is one, and number of columns
-NO_ROW: Row = ("", None, 0)
+Row = tuple[str, str | None]  # word, and tag if there is one
+NO_ROW: Row = ("", None)
 
 
 class _Rows:
@@ -252,11 +267,14 @@ class _Rows:
         self.layout, self.tags_required = layout, tags_required
         self.word, self.tag = (layout.word, layout.tag) if layout else (0, -1)
         self.form = layout.form if layout else "prefix"
+        self.columns = (layout and layout.columns) or 0
         self.known = {OUTSIDE}
+        self.repaired = ""  # what was repaired in the last row
         self.open_type = ""
 
     def __call__(self, text: str) -> tuple[str, Row]:
         """The reason to skip a row, empty if there is none, and the row."""
+        self.repaired = ""
         if "\r" in text:
             raise BadLine(
                 f"found a carriage return inside a line, {abbreviate(text)}.",
@@ -279,39 +297,65 @@ class _Rows:
         return is_other or _may_be_comment(filled, text)
 
     def _split(self, text: str, fields: list[str]) -> Row:
-        columns = len(fields) if "\t" in text else len(fields) - fields.count("")
-        if self.word or self.tag >= 0:
-            fields = fields if "\t" in text else [field for field in fields if field]
-            if fields[0] == DOCSTART:
-                return DOCSTART, None, columns
+        filled = fields if "\t" in text else [field for field in fields if field]
+        if self.word or self.tag >= 0 or len(filled) > (self.columns or len(filled)):
+            fields = self._join_word(text, filled)
+        if fields[0] == DOCSTART:
+            return DOCSTART, None
         if len(fields) == 1:
             if self.tags_required and text != DOCSTART:
                 raise BadLine(f"found one column, {abbreviate(text)}, expected a word and a tag.", hint=COLUMNS_HINT)
-            return text, None, 1
+            return text, None
         last = max(self.word, self.tag)
         if last >= len(fields):
             raise BadLine(
                 f"found {len(fields)} columns in {abbreviate(text)}, expected {last + 1}.",
                 hint="Give other --columns, or leave the option out.",
             )
-        word, tag = fields[self.word], self._to_tag(fields[self.tag].strip(" "))
-        if tag in self.known:
-            return word, tag, columns
-        if is_tag(tag):
+        word, value = fields[self.word], fields[self.tag].strip(" ")
+        first = value if value in self.known else first_tag(value)
+        tag = self._to_tag(first)
+        if tag not in self.known:
+            if not is_tag(tag):
+                raise self._refuse(tag, text, fields)
             self.known.add(tag)
-            return word, tag, columns
-        if word == DOCSTART:
-            return word, None, columns
-        if self.tags_required:
-            hint = f"{TAG_HINT} Numbers have no names." if tag.isdecimal() else TAG_HINT
-            hint = f"{hint} Raw text is for --corpus, or for crossner label." if len(fields) > MOST_FIELDS else hint
-            raise BadLine(f"found the tag {abbreviate(tag)} in {abbreviate(text)}.", hint=hint)
-        raise BadLine(f"found {abbreviate(text)}, expected a word alone or a word and a tag.", hint=WORDS_HINT)
+        if first != value:
+            self.repaired = SEVERAL_TAGS
+        elif len(filled) != self.columns and word and not self.repaired:
+            is_usual = len(filled) - filled.count("") == self.columns
+            self.repaired = "" if is_usual or not self.columns or self.tag >= 0 else OTHER_COLUMNS
+            self.columns = self.columns or len(filled)
+        return word, tag
+
+    def _join_word(self, text: str, fields: list[str]) -> list[str]:
+        """The columns of a row whose word may hold spaces, as the separator is a space."""
+        more = len(fields) - self.columns
+        if "\t" in text or not self.columns or more <= 0 or fields[0] == DOCSTART:
+            return fields
+        parts = fields[self.word : self.word + more + 1]
+        if any(map(is_tag, parts[1:])):
+            problem = f"found {len(fields)} columns in {abbreviate(text)}, where other rows have {self.columns}."
+            raise BadLine(problem, hint="Give every row as many columns, or separate them by tabs.")
+        self.repaired = SPACED_WORD
+        return [*fields[: self.word], " ".join(parts), *fields[self.word + more + 1 :]]
+
+    def _refuse(self, tag: str, text: str, fields: Sequence[str]) -> BadLine:
+        """The problem of a row whose tag is not one."""
+        if not self.tags_required:
+            return BadLine(f"found {abbreviate(text)}, expected a word alone or a word and a tag.", hint=WORDS_HINT)
+        hint = f"{TAG_HINT} Numbers have no names." if tag.isdecimal() else TAG_HINT
+        hint = f"{hint} Raw text is for --corpus, or for crossner label." if len(fields) > MOST_FIELDS else hint
+        others = [number for number, field in enumerate(fields, start=1) if number > self.word + 1 and is_tag(field)]
+        if others:
+            hint = f"{hint} Column {others[0]} holds tags: --columns word={self.word + 1},tag={others[0]}"
+        return BadLine(f"found the tag {abbreviate(tag)} in {abbreviate(text)}.", hint=hint)
 
     def _to_tag(self, value: str) -> str:
         """The tag that a value stands for: ``person`` is I-person, ``(person*`` begins one."""
         if self.form == "type" and value != OUTSIDE and not is_tag(value):
             return f"I-{value}"
+        if self.form == "other":
+            return read_tag(value) or value
         if self.form != "brackets":
             return value
         opened = re.fullmatch(r"\(([^()*\s]+)\*?(\)?)", value)
