@@ -160,6 +160,50 @@ class TestLabelStudio:
         with pytest.raises(CrossNERError, match="record 1: found the entity .*'Bob'"):
             read(written(tmp_path, json.dumps([task(done(result(0, 9, "per", text="Bob")))]), "train.json"))
 
+    @pytest.mark.parametrize("has_text", [True, False])
+    def test_labels_of_two_texts_lie_each_on_its_own(self, tmp_path, has_text: bool) -> None:
+        data = {"title": "Rome", "body": TEXT, "id": "a longer text that is not labelled, whatever it holds"}
+        of_title, (person, place) = result(0, 4, "loc", text="Rome"), LABELLED["result"]
+        results = [{**of_title, "to_name": "title"}, {**person, "to_name": "body"}, {**place, "to_name": "body"}]
+        for each in results if not has_text else ():
+            del each["value"]["text"]
+        tasks = [task(done(*results), **data), task(done(), **data)]
+        found = read(written(tmp_path, json.dumps(tasks), "train.json"))
+        title, plain = Sentence(("Rome",), ("B-loc",)), [Sentence(each.words, ("O",) * 6) for each in GOLD]
+        assert found.splits["train"] == [title, *GOLD, Sentence(("Rome",), ("O",)), *plain]
+        assert found.repairs.notes[0].endswith("2 tasks")
+        others = {"head": data["title"], "text": TEXT}
+        path = written(tmp_path, json.dumps([task(done(*results), **others)]), "train.json")
+        if has_text:
+            assert [*GOLD] == read(path).splits["train"][-1:]
+        else:
+            with pytest.raises(CrossNERError, match="labels of 'title', and the texts of the task are head, text"):
+                read(path)
+
+    @pytest.mark.parametrize("address", ["/data/upload/1/a.txt", "https://example.org/a.txt", "s3://bucket/a.txt"])
+    def test_a_text_that_is_an_address_is_refused_unless_it_is_itself_labelled(self, tmp_path, address: str) -> None:
+        with pytest.raises(CrossNERError, match="a text that is elsewhere, at") as caught:
+            read(written(tmp_path, json.dumps([task(LABELLED, text=address)]), "train.json"))
+        assert "'text'" in caught.value.hint
+        labelled = task(done(result(0, len(address), "link", text=address)), text=address)
+        assert read(written(tmp_path, json.dumps([labelled]), "train.json")).types == ("link",)
+
+    def test_labels_of_html_and_dialogues_are_refused(self, tmp_path) -> None:
+        value = {"start": "0", "end": "0", "startOffset": 0, "endOffset": 4, "text": "Anna", "paragraphlabels": ["per"]}
+        data = {"text": TEXT, "dialogue": [{"author": "Bob", "text": "Anna Beck"}]}
+        minimal = {**data, "label": [value], "annotator": 1}
+        html = task(done({"to_name": "text", "value": {"start": "/p[1]", "hypertextlabels": ["per"]}}))
+        for wrong in (task(done({"to_name": "text", "value": value}), **data), minimal, html):
+            with pytest.raises(CrossNERError, match="labels of HTML or of a dialogue"):
+                read(written(tmp_path, json.dumps([wrong]), "train.json"))
+
+    def test_whole_words_win_over_the_text_that_was_marked(self, tmp_path) -> None:
+        marked = done(result(0, 9, "per", text="nna Bec"), result(19, 23, "loc", text="Rom"))
+        found = read(written(tmp_path, json.dumps([task(marked)]), "train.json"))
+        assert found.splits["train"] == GOLD and found.repairs.counts == {OTHER_TEXT: 2}
+        with pytest.raises(CrossNERError, match="'Anna'.*, which is 'Anna Beck'"):
+            read(written(tmp_path, json.dumps([task(done(result(0, 9, "per", text="Anna")))]), "train.json"))
+
 
 class TestTextsWithPlaces:
     def test_answers_of_prodigy_count_for_examples_and_spans_and_one_input_is_one_text(self, tmp_path) -> None:

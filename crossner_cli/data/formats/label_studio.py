@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,11 @@ UNLABELLED_TASK = "task without an annotation left out"
 OTHER_RESULT = "relation, choice or other result that is no span ignored"
 SEVERAL_LABELS = "span with several labels given the first"
 HINT = "Export the project as JSON or JSON_MIN, and leave the file as it is."
+LABELS = ("labels", "hypertextlabels", "paragraphlabels")  # of text, HTML and dialogues
+ADDRESS = re.compile(r"(?:\w+:/)?/\S+")
 OF_ANNOTATION = ("annotation_id", "annotator", "lead_time")
+
+Spans = list[tuple[str, Mapping[str, Any]]]  # each with the name of its text
 
 
 def is_task(value: Any) -> bool:
@@ -35,30 +40,39 @@ def is_export(value: Any) -> bool:
 
 
 def _are_spans(value: Any) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(each, dict) and "labels" in each for each in value)
-    )
+    return isinstance(value, list) and bool(value) and all(map(_is_span, value))
+
+
+def _is_span(value: Any) -> bool:
+    return isinstance(value, dict) and not value.keys().isdisjoint(LABELS)
 
 
 def read_tasks(records: Iterable[Record], repairs: Repairs) -> Iterator[SpannedText]:
     """Read tasks; those that were skipped or that nobody labelled are left out and counted.
 
     Of several annotations the last that was not cancelled counts. Of several labels on one span it is the first.
+    A task may have several labelled texts.
 
     Raises:
         CrossNERError: A task is malformed.
     """
+    tasks: list[tuple[Record, Spans]] = []
     for record in records:
         try:
-            task = _read_task(record, repairs) if is_task(record.value) else _read_minimal(record, repairs)
+            spans = _read_task(record, repairs) if is_task(record.value) else _read_minimal(record, repairs)
         except BadLine as problem:
             repairs.refuse(problem, record.place)
         else:
-            if task is not None:
-                yield task
+            tasks += [] if spans is None else [(record, spans)]
+    names = dict.fromkeys(name for _, spans in tasks for name, _ in spans)
+    for record, spans in tasks:
+        try:
+            yield from _make_texts(record, spans, [*names], repairs)
+        except BadLine as problem:
+            repairs.refuse(problem, record.place)
 
 
-def _read_task(record: Record, repairs: Repairs) -> SpannedText | None:
+def _read_task(record: Record, repairs: Repairs) -> Spans | None:
     annotations: list[Any] = next(
         (record.value[key] for key in ANNOTATIONS if isinstance(record.value.get(key), list)), []
     )
@@ -70,33 +84,53 @@ def _read_task(record: Record, repairs: Repairs) -> SpannedText | None:
     results = done[-1].get("result")
     if not isinstance(results, list):
         raise BadLine(f"found the annotation {abbreviate(done[-1])}.", hint=HINT)
-    spans = []
-    for each in results:
-        value = each.get("value") if isinstance(each, dict) else None
-        if isinstance(value, dict) and "hypertextlabels" in value:
-            raise BadLine("found labels of HTML, whose places are not those of a text.", hint="Label plain text.")
-        if not isinstance(value, dict) or "labels" not in value:
-            repairs.add(OTHER_RESULT, record.place)
-        else:
-            spans.append(value)
-    return _make_text(record.value["data"], spans, record, repairs)
+    kept = [each for each in results if isinstance(each, dict) and _is_span(each.get("value"))]
+    if len(kept) < len(results):
+        repairs.add(OTHER_RESULT, record.place, len(results) - len(kept))
+    return [(str(each.get("to_name")), each["value"]) for each in kept]
 
 
-def _read_minimal(record: Record, repairs: Repairs) -> SpannedText | None:
+def _read_minimal(record: Record, repairs: Repairs) -> Spans | None:
     if not isinstance(record.value, dict):
         raise BadLine(f"found {abbreviate(record.value)}, which is no task.", hint=HINT)
-    found = [value for value in record.value.values() if _are_spans(value)]
+    found = {key: value for key, value in record.value.items() if _are_spans(value)}
     if not found and not any(key in record.value for key in OF_ANNOTATION):
         repairs.add(UNLABELLED_TASK, record.place)
         return None
-    return _make_text(record.value, [span for spans in found for span in spans], record, repairs)
+    return [(key, span) for key, spans in found.items() for span in spans]
 
 
-def _make_text(
-    data: Mapping[str, Any], spans: Sequence[Mapping[str, Any]], record: Record, repairs: Repairs
-) -> SpannedText:
+def _make_texts(record: Record, spans: Spans, names: Sequence[str], repairs: Repairs) -> list[SpannedText]:
+    """The texts of a task, given the names of all texts that its file labels."""
+    data = record.value["data"] if is_task(record.value) else record.value
+    texts = {key: value for key, value in data.items() if isinstance(value, str)}
+    if not texts:
+        raise BadLine(f"found no text in the task, only {abbreviate(', '.join(data))}.", hint=HINT)
+    found: dict[str, dict[tuple[int, int], Entity]] = {name: {} for name in names if name in texts}
+    for name in dict.fromkeys(name for name, _ in spans):
+        entities = _make_entities([span for its, span in spans if its == name], record, repairs)
+        given = [entity for entity in entities.values() if entity.text]
+        if name not in texts and not given and len(texts) > 1 < len(names):
+            problem = f"found labels of {name!r}, and the texts of the task are {', '.join(texts)}."
+            raise BadLine(problem, hint="Call the keys of the texts in the data as the labels do.")
+        key = name if name in texts else _find_key(texts, given)
+        if ADDRESS.fullmatch(texts[key]) and not (given and _holds(texts[key], given)):
+            problem = f"found labels of a text that is elsewhere, at {abbreviate(texts[key])}."
+            raise BadLine(problem, hint=f"Put the text itself into the task, in place of its address, under {key!r}.")
+        found[key] = entities | found.get(key, {})
+    found = found or {_find_key(texts, []): {}}
+    check_strings([texts[key] for key in found], "data", HINT)
+    return [SpannedText(texts[key], [*its.values()], record.number, record.place) for key, its in found.items()]
+
+
+def _make_entities(
+    spans: Sequence[Mapping[str, Any]], record: Record, repairs: Repairs
+) -> dict[tuple[int, int], Entity]:
     entities: dict[tuple[int, int], Entity] = {}
     for span in spans:
+        if "labels" not in span:
+            problem = "found labels of HTML or of a dialogue, whose places are not those of a text."
+            raise BadLine(problem, hint="Label plain text, of a dialogue each turn as a task.")
         start, end, labels = span.get("start"), span.get("end"), span["labels"]
         if type(start) is not int or type(end) is not int or not isinstance(labels, list):
             raise BadLine(f"found the span {abbreviate(span)}.", hint=HINT)
@@ -107,19 +141,17 @@ def _make_text(
             repairs.add(SEVERAL_LABELS, record.place)
         its_text = span.get("text") if isinstance(span.get("text"), str) else None
         entities.setdefault((start, end), Entity(start, end, check_type(labels[0]), its_text or None))
-    text = _find_text(data, list(entities.values()), record)
-    return SpannedText(text, list(entities.values()), record.number, record.place)
+    return entities
 
 
-def _find_text(data: Mapping[str, Any], entities: Sequence[Entity], record: Record) -> str:
-    """The text of a task, under whatever key: the one that holds the texts of the entities, else ``text``."""
-    texts = {key: value for key, value in data.items() if isinstance(value, str)}
-    if not texts:
-        raise BadLine(f"found no text in the task, only {abbreviate(', '.join(data))}.", hint=HINT)
-    given = [entity.text for entity in entities if entity.text]
-    holding = [key for key, value in texts.items() if all(text in value for text in given)] if given else []
+def _holds(text: str, given: Sequence[Entity]) -> bool:
+    return all(entity.text is not None and entity.text in text for entity in given)
+
+
+def _find_key(texts: Mapping[str, str], given: Sequence[Entity]) -> str:
+    """The key of the labelled text: the one that holds the texts of the entities, best at their places, or ``text``."""
+    holding = [key for key, value in texts.items() if given and _holds(value, given)]
+    placed = [key for key in holding if all(texts[key][each.start : each.end] == each.text for each in given)]
     named = [key for key in ("text", "content", "data") if key in texts]
     longest = max(texts, key=lambda key: len(texts[key]))
-    key = [*(key for key in named if key in holding), *holding, *named, longest][0]
-    check_strings([texts[key]], key, HINT)
-    return texts[key]
+    return [*placed, *(key for key in named if key in holding), *holding, *named, longest][0]

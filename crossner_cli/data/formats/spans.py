@@ -23,7 +23,7 @@ OVERLAPPING_ENTITY = "entity that shares a word with a longer one dropped"
 BLANK_ENTITY = "entity of white space dropped"
 JOINED_SENTENCE = "sentence end inside an entity taken out"
 EMPTY_SENTENCE = "sentence without words dropped"
-OTHER_TEXT = "entity whose text differs from its place in white space or escapes, read by its place"
+OTHER_TEXT = "entity whose text differs from its place in white space, escapes or parts of words, read by its place"
 ENTITIES_HINT = (
     'An entity is [start, end, type] or {"start": 3, "end": 8, "type": "location"}: characters of the text, counted'
     " from 0, end exclusive; a character beyond U+FFFF counts as one."
@@ -142,11 +142,17 @@ def _place(
             raise BadLine(f"found the entity {entity} outside of its text; offsets count {unit}.", hint=hint)
         raise BadLine(f"found the entity {entity} in a text of {len(text)} characters.", hint=ENTITIES_HINT)
     if entity.text is not None and entity.text != text[start:end]:
-        if _plain(entity.text) != _plain(text[start:end]):
+        if not _is_same(entity.text, text[start:end]):
             problem = f"found the entity {entity}, which is {abbreviate(text[start:end])} in the text."
             raise BadLine(problem, hint=ENTITIES_HINT)
         repairs.add(OTHER_TEXT, item.place)
     return start, end, entity.type
+
+
+def _is_same(given: str, placed: str) -> bool:
+    """Whether a text is that of its place, but for white space, or for the rest of the words it begins or ends in."""
+    before, found, after = placed.partition(given)
+    return _plain(given) == _plain(placed) or (bool(found) and not any(map(str.isspace, before + after)))
 
 
 def _plain(text: str) -> str:
@@ -232,7 +238,7 @@ def _count_cut(texts: Sequence[SpannedText], unit: str) -> tuple[int, int]:
             start, end = find(entity.start), find(entity.end)
             is_wrong = start < 0 or end < 0 or start in inside or end in inside
             if not is_wrong and entity.text is not None:
-                is_wrong = _plain(entity.text) != _plain(each.text[start:end])
+                is_wrong = not _is_same(entity.text, each.text[start:end])
             cut += is_wrong
             entities += 1
     return cut, entities
