@@ -2,8 +2,8 @@
 
 Words are cut as in the CoNLL and Penn corpora that taggers are trained on: punctuation stands alone, hyphenated words
 stay whole, clitics come off (``company 's``, ``do n't``), abbreviations keep their dot. Text that was cut so before
-keeps its words. Scripts without spaces: Han and Kana are read character by character; a run of Thai, Lao, Khmer or
-Burmese is one word. Every pattern reads each character a bounded number of times.
+keeps its words. Scripts without spaces: Han and Kana are read character by character, Thai, Lao, Khmer and Burmese
+letter by letter, each with its marks. Every pattern reads each character a bounded number of times.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ MARKS = "\u00ad\U000e0001-\U000e01ef" + _ranges(
 )
 ONE_BY_ONE = "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 ONE_BY_ONE += "\uff66-\uff9f\U00020000-\U0003ffff"
+# Thai, Lao, Burmese and Khmer, but for two vowels that belong to the letter before them, as marks do.
+_SPACELESS = [*range(0xE00, 0xF00), *range(0x1000, 0x10A0), *range(0x1780, 0x1800)]
+ONE_BY_ONE += _ranges([code for code in _SPACELESS if chr(code).isalpha() and code not in (0xE33, 0xEB3)])
+MARKS += "\u0e33\u0eb3"
 _SKIN = "\U0001f3fb-\U0001f3ff"
 _LETTER = rf"[^\W{ONE_BY_ONE}]"
 _RUN = rf"{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+"
