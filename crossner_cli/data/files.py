@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import re
 import sys
 import zlib
 from collections import Counter
@@ -36,7 +37,7 @@ COMPRESSIONS = {
 }
 # First bytes of other content than text, with its name and the command that makes text of it.
 OTHER_CONTENT = {
-    b"PK\x03\x04": ("a zip archive, as documents of Word are", "unzip FILE, or pandoc -t plain FILE > TEXT"),
+    b"PK\x03\x04": ("a zip archive, as documents of Word are", "pandoc -t plain FILE.docx > TEXT, or unzip FILE"),
     b"7z\xbc\xaf": ("a 7-Zip archive", "7z x FILE"),
     b"Rar!\x1a\x07": ("a rar archive", "unrar x FILE"),
     b"\xfd7zXZ": ("an xz file", "xz -d FILE"),
@@ -206,7 +207,7 @@ class _Decompressed(io.RawIOBase):
 def open_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Read a text file lazily, as ``number_lines`` does. Its content tells whether it is compressed.
 
-    Lines end at LF or CRLF only: U+0085 and U+2028 are characters of a line. A byte order mark is no part of the text.
+    Lines end at LF, CR LF or CR CR LF: U+0085 and U+2028 are characters of a line. A byte order mark is left out.
 
     Raises:
         CrossNERError: The file cannot be read, is cut off, or a line is not UTF-8 or longer than 64 MiB.
@@ -241,7 +242,7 @@ def number_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterat
         except UnicodeDecodeError as error:
             repairs.refuse(_not_utf8(raw, error.start), f"{name}:{number}")
             continue
-        yield number, line.removesuffix("\n").removesuffix("\r")
+        yield number, line.removesuffix("\n").rstrip("\r")
 
 
 def _not_utf8(line: bytes, place: int) -> BadLine:
@@ -310,7 +311,7 @@ def read_pieces(path: Path, start: int, end: int, size: int) -> Iterator[str]:
             if not data:
                 return
             text = _decode_lines(path, place, data if place else data.removeprefix(BYTE_ORDER_MARK))
-            yield text.replace("\r\n", "\n").removesuffix("\n").removesuffix("\r")
+            yield re.sub("\r+\n", "\n", text).removesuffix("\n").rstrip("\r")
 
 
 def _read_lines(path: Path, stream: BinaryIO) -> Iterator[bytes]:

@@ -17,13 +17,20 @@ from crossner_cli.data.formats.columns import COLUMNS_HINT, SAMPLE, Layout, find
 from crossner_cli.data.formats.hugging_face import names_of_tags, read_labelled_rows
 from crossner_cli.data.formats.records import Record, read_records
 from crossner_cli.data.formats.spacy_files import read_doc_bin
-from crossner_cli.data.formats.spans import Item, Located, SpannedText, to_sentences
+from crossner_cli.data.formats.spans import Item, Located, SpannedText, abbreviate, to_sentences
 from crossner_cli.data.formats.words import JSONL_HINT, TAGS, TEXT, WORDS, read_gliner
 from crossner_cli.errors import CrossNERError, suggest
 
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
-WEBANNO = b"#FORMAT=WebAnno"
 HEAD_BYTES, HEAD_RECORDS = 1 << 16, 50
+# How files begin that are not read, what they are, and a way out.
+LITERAL = rb"\w+\s*=\s*\[|\[[\s\[{]*(?:'|\(\s*[\"'])"
+TO_JSON = "import ast, json; print(json.dumps(ast.literal_eval('[' + open('FILE').read().partition('[')[2])))"
+NOT_READ = (
+    (rb"#FORMAT=WebAnno", "WebAnno TSV", "Export again: choose CoNLL 2002, one column of named entities."),
+    (rb"<[?!]|<collection>", "XML or HTML", f"Export again in brat's format, or write JSONL. {JSONL_HINT}"),
+    (LITERAL, "Python", f'Convert it: python -c "{TO_JSON}" > NAME.json'),
+)
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,13 @@ LOOKS: dict[str, Callable[[Any], bool]] = {
     "doccano": _is_doccano,
     "jsonl": _is_own,
 }
+JSON_READERS: dict[str, Callable[[Iterable[Record], Repairs], Iterable[Item]]] = {
+    "gliner": read_gliner,
+    "label-studio": label_studio.read_tasks,
+    "langextract": texts.read_langextract,
+    "prodigy": texts.read_prodigy,
+    "spacy-lists": texts.read_spacy_lists,
+}
 
 
 def recognise(path: Path) -> str:
@@ -127,11 +141,9 @@ def recognise(path: Path) -> str:
             hint="Convert it first, as: iconv -f UTF-16LE -t UTF-8 FILE > TEXT",
         )
     head = head.removeprefix(BYTE_ORDER_MARK)
-    if head.startswith(WEBANNO):
-        raise CrossNERError(
-            f"{path} is WebAnno TSV, which is not read.",
-            hint="Export again: in INCEpTION or WebAnno choose CoNLL 2002, one column of named entities.",
-        )
+    for start, what, hint in NOT_READ:
+        if re.match(rb"\s*(?:" + start + rb")", head):
+            raise CrossNERError(f"{path} is {what}, which is not read.", hint=hint.replace("FILE", str(path)))
     if path.suffix.lower() in JSON_ENDINGS or _looks_like_json(head):
         return _recognise_records(path)
     text = head.decode("utf-8", errors="replace")
@@ -149,7 +161,13 @@ def _recognise_records(path: Path) -> str:
     ]
     found = {name: sum(map(looks, sample)) for name, looks in LOOKS.items()}
     name = max(found, key=found.__getitem__)  # the first of equals
-    return name if found[name] else "jsonl"
+    if sample and not found[name]:
+        keys = dict.fromkeys(key for value in sample if isinstance(value, dict) for key in value)
+        held = abbreviate(", ".join(keys) or sample[0])
+        problem = f"{path} is JSON without labels, or of a form that is not read. It holds: {held}."
+        hint = f"These are read: {', '.join(each.title for each in FORMATS.values())}. {JSONL_HINT}"
+        raise CrossNERError(problem, hint=hint)
+    return name
 
 
 def check_format(name: str | None) -> None:
@@ -257,19 +275,10 @@ def _read_tags(path: Path, repairs: Repairs) -> Iterator[Item]:
 
 
 def _read_json(records: Iterator[Record], path: Path, name: str, repairs: Repairs) -> Iterable[Item]:
-    match name:
-        case "label-studio":
-            return label_studio.read_tasks(records, repairs)
-        case "prodigy":
-            return texts.read_prodigy(records, repairs)
-        case "spacy-lists":
-            return texts.read_spacy_lists(records, repairs)
-        case "langextract":
-            return texts.read_langextract(records, repairs)
-        case "gliner":
-            return read_gliner(records, repairs)
-        case "gliner2" | "strings":
-            return strings.read_strings(records, str(path), repairs)
+    if name in ("gliner2", "strings"):
+        return strings.read_strings(records, str(path), repairs)
+    if name in JSON_READERS:
+        return JSON_READERS[name](records, repairs)
     return texts.read_objects(records, repairs, cache(lambda: names_of_tags(path)))
 
 

@@ -32,6 +32,7 @@ RAW_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
 # Share of words; data sets of the field have up to 0.6 % that plain text cuts otherwise.
 CUT_OTHERWISE = 0.02
+FEWEST = 20  # words that show whether each is a sentence, or a letter of a longer word
 LISTED_TYPES = 8  # in a warning
 LONG_SENTENCES = 100  # words on average: no data set of the field has half as many
 MOST_TYPES_BY_HAND = 200  # more are not looked through for typing errors, which takes the square of the time
@@ -225,6 +226,10 @@ def _split_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str,
                 f"{who}: {split} has {len(words) / len(sentences):,.0f} words a sentence: is there an empty line after"
                 " each?"
             )
+        if len(words) == len(sentences) >= FEWEST:
+            yield f"{who}: every sentence of {split} is a single word: does an empty line stand after each word?"
+        elif len(words) == len("".join(words)) >= FEWEST > 2 * len(cut_words("".join(words[:FEWEST]))):
+            yield f"{who}: every word of {split} is a single letter, and predict cuts text into whole words."
     if statistics["dev_is_test"]:
         yield f"{who}: dev equals test, so scores on test are of sentences that chose the epoch."
 

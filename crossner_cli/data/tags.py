@@ -26,6 +26,7 @@ PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"
 # Other ways to write a tag: B_PER, b-PER, B:PER, PER-B, and a prefix alone.
 _OTHER_FORM = re.compile(r"([BIESLUM])(?:[-_:/.](.+))?|(.+)[-_:/.]([BIESLUM])", re.IGNORECASE)
 UNNAMED = "entity"  # the type of tags that name none
+OTHER_TAG = "tag written otherwise, as B_person, person-B, B alone, or B-person|B-place, of which the first is taken"
 SCHEMES = tuple(map(frozenset, ("BIES", "BILU", "BMES")))
 
 # Unicode categories of control characters, line and paragraph separators, and halves of a character.

@@ -61,6 +61,7 @@ class TwoFiles:
     def notes(self) -> Iterator[str]:
         """Repairs made while reading."""
         for path, repairs in zip(self.paths, self.repairs, strict=True):
+            yield from repairs.warnings
             for kind, count in repairs.counts.items():
                 yield f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})"
 
@@ -204,6 +205,11 @@ def _describe_files(files: TwoFiles) -> EvaluateResult:
     gold, predictions = files.paths
     scores = files.scored.scores
     warnings = [] if gold_types else [f"{gold} has no entity: every tag is O, so {WITHOUT_ENTITIES['test']}."]
+    if gold_types and (tags := files.tags())[0] == tags[1]:
+        warnings.append(
+            f"Every tag of {predictions} equals that of {gold}. If it has a column of gold tags beside its predictions,"
+            " the one with most entities was read: cut -f1,3 FILE keeps the first column and the third."
+        )
     folded = {name.casefold(): name for name in sorted(gold_types)}
     warnings += [
         f"The type {name!r} of {predictions} and {folded[name.casefold()]!r} of {gold} differ by case only: two types."

@@ -17,7 +17,7 @@ from crossner_cli.errors import CrossNERError
 OTHER = {
     "xz": (lzma.compress(b"Anna met Peter.\n" * 50), "an xz file", "xz -d FILE"),
     "pdf": (b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n", "a PDF", "pdftotext FILE"),
-    "docx": (b"PK\x03\x04\x14\x00\x08\n", "a zip archive", "unzip FILE"),
+    "docx": (b"PK\x03\x04\x14\x00\x08\n", "a zip archive", "pandoc -t plain FILE.docx > TEXT"),
     "utf-16": ("Anna met Peter.\n".encode("utf-16"), "UTF-16", "iconv -f UTF-16"),
 }
 
@@ -59,7 +59,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line_and_is_counted():
 
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff")), max_size=8),
-    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["\n", "\r\n", "\r\r\n"]),
     st.booleans(),
     st.integers(1, 9),
 )

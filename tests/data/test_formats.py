@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from hypothesis import strategies as st
 from crossner_cli.data.domains import LabelledDomain, find_domain, read_domain
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.formats import brat, label_studio, strings, texts
-from crossner_cli.data.formats.columns import COMMENT, SEVERAL_TAGS, SPACED_WORD, SURFACE_ROW
+from crossner_cli.data.formats.columns import COMMENT, SPACED_WORD, SURFACE_ROW
 from crossner_cli.data.formats.spans import OTHER_TEXT, OVERLAPPING_ENTITY
 from crossner_cli.data.formats.strings import locate_strings, parse_tags
-from crossner_cli.data.formats.words import OTHER_FORM
 from crossner_cli.data.labelled import FORMATS, recognise
 from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import OTHER_TAG, to_spans
 from crossner_cli.errors import BadLine, CrossNERError
 
 TEXT = "Anna Beck lives in Rome."
@@ -286,8 +287,48 @@ class TestTextsWithPlaces:
         (warning,) = read(written(tmp_path, [{"text": TEXT, "label": shifted}] * 2)).repairs.warnings
         assert "4 of 4 entities begin or end inside words" in warning
 
+    def test_korean_entities_get_whole_words_and_the_warning_says_so(self, tmp_path) -> None:
+        lines = [{"text": "민수는 서울에서 산다.", "label": [[0, 2, "per"], [4, 6, "loc"]]}]
+        found = read(written(tmp_path, lines))
+        assert found.splits["train"][0].tags == ("B-per", "B-loc", "O", "O")
+        assert "An entity gets whole words, the particles of Korean with them" in found.repairs.warnings[0]
+
+    @pytest.mark.parametrize(
+        ("parts", "kinds"),
+        [
+            (["สมชาย", "ไป", "กรุงเทพ", "ทำ"], "per  loc "),
+            (["សុខា", "ទៅ", "ភ្នំពេញ"], "per  loc"),
+            (["ສົມ", "ໄປ", "ນໍ້າ"], "per  loc"),
+            (["အောင်", "သွား", "မြို့"], "per  loc"),
+        ],
+    )
+    def test_entities_of_scripts_without_spaces_are_exact(self, tmp_path, parts: list[str], kinds: str) -> None:
+        text, places = "".join(parts), [0]
+        for part in parts:
+            places.append(places[-1] + len(part))
+        spans = [[places[0], places[1], "per"], [places[2], places[3], "loc"]]
+        found = read(written(tmp_path, [{"text": text, "label": spans}]))
+        (sentence,) = found.splits["train"]
+        names = ["".join(sentence.words[span.start : span.end]) for span in to_spans(sentence.tags or ())]
+        assert names == [parts[0], parts[2]] and not found.repairs.counts and not found.repairs.warnings
+
+    @pytest.mark.parametrize("key", ["label", "labels", "entities", "spans"])
+    def test_null_as_labels_is_none_and_counted(self, tmp_path, key: str) -> None:
+        found = read(written(tmp_path, [{"text": TEXT, key: SPANS}, {"text": "Yes.", key: None}]))
+        assert found.splits["train"] == [*GOLD, Sentence(("Yes", "."), ("O", "O"))]
+        assert found.repairs.counts == {texts.NULL_LABELS: 1}
+
+    def test_an_input_hash_of_any_form_is_read(self, tmp_path) -> None:
+        lines = [{"text": TEXT, "_input_hash": [1], "spans": entities()}, {"text": "Yes.", "_input_hash": {}}]
+        assert len(read(written(tmp_path, lines)).splits["train"]) == 2
+
 
 class TestStringsAndTags:
+    def test_tags_of_html_are_left_out_and_counted(self, tmp_path) -> None:
+        content = '<p class="x"><per>Anna <b>Beck</b></per> lives<br>in <i><loc>Rome</loc></i>.<br/>\n'
+        found = read(written(tmp_path, content, "train.txt"))
+        assert found.splits["train"] == GOLD and found.repairs.counts == {strings.NESTED_TAG: 7}
+
     def test_strings_are_found_longest_first_at_words_and_everywhere(self) -> None:
         text = "New York and York. Yorkshire, New York!"
         found, lost = locate_strings(text, [("York", "a"), ("New York", "b"), ("Leeds", "c")])
@@ -318,7 +359,7 @@ class TestStringsAndTags:
         ((start, end),) = [(each.start, each.end) for each in found]
         assert text[start:end] == inside
 
-    @pytest.mark.parametrize("text", ["<per>Anna", "Anna</per>", "<per>Anna</loc>", "<a><b>x</a></b>"])
+    @pytest.mark.parametrize("text", ["<per>Anna", "Anna</per>", "<per>Anna</loc>", "<x><y>x</x></y>"])
     def test_a_tag_that_is_not_closed_is_refused_with_its_place(self, tmp_path, text: str) -> None:
         with pytest.raises(BadLine):
             parse_tags(text)
@@ -372,9 +413,12 @@ class TestColumns:
         content = "".join(f"{word}\t{tag}\n" for word, tag in zip(WORDS, tags, strict=True))
         found = read(written(tmp_path, content, "train.tsv"))
         assert found.splits["train"] == GOLD
-        assert found.repairs.notes[0].endswith(f"tag in the last, {tags[0]} read as B-per")
+        assert found.repairs.to_json()[OTHER_TAG] == {
+            "count": 3,
+            "first": [f"{tmp_path}/train.tsv:{n}" for n in (1, 2, 5)],
+        }
         found = read(written(tmp_path, [{"words": WORDS, "tags": tags}]))
-        assert found.splits["train"] == GOLD and found.repairs.counts[OTHER_FORM] == 3
+        assert found.splits["train"] == GOLD and found.repairs.counts == {OTHER_TAG: 3}
 
     @pytest.mark.parametrize("tags", ["BIOBO", "BEOSO", "BLOUO"])
     def test_tags_without_a_type_are_entities_and_told(self, tmp_path: Path, tags: str) -> None:
@@ -382,15 +426,15 @@ class TestColumns:
         found = read(written(tmp_path, content, "train.tsv"))
         assert found.types == ("entity",)
         assert found.splits["train"][0].tags == ("B-entity", "I-entity", "O", "B-entity", "O")
-        assert found.repairs.notes[0].endswith("B read as B-entity")
+        assert found.repairs.counts == {OTHER_TAG: 3}
 
     def test_of_several_tags_in_a_cell_the_first_is_taken_and_counted(self, tmp_path: Path) -> None:
         content = "Anna B-per|B-loc\nBeck I-per\nlives O\nin O|O\nRome O;B-loc\n. O\n"
         found = read(written(tmp_path, content, "train.txt"))
-        assert found.splits["train"] == GOLD and found.repairs.counts == {SEVERAL_TAGS: 3}
+        assert found.splits["train"] == GOLD and found.repairs.counts == {OTHER_TAG: 3}
         record = {"words": WORDS, "tags": ["B-per|B-loc", "I-per", "O", "O", "B-loc", "O"]}
         found = read(written(tmp_path, [record]))
-        assert found.splits["train"] == GOLD and found.repairs.counts == {SEVERAL_TAGS: 1}
+        assert found.splits["train"] == GOLD and found.repairs.counts == {OTHER_TAG: 1}
 
     def test_a_row_without_a_tag_names_the_column_that_holds_tags(self, tmp_path: Path) -> None:
         path = written(tmp_path, "in\tO\nRome\tB-loc\tQ220\nwith\tO\nus\tO\n", "train.tsv")
@@ -506,6 +550,63 @@ def test_brat_is_read_with_pieces_of_one_entity_and_counts_what_it_leaves_out(tm
     assert found.repairs.counts == {brat.UNLABELLED: 1, brat.OTHER_ANNOTATION: 1, brat.APART: 1}
 
 
+def test_a_text_of_brat_with_a_bad_line_is_refused_or_left_out_whole(tmp_path: Path) -> None:
+    for number, end in ((1, "9" * 5_000), (2, "9")):
+        (tmp_path / f"{number}.txt").write_text(TEXT)
+        (tmp_path / f"{number}.ann").write_text(f"T1\tper 0 {end}\tAnna Beck\nT2\tloc 19 23\tRome\n")
+    files = find_domain(str(tmp_path)).files
+    with pytest.raises(CrossNERError, match=r"1\.ann:1: found 'T1"):
+        read_domain(files)
+    assert read_domain(files, skips_bad_lines=True).splits["train"] == GOLD
+
+
+def test_entities_of_a_doc_bin_without_ents_are_its_spans(tmp_path: Path) -> None:
+    spacy, tokens = pytest.importorskip("spacy"), pytest.importorskip("spacy.tokens")
+    made = spacy.blank("en")
+    docs = [made(TEXT), made("Yes.")]
+    docs[0].spans["sc"] = [docs[0].char_span(*place, label=kind) for *place, kind in [*SPANS, [0, 4, "x"]]]
+    docs[1].spans["sc"] = []
+    path = tmp_path / "train.spacy"
+    tokens.DocBin(docs=docs).to_disk(path)
+    found = read(path)
+    assert found.splits["train"] == [*GOLD, Sentence(("Yes", "."), ("O", "O"))]
+    assert found.repairs.counts == {OVERLAPPING_ENTITY: 1}
+    assert found.repairs.notes[0].endswith("no doc.ents; the entities are those of doc.spans, sc")
+    docs[0].set_ents([docs[0].char_span(19, 23, label="loc")])
+    tokens.DocBin(docs=docs).to_disk(path)
+    assert read(path).types == ("loc",)
+
+
+PYTHON = f"[('{TEXT}', {{'entities': [(0, 9, 'per'), (19, 23, 'loc')]}}), ]"
+
+
+@pytest.mark.parametrize("content", [PYTHON, f"TRAIN_DATA = {PYTHON}\n", PYTHON.replace("'", '"')])
+@pytest.mark.parametrize("name", ["train.txt", "train.json"])
+def test_python_is_refused_with_the_line_that_converts_it(tmp_path: Path, name: str, content: str) -> None:
+    path = written(tmp_path, content, name)
+    with pytest.raises(CrossNERError, match="is Python, which is not read") as caught:
+        read(path)
+    command = caught.value.hint.removeprefix("Convert it: ").replace("NAME", str(tmp_path / "converted"))
+    subprocess.run(command, shell=True, check=True)
+    assert read(tmp_path / "converted.json").splits["train"] == GOLD
+
+
+@pytest.mark.parametrize(
+    ("content", "held"),
+    [
+        ('{"documents": [{"content": "Anna", "marks": []}], "version": 2}', "'documents, version'"),
+        ('[{"sentence": "Anna"}, {"marks": []}]', "'sentence, marks'"),
+        ('{"text": "Anna"}\n', "'text'"),
+        ('[["a", "b"], ["c"]]', "['a', 'b']"),
+    ],
+)
+def test_json_of_another_tool_is_refused_with_its_keys_and_what_is_read(tmp_path, content: str, held: str) -> None:
+    with pytest.raises(CrossNERError) as caught:
+        read(written(tmp_path, content, "train.json"))
+    assert caught.value.problem.endswith(f"It holds: {held}.")
+    assert all(each.title in caught.value.hint for each in FORMATS.values())
+
+
 def test_types_that_differ_only_in_what_does_not_show_are_a_warning(tmp_path: Path) -> None:
     (warning,) = read(written(tmp_path, "a B-per\nc B-loc\nd B-loc\u200b\n", "train.txt")).repairs.warnings
     assert warning.startswith("Entity types that look alike: 'loc', 'loc\\u200b'.")
@@ -524,6 +625,8 @@ def test_texts_without_entities_stand_among_those_with_strings_wherever_they_are
     ("file", "content", "problem", "way_out"),
     [
         ("train.csv", b"text,entity\n", "is CSV", "Write columns or JSONL"),
+        ("train.xml", b'\n<?xml version="1.0"?>\n<a>Anna</a>\n', "is XML", "brat's format"),
+        ("train.txt", b"<!DOCTYPE html><p>Anna</p>\n", "is XML or HTML", "JSONL"),
         (
             "train.txt",
             "Anna B-per\n".encode("utf-16-le"),

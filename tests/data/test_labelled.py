@@ -49,7 +49,7 @@ def words_of(text, **options):
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n\n\n"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r\r\n"])
 def test_the_last_sentence_is_read_however_the_file_ends(newline, end):
     text = ("In\tO\nParis\tB-location\n\n\nYes\tO" + end).replace("\n", newline)
     assert words_of(text) == [("In", "Paris"), ("Yes",)]

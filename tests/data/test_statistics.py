@@ -180,6 +180,14 @@ FAULTS = {
         {"source/train": rows("Rome"), "source/dev": rows("Paris")},
         "The source 'source': train has no entity: every tag is O, so nothing can be learnt from it.",
     ),
+    "words-as-sentences": (
+        {"source/train": "\n".join(rows(f"w{number}") for number in range(20)) + "\nRome\tB-location\n"},
+        "The source 'source': every sentence of train is a single word: does an empty line stand after each word?",
+    ),
+    "letters-as-words": (
+        {"source/train": rows(*"ItrainedinParisandIstayed") + "\nR\tB-location\n"},
+        "The source 'source': every word of train is a single letter, and predict cuts text into whole words.",
+    ),
     "no-entity-in-test": (
         {"target/test": rows("y1")},
         "The target 'target': test has no entity: every tag is O, so no score of it means anything.",

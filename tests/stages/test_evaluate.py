@@ -248,6 +248,28 @@ def test_two_files_need_no_run_and_no_engine(tmp_path):
         go(none, None, gold=gold)
 
 
+def test_predictions_that_are_the_gold_tags_are_told(tmp_path):
+    rows = [("In", "O", "O"), ("Rome", "B-place", "B-place"), ("Oslo", "B-place", "O")]
+    gold, predictions = write_pair(
+        tmp_path, "".join(f"{word}\t{tag}\n" for word, tag, _ in rows), "".join("\t".join(row) + "\n" for row in rows)
+    )
+    none = RunDirectory(tmp_path / "none")
+    (warning,) = go(none, None, gold=gold, predictions=predictions)[0]["result"]["warnings"]
+    assert f"Every tag of {predictions} equals that of {gold}" in warning and "cut -f1,3 FILE" in warning
+    predictions.write_text("".join(f"{word}\t{tag}\n" for word, _, tag in rows))
+    assert not go(none, None, gold=gold, predictions=predictions)[0]["result"]["warnings"]
+
+
+def test_tags_without_types_are_scored_as_conlleval_reads_them(tmp_path):
+    words = ["the", "right", "lung", "is", "enlarged", "."]
+    paths = write_pair(
+        tmp_path,
+        "".join(f"{word}\t{tag}\n" for word, tag in zip(words, "OBIOIO", strict=True)),
+        "".join(f"{word}\t{tag}\n" for word, tag in zip(words, "OBIOOO", strict=True)),
+    )
+    assert score_files(*paths, mode="conll").scored.scores.f1 == pytest.approx(200 / 3)
+
+
 @pytest.mark.parametrize(
     ("gold", "predicted", "conll", "strict"),
     [

@@ -14,7 +14,7 @@ UNLABELLED = "text without a file .ann left out"
 OTHER_ANNOTATION = "relation, event or attribute ignored"
 APART = "entity in pieces with other words between left out"
 HINT = "An entity is a line T1<TAB>person 0 4<TAB>Anna; its pieces are separated by semicolons, 0 4;5 10."
-_ENTITY = re.compile(r"T\d+\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
+_ENTITY = re.compile(r"T\d+\t(\S+) (\d{1,15} \d{1,15}(?:;\d{1,15} \d{1,15})*)(?:\t(.*))?")
 
 
 def is_brat(folder: Path) -> bool:
@@ -41,9 +41,10 @@ def read_brat(folder: Path, repairs: Repairs) -> Iterator[SpannedText]:
                 entity = _read_line(line.removesuffix("\r"), text, place, repairs)
             except BadLine as problem:
                 repairs.refuse(problem, place)
-            else:
-                entities += [entity] if entity else []
-        yield SpannedText(text, entities, number, str(path))
+                break
+            entities += [entity] if entity else []
+        else:
+            yield SpannedText(text, entities, number, str(path))
 
 
 def _read(path: Path) -> str:

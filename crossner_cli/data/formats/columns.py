@@ -15,7 +15,17 @@ from dataclasses import dataclass, replace
 from crossner_cli.data.files import BAD_LINE, Repairs, number_lines
 from crossner_cli.data.formats.spans import Located, abbreviate
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import OUTSIDE, are_tags, first_tag, is_tag, is_type, read_tag, to_spans, types_of
+from crossner_cli.data.tags import (
+    OTHER_TAG,
+    OUTSIDE,
+    are_tags,
+    first_tag,
+    is_tag,
+    is_type,
+    read_tag,
+    to_spans,
+    types_of,
+)
 from crossner_cli.errors import BadLine, CrossNERError
 
 DOCSTART = "-DOCSTART-"
@@ -30,7 +40,6 @@ OTHER_COLUMNS = "row of another number of columns than the others, read as its f
 SPACED_WORD = "word with spaces in columns set apart by spaces, read whole"
 BAD_SENTENCE = "sentence with a bad line left out"
 COMMENT = "comment line skipped"
-SEVERAL_TAGS = "word with several tags, joined by ; or |, given the first"
 SURFACE_ROW = "row of several words or of none (index 1-2 or 1.1) skipped"
 COLUMNS_HINT = "A line is word<TAB>tag, or word and tag separated by a space; an empty line ends a sentence."
 WORDS_HINT = f"{COLUMNS_HINT} For running text, give --input-format text."
@@ -52,11 +61,9 @@ class Layout:
         word: Column of the word, from 0.
         tag: Column of the tag, from 0; -1: the last one.
         columns: Number of columns, None if it does not matter.
-        form: How tags are written: ``prefix`` (B-person), ``type`` (person, without a prefix), ``brackets``, or
-            ``other`` (as ``read_tag`` reads them).
+        form: How tags are written: ``prefix`` (B-person), ``other`` (B_person), ``type`` (person) or ``brackets``.
         has_index: Whether the first column counts the words of a sentence.
         tag_columns: For the user: each column that holds tags, with its numbers of entities and types.
-        example: For the user: a tag in another form.
     """
 
     word: int = 0
@@ -65,12 +72,10 @@ class Layout:
     form: str = "prefix"
     has_index: bool = False
     tag_columns: tuple[tuple[int, int, int], ...] = ()
-    example: str = ""
 
     def describe(self) -> str:
         """Describe what is read; with several columns of tags, all of them and how to choose."""
         form = {"type": " without prefixes: neighbours of one type are one entity", "brackets": " in brackets"}
-        form["other"] = f", {self.example} read as {read_tag(self.example)}"
         text = f"columns, word {self.word + 1}, tag {self.tag + 1 if self.tag >= 0 else 'in the last'}"
         text += form.get(self.form, "")
         if len(self.tag_columns) > 1:
@@ -146,8 +151,8 @@ def _named_layout(names: Sequence[str]) -> Layout:
 def _choose_columns(rows: Sequence[Sequence[str]], columns: int, has_index: bool, chosen: Layout | None) -> Layout:
     word = 1 if has_index else 0
     if chosen is not None:
-        values = [row[chosen.tag] for row in rows if chosen.tag < len(row)]
-        return _with_form(replace(chosen, columns=columns or None, has_index=has_index), values)
+        form = _form_of([row[chosen.tag] for row in rows if chosen.tag < len(row)])
+        return replace(chosen, columns=columns or None, form=form or "prefix", has_index=has_index)
     found: list[tuple[int, int, int]] = []
     of_phrases = []
     for column in range(word + 1, columns):
@@ -160,20 +165,14 @@ def _choose_columns(rows: Sequence[Sequence[str]], columns: int, has_index: bool
     named = [each for each in found if each not in of_phrases] or found
     if named:
         tag = max(named, key=lambda each: (each[1], each[0]))[0]
-        values = [row[tag] for row in rows]
+        form = _form_of([row[tag] for row in rows]) or "prefix"
         # What is read when nothing is chosen is the last column, which also allows rows of other numbers.
         tag = -1 if tag == columns - 1 and not has_index else tag
         shown = tuple(found) if len([each for each in found if each[1]]) > 1 else ()
-        return _with_form(Layout(word, tag, columns, has_index=has_index, tag_columns=shown), values)
+        return Layout(word, tag, columns, form=form, has_index=has_index, tag_columns=shown)
     if columns > word + 1 and _form_of([row[-1] for row in rows]) == "type":
         return Layout(word, -1, columns, form="type", has_index=has_index)
     return Layout(word, -1, has_index=has_index)
-
-
-def _with_form(layout: Layout, values: Sequence[str]) -> Layout:
-    form = _form_of(values) or "prefix"
-    example = next((value for value in values if not is_tag(value) and read_tag(value)), "")
-    return replace(layout, form=form, example=example)
 
 
 def _form_of(values: Sequence[str]) -> str | None:
@@ -222,7 +221,7 @@ def parse_columns(
     lines: list[int] = []
     split = _Rows(layout, tags_required)
     bad_lines = repairs.counts[BAD_LINE]  # before the sentence
-    for number, line in number_lines(stream, name, repairs):
+    for number, line in itertools.chain(number_lines(stream, name, repairs), [(0, "")]):
         text = line.rstrip(BLANK)
         try:
             skipped, (word, tag) = split(text) if text else (WHITE_SPACE_BREAK * bool(line), NO_ROW)
@@ -232,7 +231,11 @@ def parse_columns(
         if skipped or (text and split.repaired):
             repairs.add(skipped or split.repaired, f"{name}:{number}")
         if not text or skipped == DOCSTART_DROPPED:
-            yield from _locate(words, tags, lines, name, repairs, bad_lines)
+            if words and repairs.counts[BAD_LINE] > bad_lines:
+                repairs.add(BAD_SENTENCE, f"{name}:{lines[0]}")
+            elif words:
+                known = tuple(tag for tag in tags if tag is not None)
+                yield Located(Sentence(tuple(words), known if len(known) == len(words) else None), lines)
             words, tags, lines, bad_lines = [], [], [], repairs.counts[BAD_LINE]
         if skipped or not text:
             continue
@@ -242,18 +245,6 @@ def parse_columns(
         words.append(word)
         tags.append(tag)
         lines.append(number)
-    yield from _locate(words, tags, lines, name, repairs, bad_lines)
-
-
-def _locate(
-    words: Sequence[str], tags: Sequence[str | None], lines: Sequence[int], name: str, repairs: Repairs, bad_lines: int
-) -> Iterator[Located]:
-    """The sentence of some rows, if there are any; one that lacks a bad line is counted instead."""
-    if words and repairs.counts[BAD_LINE] > bad_lines:
-        repairs.add(BAD_SENTENCE, f"{name}:{lines[0]}")
-    elif words:
-        known = tuple(tag for tag in tags if tag is not None)
-        yield Located(Sentence(tuple(words), known if len(known) == len(words) else None), lines)
 
 
 Row = tuple[str, str | None]  # word, and tag if there is one
@@ -298,10 +289,18 @@ class _Rows:
 
     def _split(self, text: str, fields: list[str]) -> Row:
         filled = fields if "\t" in text else [field for field in fields if field]
-        if self.word or self.tag >= 0 or len(filled) > (self.columns or len(filled)):
-            fields = self._join_word(text, filled)
+        more = len(filled) - self.columns if self.columns and "\t" not in text else 0
+        if self.word or self.tag >= 0 or more > 0:
+            fields = filled
         if fields[0] == DOCSTART:
             return DOCSTART, None
+        if more > 0:
+            behind = self.word + more + 1
+            if any(map(is_tag, fields[self.word + 1 : behind])):
+                problem = f"found {len(fields)} columns in {abbreviate(text)}, where other rows have {self.columns}."
+                raise BadLine(problem, hint="Give every row as many columns, or separate them by tabs.")
+            fields = [*fields[: self.word], " ".join(fields[self.word : behind]), *fields[behind:]]
+            self.repaired = SPACED_WORD
         if len(fields) == 1:
             if self.tags_required and text != DOCSTART:
                 raise BadLine(f"found one column, {abbreviate(text)}, expected a word and a tag.", hint=COLUMNS_HINT)
@@ -313,42 +312,23 @@ class _Rows:
                 hint="Give other --columns, or leave the option out.",
             )
         word, value = fields[self.word], fields[self.tag].strip(" ")
-        first = value if value in self.known else first_tag(value)
-        tag = self._to_tag(first)
-        if tag not in self.known:
-            if not is_tag(tag):
-                raise self._refuse(tag, text, fields)
-            self.known.add(tag)
-        if first != value:
-            self.repaired = SEVERAL_TAGS
-        elif len(filled) != self.columns and word and not self.repaired:
-            is_usual = len(filled) - filled.count("") == self.columns
-            self.repaired = "" if is_usual or not self.columns or self.tag >= 0 else OTHER_COLUMNS
+        tag = self._to_tag(value if value in self.known else first_tag(value))
+        if tag not in self.known and not is_tag(tag):
+            if not self.tags_required:
+                problem = f"found {abbreviate(text)}, expected a word alone or a word and a tag."
+                raise BadLine(problem, hint=WORDS_HINT)
+            hint = f"{TAG_HINT} Numbers have no names." if tag.isdecimal() else TAG_HINT
+            hint = f"{hint} Raw text is for --corpus, or for crossner label." if len(fields) > MOST_FIELDS else hint
+            if others := [column for column in range(self.word + 1, len(fields)) if is_tag(fields[column])]:
+                hint = f"{hint} Column {others[0] + 1} holds tags: --columns word={self.word + 1},tag={others[0] + 1}"
+            raise BadLine(f"found the tag {abbreviate(tag)} in {abbreviate(text)}.", hint=hint)
+        self.known.add(tag)
+        if tag != value and self.form in ("prefix", "other"):
+            self.repaired = OTHER_TAG
+        elif word and not self.repaired and self.columns not in (len(filled), len(filled) - filled.count("")):
+            self.repaired = OTHER_COLUMNS if self.columns and self.tag < 0 else ""
             self.columns = self.columns or len(filled)
         return word, tag
-
-    def _join_word(self, text: str, fields: list[str]) -> list[str]:
-        """The columns of a row whose word may hold spaces, as the separator is a space."""
-        more = len(fields) - self.columns
-        if "\t" in text or not self.columns or more <= 0 or fields[0] == DOCSTART:
-            return fields
-        parts = fields[self.word : self.word + more + 1]
-        if any(map(is_tag, parts[1:])):
-            problem = f"found {len(fields)} columns in {abbreviate(text)}, where other rows have {self.columns}."
-            raise BadLine(problem, hint="Give every row as many columns, or separate them by tabs.")
-        self.repaired = SPACED_WORD
-        return [*fields[: self.word], " ".join(parts), *fields[self.word + more + 1 :]]
-
-    def _refuse(self, tag: str, text: str, fields: Sequence[str]) -> BadLine:
-        """The problem of a row whose tag is not one."""
-        if not self.tags_required:
-            return BadLine(f"found {abbreviate(text)}, expected a word alone or a word and a tag.", hint=WORDS_HINT)
-        hint = f"{TAG_HINT} Numbers have no names." if tag.isdecimal() else TAG_HINT
-        hint = f"{hint} Raw text is for --corpus, or for crossner label." if len(fields) > MOST_FIELDS else hint
-        others = [number for number, field in enumerate(fields, start=1) if number > self.word + 1 and is_tag(field)]
-        if others:
-            hint = f"{hint} Column {others[0]} holds tags: --columns word={self.word + 1},tag={others[0]}"
-        return BadLine(f"found the tag {abbreviate(tag)} in {abbreviate(text)}.", hint=hint)
 
     def _to_tag(self, value: str) -> str:
         """The tag that a value stands for: ``person`` is I-person, ``(person*`` begins one."""

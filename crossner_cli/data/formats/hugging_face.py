@@ -14,6 +14,7 @@ from typing import Any
 from crossner_cli.data.documents import open_parquet, read_rows
 from crossner_cli.data.files import Repairs
 from crossner_cli.data.formats.records import Record
+from crossner_cli.data.formats.texts import ENTITIES
 from crossner_cli.data.formats.words import TAGS
 from crossner_cli.errors import BadLine, CrossNERError
 
@@ -78,7 +79,7 @@ def _features_of(folder: Path) -> Iterator[Any]:
         found = re.match(r"---\n(.*?)\n---\s", card.read_text(encoding="utf-8", errors="replace"), re.DOTALL)
         try:
             data = yaml.safe_load(found[1]) if found else {}
-        except (yaml.YAMLError, RecursionError):
+        except (yaml.YAMLError, ValueError, RecursionError):
             return
         described = data.get("dataset_info", []) if isinstance(data, dict) else []
         described = described if isinstance(described, list) else [described]
@@ -105,7 +106,7 @@ def _class_names(feature: Any) -> tuple[str, ...]:
     if not isinstance(feature, dict):
         return ()
     names = feature.get("names")
-    if isinstance(names, dict) and all(str(key).isdecimal() for key in names):
+    if isinstance(names, dict) and all(re.fullmatch(r"\d{1,9}", str(key)) for key in names):
         by_number = {int(key): name for key, name in names.items()}
         names = [by_number[number] for number in sorted(by_number)] if sorted(by_number) == [*range(len(names))] else ()
     if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
@@ -137,4 +138,5 @@ def _read_rows(file: Any, path: Path, repairs: Repairs) -> Iterator[Record]:
             if isinstance(row, BadLine):
                 repairs.refuse(row, place)
             else:
-                yield Record({key: value for key, value in row.items() if value is not None}, number, place)
+                known = {key: value for key, value in row.items() if value is not None or key in ENTITIES}
+                yield Record(known, number, place)

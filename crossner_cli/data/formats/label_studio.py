@@ -114,7 +114,7 @@ def _make_texts(record: Record, spans: Spans, names: Sequence[str], repairs: Rep
             problem = f"found labels of {name!r}, and the texts of the task are {', '.join(texts)}."
             raise BadLine(problem, hint="Call the keys of the texts in the data as the labels do.")
         key = name if name in texts else _find_key(texts, given)
-        if ADDRESS.fullmatch(texts[key]) and not (given and _holds(texts[key], given)):
+        if ADDRESS.fullmatch(texts[key]) and not (given and all(str(each.text) in texts[key] for each in given)):
             problem = f"found labels of a text that is elsewhere, at {abbreviate(texts[key])}."
             raise BadLine(problem, hint=f"Put the text itself into the task, in place of its address, under {key!r}.")
         found[key] = entities | found.get(key, {})
@@ -144,14 +144,12 @@ def _make_entities(
     return entities
 
 
-def _holds(text: str, given: Sequence[Entity]) -> bool:
-    return all(entity.text is not None and entity.text in text for entity in given)
-
-
 def _find_key(texts: Mapping[str, str], given: Sequence[Entity]) -> str:
     """The key of the labelled text: the one that holds the texts of the entities, best at their places, or ``text``."""
-    holding = [key for key, value in texts.items() if given and _holds(value, given)]
-    placed = [key for key in holding if all(texts[key][each.start : each.end] == each.text for each in given)]
-    named = [key for key in ("text", "content", "data") if key in texts]
-    longest = max(texts, key=lambda key: len(texts[key]))
-    return [*placed, *(key for key in named if key in holding), *holding, *named, longest][0]
+
+    def rank(key: str) -> tuple[bool, bool, bool, bool, int]:
+        is_placed = all(texts[key][each.start : each.end] == each.text for each in given)
+        is_holding = all(str(each.text) in texts[key] for each in given)
+        return is_placed, is_holding, key == "text", key in ("content", "data"), len(texts[key])
+
+    return max(texts, key=rank)

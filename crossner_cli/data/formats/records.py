@@ -13,7 +13,7 @@ from crossner_cli.data.files import Repairs, number_lines, open_bytes, parse_jso
 from crossner_cli.data.formats.spans import abbreviate
 from crossner_cli.errors import BadLine, CrossNERError
 
-BROKEN_HINT = "The file is cut off or was edited: export it again."
+BROKEN_HINT = "If it is cut off, export it again. Several values stand one a line: jq -c . FILE > NAME.jsonl"
 
 
 @dataclass(frozen=True)

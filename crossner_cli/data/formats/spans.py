@@ -220,7 +220,8 @@ def _find_unit(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> str
             )
             return unit
     repairs.warnings.append(
-        f"{name}: {cut} of {entities} entities begin or end inside words: are offsets counted from another text?"
+        f"{name}: {cut} of {entities} entities begin or end inside words. An entity gets whole words, the particles of"
+        " Korean with them: label whole words. Or are offsets counted from another text?"
     )
     return CHARACTERS
 

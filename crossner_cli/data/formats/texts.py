@@ -27,6 +27,7 @@ DATA = "data"  # doccano's other name for the text
 REFUSED_EXAMPLE = "example whose answer is not accept dropped"
 REFUSED_SPAN = "span whose answer is not accept left out"
 MERGED_EXAMPLE = "example of the same _input_hash merged with the first"
+NULL_LABELS = "labels that are null read as none"
 NOT_ALIGNED = "extraction that is not found in the text as it is dropped"
 PRODIGY_KEYS = ("answer", "_input_hash", "_task_hash")
 SPACY_HINT = 'An example is ["In Paris", {"entities": [[3, 8, "location"]]}].'
@@ -54,6 +55,9 @@ def read_objects(records: Iterable[Record], repairs: Repairs, find_names: Names 
                 raise BadLine(f"found {abbreviate(value)}, which is no JSON object.", hint=JSONL_HINT)
             lists = [value.get(key) for key in WORDS]
             has_words = any(isinstance(words, list) and isinstance(next(iter(words), None), str) for words in lists)
+            if not has_words and (nulls := [key for key in ENTITIES if value.get(key, key) is None]):
+                repairs.add(NULL_LABELS, record.place)
+                value = {**value, **dict.fromkeys(nulls, [])}
             key = TEXT if isinstance(value.get(TEXT), str) else DATA
             if isinstance(value.get(key), str) and not has_words and find_entities(value) is not None:
                 found = [read_text(value, key, record, repairs)]
@@ -119,7 +123,7 @@ def read_prodigy(records: Iterable[Record], repairs: Repairs) -> Iterator[Item]:
     for record in records:
         for item in read_objects([record], repairs):
             task = record.value.get("_input_hash")
-            if task is None or not isinstance(item, SpannedText):
+            if not isinstance(task, int | str) or not isinstance(item, SpannedText):
                 items.append((None, item))
             elif task in merged and merged[task][0].text == item.text:
                 merged[task].append(item)

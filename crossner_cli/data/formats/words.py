@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.formats.columns import (
-    BLANK,
-    DOCSTART,
-    DOCSTART_DROPPED,
-    EMPTY_WORD,
-    NO_WORD,
-    SEVERAL_TAGS,
-    TAG_HINT,
-)
+from crossner_cli.data.formats.columns import BLANK, DOCSTART, DOCSTART_DROPPED, EMPTY_WORD, NO_WORD, TAG_HINT
 from crossner_cli.data.formats.records import Record
 from crossner_cli.data.formats.spans import (
     EMPTY_SENTENCE,
@@ -26,7 +18,7 @@ from crossner_cli.data.formats.spans import (
     drop_overlaps,
 )
 from crossner_cli.data.sentences import PROBABILITIES, Sentence
-from crossner_cli.data.tags import Span, first_tag, is_tag, read_tag, to_tags
+from crossner_cli.data.tags import OTHER_TAG, Span, first_tag, is_tag, read_tag, to_tags
 from crossner_cli.errors import BadLine
 
 Names = Callable[[], Sequence[str]]
@@ -37,7 +29,6 @@ JSONL_HINT = (
     'A line is one sentence, {"words": ["In", "Paris"], "tags": ["O", "B-location"]}, or a text with its entities,'
     ' {"text": "In Paris", "entities": [{"start": 3, "end": 8, "type": "location"}]}.'
 )
-OTHER_FORM = "tag in another form, as B_person, read as B-person"
 NAMES_HINT = (
     "Put the data set's dataset_infos.json or README.md beside the file, or write the tags as text: the order of their"
     " names is never guessed."
@@ -70,7 +61,7 @@ def read_words(
         if not its:
             raise BadLine(f"found the tag {abbreviate(tag)}.", hint=TAG_HINT)
         if its != tag:
-            repairs.add(SEVERAL_TAGS if its in tag else OTHER_FORM, place, tags.count(tag))
+            repairs.add(OTHER_TAG, place, tags.count(tag))
     tags = [read[tag] for tag in tags]
     if not words or words == [DOCSTART]:
         repairs.add(DOCSTART_DROPPED if words else EMPTY_SENTENCE, place)
