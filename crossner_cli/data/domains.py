@@ -19,15 +19,7 @@ from crossner_cli.data.formats.hugging_face import HUB, fetch_from_hub
 from crossner_cli.data.formats.spans import Located
 from crossner_cli.data.labelled import form_of, read_labelled
 from crossner_cli.data.sentences import SPLITS, Sentence
-from crossner_cli.data.tags import (
-    OUTSIDE,
-    Scheme,
-    Span,
-    detect_scheme,
-    illegal_positions,
-    to_spans,
-    to_tags,
-)
+from crossner_cli.data.tags import OUTSIDE, Scheme, Span, detect_scheme, illegal_positions, to_spans, to_tags
 from crossner_cli.errors import CrossNERError, suggest, suggest_path
 from crossner_cli.run.storage import digest_file
 
@@ -378,8 +370,7 @@ def _read_split(
     texts: list[tuple[str, Path, list[Located]]] = []
     for path in paths:
         located = read_labelled(path, repairs, labels_format=labels_format, columns=columns)
-        for _, group in groupby(located, key=lambda each: each.lines[0]):
-            sentences = list(group)
+        for sentences in (list(group) for _, group in groupby(located, key=lambda each: each.lines[0])):
             texts.append((" ".join(word for each in sentences for word in each.sentence.words), path, sentences))
     last = {text: path for text, path, _ in texts}
     for text, path, sentences in texts:
@@ -388,10 +379,9 @@ def _read_split(
     found = [(path, each) for text, path, sentences in texts if last[text] == path for each in sentences]
     if not found:
         left = ", ".join(f"{times} times: {kind}" for kind, times in repairs.counts.items())
-        is_bad = bool(repairs.counts[BAD_LINE])
-        hint = "Without --skip-bad-lines the first of them is explained." if is_bad else form_of(paths[0])
-        names = ", ".join(map(str, paths))
-        raise CrossNERError(f"{names} holds no sentence{f' ({left})' if left else ''}.", hint=hint)
+        why = "Without --skip-bad-lines the first of them is explained." if repairs.counts[BAD_LINE] else ""
+        problem = f"{', '.join(map(str, paths))} holds no sentence{f' ({left})' if left else ''}."
+        raise CrossNERError(problem, hint=why or form_of(paths[0]))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,12 +25,14 @@ from crossner_cli.errors import CrossNERError, suggest
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 HEAD_BYTES, HEAD_RECORDS = 1 << 16, 50
 # How files begin that are not read, what they are, and a way out.
-LITERAL = rb"\w+\s*=\s*\[|\[[\s\[{]*(?:'|\(\s*[\"'])"
-TO_JSON = "import ast, json; print(json.dumps(ast.literal_eval('[' + open('FILE').read().partition('[')[2])))"
+LITERAL = rb"\w+\s*=\s*\[|[\[{][\s\[{]*(?:'|\(\s*[\"'])"
+TO_JSON = (
+    "import ast, json; [print(json.dumps(ast.literal_eval(x.value))) for x in ast.parse(open('FILE').read()).body]"
+)
 NOT_READ = (
     (rb"#FORMAT=WebAnno", "WebAnno TSV", "Export again: choose CoNLL 2002, one column of named entities."),
     (rb"<[?!]|<collection>", "XML or HTML", f"Export again in brat's format, or write JSONL. {JSONL_HINT}"),
-    (LITERAL, "Python", f'Convert it: python -c "{TO_JSON}" > NAME.json'),
+    (LITERAL, "Python", f'Convert it: python -c "{TO_JSON}" > NAME.jsonl'),
 )
 
 

@@ -246,6 +246,8 @@ def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, 
     for names in alike.values():
         if len(names) > 1:
             yield f"{who}: {' and '.join(names)} differ by case only: {len(names)} types."
+    if joined := [name for name in labelled.types if re.search(r"\w[|;,]\w", name)]:
+        yield f"{who}: these types look like several in one cell, keep one: {', '.join(joined[:LISTED_TYPES])}."
     totals = Counter(dict.fromkeys(labelled.types, 0))
     for counts in entities.values():
         totals.update(counts)

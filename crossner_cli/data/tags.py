@@ -26,8 +26,7 @@ PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "M": "I"
 # Other ways to write a tag: B_PER, b-PER, B:PER, PER-B, and a prefix alone.
 _OTHER_FORM = re.compile(r"([BIESLUM])(?:[-_:/.](.+))?|(.+)[-_:/.]([BIESLUM])", re.IGNORECASE)
 UNNAMED = "entity"  # the type of tags that name none
-OTHER_TAG = "tag written otherwise, as B_person, person-B, B alone, or B-person|B-place, of which the first is taken"
-SCHEMES = tuple(map(frozenset, ("BIES", "BILU", "BMES")))
+OTHER_TAG = "tag written otherwise: B_person, person-B or B-person|B-place read as B-person, B as B-entity"
 
 # Unicode categories of control characters, line and paragraph separators, and halves of a character.
 STEERING = ("Cc", "Zl", "Zp", "Cs")
@@ -85,7 +84,11 @@ def are_tags(values: Iterable[str]) -> bool:
     tags = {tag for tag in map(read_tag, values) if tag not in ("", OUTSIDE)}
     prefixes = {tag[0] for tag in tags}
     is_enough = len(tags) > 1 or types_of([tags]) == (UNNAMED,)
-    return is_enough and not prefixes.isdisjoint("BI") and any(prefixes <= scheme for scheme in SCHEMES)
+    return (
+        is_enough
+        and not prefixes.isdisjoint("BI")
+        and any(prefixes <= {*scheme} for scheme in ("BIES", "BILU", "BMES"))
+    )
 
 
 def first_tag(text: str) -> str:

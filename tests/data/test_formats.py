@@ -194,7 +194,8 @@ class TestLabelStudio:
         data = {"text": TEXT, "dialogue": [{"author": "Bob", "text": "Anna Beck"}]}
         minimal = {**data, "label": [value], "annotator": 1}
         html = task(done({"to_name": "text", "value": {"start": "/p[1]", "hypertextlabels": ["per"]}}))
-        for wrong in (task(done({"to_name": "text", "value": value}), **data), minimal, html):
+        alone = task(done({"to_name": "d", "value": value}), dialogue=data["dialogue"])
+        for wrong in (task(done({"to_name": "text", "value": value}), **data), minimal, html, alone):
             with pytest.raises(CrossNERError, match="labels of HTML or of a dialogue"):
                 read(written(tmp_path, json.dumps([wrong]), "train.json"))
 
@@ -577,10 +578,11 @@ def test_entities_of_a_doc_bin_without_ents_are_its_spans(tmp_path: Path) -> Non
     assert read(path).types == ("loc",)
 
 
+LINES = f"{ {'text': TEXT, 'label': SPANS} }\n" * 2
 PYTHON = f"[('{TEXT}', {{'entities': [(0, 9, 'per'), (19, 23, 'loc')]}}), ]"
 
 
-@pytest.mark.parametrize("content", [PYTHON, f"TRAIN_DATA = {PYTHON}\n", PYTHON.replace("'", '"')])
+@pytest.mark.parametrize("content", [PYTHON, f"TRAIN_DATA = {PYTHON}\n", PYTHON.replace("'", '"'), LINES])
 @pytest.mark.parametrize("name", ["train.txt", "train.json"])
 def test_python_is_refused_with_the_line_that_converts_it(tmp_path: Path, name: str, content: str) -> None:
     path = written(tmp_path, content, name)
@@ -588,7 +590,7 @@ def test_python_is_refused_with_the_line_that_converts_it(tmp_path: Path, name: 
         read(path)
     command = caught.value.hint.removeprefix("Convert it: ").replace("NAME", str(tmp_path / "converted"))
     subprocess.run(command, shell=True, check=True)
-    assert read(tmp_path / "converted.json").splits["train"] == GOLD
+    assert read(tmp_path / "converted.jsonl").splits["train"] == GOLD * (2 if content == LINES else 1)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,10 @@ FAULTS = {
         {"source/train": rows(*"ItrainedinParisandIstayed") + "\nR\tB-location\n"},
         "The source 'source': every word of train is a single letter, and predict cuts text into whole words.",
     ),
+    "several-types-in-a-cell": (
+        {"source/train": "Rome\tB-location\n\nIt\tB-location|dish\n"},
+        "The source 'source': these types look like several in one cell, keep one: location|dish.",
+    ),
     "no-entity-in-test": (
         {"target/test": rows("y1")},
         "The target 'target': test has no entity: every tag is O, so no score of it means anything.",

@@ -224,7 +224,7 @@ def parse_columns(
     for number, line in itertools.chain(number_lines(stream, name, repairs), [(0, "")]):
         text = line.rstrip(BLANK)
         try:
-            skipped, (word, tag) = split(text) if text else (WHITE_SPACE_BREAK * bool(line), NO_ROW)
+            skipped, word, tag = split(text) if text else (WHITE_SPACE_BREAK * bool(line), "", None)
         except BadLine as problem:
             repairs.refuse(problem, f"{name}:{number}")
             continue
@@ -247,10 +247,6 @@ def parse_columns(
         lines.append(number)
 
 
-Row = tuple[str, str | None]  # word, and tag if there is one
-NO_ROW: Row = ("", None)
-
-
 class _Rows:
     """Splits rows; remembers the tags already checked, and the type of a bracket that is open."""
 
@@ -263,8 +259,8 @@ class _Rows:
         self.repaired = ""  # what was repaired in the last row
         self.open_type = ""
 
-    def __call__(self, text: str) -> tuple[str, Row]:
-        """The reason to skip a row, empty if there is none, and the row."""
+    def __call__(self, text: str) -> tuple[str, str, str | None]:
+        """The reason to skip a row, empty if there is none, its word, and its tag if there is one."""
         self.repaired = ""
         if "\r" in text:
             raise BadLine(
@@ -273,11 +269,11 @@ class _Rows:
             )
         fields = split_fields(text)
         if self.layout is not None and self._is_comment(fields, text):
-            return COMMENT, NO_ROW
+            return COMMENT, "", None
         if self.layout is not None and self.layout.has_index and INDEX_OF_OTHERS.match(fields[0]):
-            return SURFACE_ROW, NO_ROW
-        row = self._split(text, fields)
-        return (DOCSTART_DROPPED if row[0] == DOCSTART else ""), row
+            return SURFACE_ROW, "", None
+        word, tag = self._split(text, fields)
+        return DOCSTART_DROPPED if word == DOCSTART else "", word, tag
 
     def _is_comment(self, fields: Sequence[str], text: str) -> bool:
         if not text.startswith("#"):
@@ -287,7 +283,7 @@ class _Rows:
         is_other = usual is not None and usual not in (len(filled), len(fields))
         return is_other or _may_be_comment(filled, text)
 
-    def _split(self, text: str, fields: list[str]) -> Row:
+    def _split(self, text: str, fields: list[str]) -> tuple[str, str | None]:
         filled = fields if "\t" in text else [field for field in fields if field]
         more = len(filled) - self.columns if self.columns and "\t" not in text else 0
         if self.word or self.tag >= 0 or more > 0:

@@ -104,8 +104,6 @@ def _make_texts(record: Record, spans: Spans, names: Sequence[str], repairs: Rep
     """The texts of a task, given the names of all texts that its file labels."""
     data = record.value["data"] if is_task(record.value) else record.value
     texts = {key: value for key, value in data.items() if isinstance(value, str)}
-    if not texts:
-        raise BadLine(f"found no text in the task, only {abbreviate(', '.join(data))}.", hint=HINT)
     found: dict[str, dict[tuple[int, int], Entity]] = {name: {} for name in names if name in texts}
     for name in dict.fromkeys(name for name, _ in spans):
         entities = _make_entities([span for its, span in spans if its == name], record, repairs)
@@ -113,19 +111,17 @@ def _make_texts(record: Record, spans: Spans, names: Sequence[str], repairs: Rep
         if name not in texts and not given and len(texts) > 1 < len(names):
             problem = f"found labels of {name!r}, and the texts of the task are {', '.join(texts)}."
             raise BadLine(problem, hint="Call the keys of the texts in the data as the labels do.")
-        key = name if name in texts else _find_key(texts, given)
+        key = name if name in texts else _find_key(data, given)
         if ADDRESS.fullmatch(texts[key]) and not (given and all(str(each.text) in texts[key] for each in given)):
             problem = f"found labels of a text that is elsewhere, at {abbreviate(texts[key])}."
             raise BadLine(problem, hint=f"Put the text itself into the task, in place of its address, under {key!r}.")
         found[key] = entities | found.get(key, {})
-    found = found or {_find_key(texts, []): {}}
+    found = found or {_find_key(data, []): {}}
     check_strings([texts[key] for key in found], "data", HINT)
     return [SpannedText(texts[key], [*its.values()], record.number, record.place) for key, its in found.items()]
 
 
-def _make_entities(
-    spans: Sequence[Mapping[str, Any]], record: Record, repairs: Repairs
-) -> dict[tuple[int, int], Entity]:
+def _make_entities(spans: Sequence[Any], record: Record, repairs: Repairs) -> dict[tuple[int, int], Entity]:
     entities: dict[tuple[int, int], Entity] = {}
     for span in spans:
         if "labels" not in span:
@@ -144,8 +140,11 @@ def _make_entities(
     return entities
 
 
-def _find_key(texts: Mapping[str, str], given: Sequence[Entity]) -> str:
+def _find_key(data: Mapping[str, Any], given: Sequence[Entity]) -> str:
     """The key of the labelled text: the one that holds the texts of the entities, best at their places, or ``text``."""
+    texts = {key: value for key, value in data.items() if isinstance(value, str)}
+    if not texts:
+        raise BadLine(f"found no text in the task, only {abbreviate(', '.join(data))}.", hint=HINT)
 
     def rank(key: str) -> tuple[bool, bool, bool, bool, int]:
         is_placed = all(texts[key][each.start : each.end] == each.text for each in given)
