@@ -328,7 +328,7 @@ class TestStringsAndTags:
     def test_tags_of_html_are_left_out_and_counted(self, tmp_path) -> None:
         content = '<p class="x"><per>Anna <b>Beck</b></per> lives<br>in <i><loc>Rome</loc></i>.<br/>\n'
         found = read(written(tmp_path, content, "train.txt"))
-        assert found.splits["train"] == GOLD and found.repairs.counts == {strings.NESTED_TAG: 7}
+        assert found.splits["train"] == GOLD and found.repairs.counts == {strings.HTML_TAG: 7}
 
     def test_strings_are_found_longest_first_at_words_and_everywhere(self) -> None:
         text = "New York and York. Yorkshire, New York!"

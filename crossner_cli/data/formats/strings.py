@@ -14,13 +14,16 @@ from crossner_cli.errors import BadLine
 
 UNFOUND = "entity string that is not in its text left out"
 AMBIGUOUS = "entity string of several types whose places are not told left out"
-NESTED_TAG = "tag of HTML, or inside another, left out"
+NESTED_TAG = "tag inside another left out"
+HTML_TAG = "tag of HTML left out"
 STRINGS_HINT = 'A line is {"text": "In Paris", "entities": [{"text": "Paris", "type": "location"}]}.'
 GLINER2_HINT = 'A line is {"input": "In Paris", "output": {"entities": {"location": ["Paris"]}}}.'
 TAGS_HINT = 'A line is a text with tags, as: In <location>Paris</location>, or <entity type="location">Paris</entity>.'
-_TAG = re.compile(r"<(/?)([^\W\d][\w.-]*)((?:\s+[\w-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)\s*(/?)>")
-# Tags of HTML that often stand in texts; they need not be closed. The first group stands inside words, too.
-_HTML = re.compile("(a|b|code|em|font|i|strong|su[bp]|u)|br|div|h[1-6]|hr|img|li|[ou]l|p|pre|t[dr]", re.IGNORECASE)
+_TAG = re.compile(r"<(/?)([^\W\d][\w.-]*)((?:\s+[\w-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*)\s*>")
+# Tags of HTML that often stand in texts; they need not be closed. Those of the group stand inside words, too.
+_HTML = re.compile(
+    r"(?i)</?(?:(a|b|em|font|i|strong|su[bp]|u)|br|div|h[1-6]|hr|img|li|[ou]l|p|pre|t[dr])(?:\s[^<>]*)?/?>"
+)
 _ATTRIBUTE = re.compile(r"(?:type|label|class)\s*=\s*[\"']([^\"'<>]*)[\"']")
 STRINGS, TYPES = ("text", "name", "word", "value", "mention"), ("type", "label", "entity", "entity_group", "class")
 MOST_LOST = 0.05  # share of strings left out, from which on it is a warning
@@ -133,7 +136,7 @@ def parse_tags(text: str) -> tuple[str, list[Entity], int]:
     """Read a text with tags, ``<person>Anna</person>`` or ``<entity type="person">Anna</entity>``.
 
     Returns:
-        The text without tags, its entities, and how many tags were left out: those inside another, and those of HTML.
+        The text without tags, its entities, and how many tags were left out because they stand inside another.
 
     Raises:
         BadLine: A tag is not closed, or closes none.
@@ -141,17 +144,11 @@ def parse_tags(text: str) -> tuple[str, list[Entity], int]:
     parts: list[str] = []
     entities: list[Entity] = []
     open_tags: list[tuple[str, str, int]] = []
-    behind = length = left_out = 0
+    behind = length = nested = 0
     for match in _TAG.finditer(text):
         parts.append(text[behind : match.start()])
         length += match.start() - behind
         behind = match.end()
-        html = _HTML.fullmatch(match[2])
-        if match[4] or html:
-            left_out += 1
-            parts.append("" if html and html[1] else " ")
-            length += len(parts[-1])
-            continue
         if not match[1]:
             kind = _ATTRIBUTE.search(match[3] or "")
             open_tags.append((match[2], kind[1] if kind else match[2], length))
@@ -161,12 +158,12 @@ def parse_tags(text: str) -> tuple[str, list[Entity], int]:
             raise BadLine(f"found {match.group()} at character {match.start() + 1}{expected}.", hint=TAGS_HINT)
         _, kind_name, start = open_tags.pop()
         if open_tags:
-            left_out += 1
+            nested += 1
         elif length > start:
             entities.append(Entity(start, length, check_type(kind_name)))
     if open_tags:
         raise BadLine(f"the tag <{open_tags[-1][0]}> is not closed.", hint=TAGS_HINT)
-    return "".join([*parts, text[behind:]]), entities, left_out
+    return "".join([*parts, text[behind:]]), entities, nested
 
 
 def read_tagged_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> Iterator[SpannedText]:
@@ -179,11 +176,14 @@ def read_tagged_lines(stream: Iterable[bytes], name: str, repairs: Repairs) -> I
         place = f"{name}:{number}"
         if not line.strip():
             continue
+        line, html = _HTML.subn(lambda match: "" if match[1] else " ", line)
         try:
-            text, entities, left_out = parse_tags(line)
+            text, entities, nested = parse_tags(line)
         except BadLine as problem:
             repairs.refuse(problem, place)
             continue
-        if left_out:
-            repairs.add(NESTED_TAG, place, left_out)
+        if nested:
+            repairs.add(NESTED_TAG, place, nested)
+        if html:
+            repairs.add(HTML_TAG, place, html)
         yield SpannedText(text, entities, number, place)
