@@ -14,7 +14,7 @@ STEERING = ("Cc", "Cs", "Zl", "Zp")  # kinds of characters that move the cursor,
 TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # show a part of a line backwards
 LONGEST_VALUE, LONGEST_LINE = 500, 1000  # characters of a message
 # Lines that hold a command are to be copied: they are neither wrapped nor shortened.
-COMMAND = re.compile(r"(crossner|mkdir|iconv|pandoc|unzip|pip install|ulimit|zcat) ")
+COMMAND = re.compile(r"(?<!\d)(crossner|mkdir|iconv|pandoc|unzip|pip install|ulimit|zcat) ")
 _LONG_VALUE = re.compile(r"(?<!\S)\S{501,}|'[^'\n]{500,}'|\"[^\"\n]{500,}\"")
 BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 

@@ -65,7 +65,7 @@ def plan(run: RunDirectory, options: Adapt) -> Work[list[Step]]:
         CrossNERError: A data set, the raw text or the encoder cannot be read, the target has no training sentences,
             the seeds are none, or the run holds stages with other options.
     """
-    yield Notice(f"reading the target {options.target}")
+    yield Notice(f"reading the target {', '.join(options.target)}")
     if options.seeds is not None:
         parse_seeds(Finetune(seeds=options.seeds))  # a stage would refuse them after the training on the source
     sets = find_sets(PrepareData(source=options.source or DEFAULT_SOURCE, target=options.target, silver=options.silver))

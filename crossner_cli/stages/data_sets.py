@@ -142,7 +142,8 @@ def make_domains(
         labelled["source"] = join(sources, times, "+".join(sources))
     if "target" in kept:
         labelled["target"] = kept["target"]
-        if not labelled["target"].splits.get("train"):
+        # With a source, it may be scored alone; but a file that was not read may be meant as train.
+        if not labelled["target"].splits.get("train") and (not sources or found["target"].left):
             hint = "Add a file train.jsonl or the like, a folder train, or give the file itself as --target."
             raise CrossNERError(f"The target {names['target']!r} has no training sentences.", hint=hint)
     had_dev = all("dev" in each.splits for each in labelled.values())

@@ -296,7 +296,7 @@ def test_names_of_types_that_no_data_set_has_are_a_warning(tmp_path):
 def test_a_known_data_set_is_warned_of_when_it_is_fetched_and_not_again_from_the_cache(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text(SPLITS["source/train"])
-    files = {"train": path, "dev": path}
+    files = {"train": [path], "dev": [path]}
     labelled = {"source": read_domain(files)}
     statistics = {"source": domain_statistics(labelled["source"].splits)}
     found = {

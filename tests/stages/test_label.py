@@ -664,6 +664,6 @@ def test_a_target_without_training_sentences_cannot_teach_a_language_model(
     data = tmp_path / "data"
     data.mkdir()
     (data / "test.txt").write_text(TEST)
-    crossner("prepare-data", "--run", tmp_path / "run", "--target", data)
+    crossner("prepare-data --source sample-source", "--run", tmp_path / "run", "--target", data)
     command = arguments(RunDirectory(tmp_path / "run"), tmp_path / "silver", texts, "--teacher", "openai:m")
     assert "has no training sentences to show" in refused(*command, "--base-url", server.url)

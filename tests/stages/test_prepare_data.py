@@ -209,7 +209,11 @@ def test_an_interrupted_stage_is_done_again_even_with_other_options(run, folders
 def test_a_target_without_training_sentences_is_an_error(run, folders, tmp_path):
     (tmp_path / "food" / "train.txt").rename(tmp_path / "food" / "labels.txt")
     assert "no training sentences" in failure(run, **folders)
+    (tmp_path / "food" / "labels.txt").unlink()
+    alone = {role: folder for role, folder in folders.items() if role == "target"}
+    assert "no training sentences" in failure(run, **alone)
     assert not run.has("prepare-data")
+    prepare(run, **folders)  # a tagger of the source can be scored on it
 
 
 def test_several_files_are_one_target_and_unread_files_of_a_folder_are_named(run, folders, tmp_path):
