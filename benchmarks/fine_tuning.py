@@ -95,13 +95,18 @@ class FineTuning:
 
 
 def sides(task: FineTuning) -> dict[str, Side]:
-    """The sides of the comparison, by name; bf16 only where the device multiplies it in hardware."""
+    """The sides of the comparison, by name; bf16 only where the device multiplies it in hardware.
+
+    The Trainer with batches by length computes as fast as it can: in bf16 where there is bf16, without cuDNN.
+    """
     trainer = functools.partial(functools.partial, train_with_trainer, task)
-    found: dict[str, Side] = {"Trainer fp32": trainer(bf16=False)} if task.device == "cpu" else {}
-    if choose_precision("auto", task.device) == "bf16":
+    has_bf16, on_cpu = choose_precision("auto", task.device) == "bf16", task.device == "cpu"
+    found: dict[str, Side] = {"Trainer fp32": trainer(bf16=False)} if on_cpu else {}
+    if has_bf16:
         found["Trainer bf16"] = trainer(bf16=True)
-    if task.device != "cpu":
+    if not on_cpu:
         found["Trainer bf16, no cuDNN"] = trainer(bf16=True, cudnn=False)
+    found["Trainer by length"] = trainer(bf16=has_bf16, cudnn=on_cpu, train_sampling_strategy="group_by_length")
     return {**found, "crossner": functools.partial(train_with_product, task)}
 
 
@@ -122,7 +127,9 @@ def ablations(task: FineTuning) -> dict[str, Side]:
     }
 
 
-def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool, cudnn: bool = True) -> Measured:
+def train_with_trainer(
+    task: FineTuning, seed: int, *, bf16: bool, cudnn: bool = True, train_sampling_strategy: str = "random"
+) -> Measured:
     """Train as the token-classification example of transformers does: the first subword of a word carries its tag."""
     start_engine(task.options(seed))  # the same threads and seed as the product's side
     folder = resolve_encoder(task.encoder)
@@ -147,6 +154,7 @@ def train_with_trainer(task: FineTuning, seed: int, *, bf16: bool, cudnn: bool =
         cudnn=cudnn,
         num_train_epochs=task.epochs,
         learning_rate=task.learning_rate,
+        train_sampling_strategy=train_sampling_strategy,
     )
     found = trainer.predict(label_subwords(task.dev, task.tag_set, tokenizer, length))
     read = [

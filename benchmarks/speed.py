@@ -35,7 +35,7 @@ from crossner_cli.taggers.folder import save_tagger
 
 DATA, CORPUS = "conll2003", Path("corpora") / "ai_abstracts.txt"
 DEV_SENTENCES, CORPUS_LINES = 500, 2000
-TRAINERS = ["Trainer fp32", "Trainer bf16", "Trainer bf16, no cuDNN"]
+TRAINERS = ["Trainer fp32", "Trainer bf16", "Trainer bf16, no cuDNN", "Trainer by length"]
 Task = TypeVar("Task", FineTuning, Adaptation, TextTagging)
 
 
@@ -150,8 +150,8 @@ def compare(sides: Callable[[Task], Mapping[str, Side]], task: Task, rounds: int
 def fine_tuning_task(wanted: argparse.Namespace) -> FineTuning:
     """The first sentences of CoNLL-2003, or those of the bundled sample where there is no mirror."""
     folder = data_folder(wanted.data) / DATA
-    name, files = (DATA, {split: folder / f"{split}.txt" for split in ("train", "dev")})
-    if not files["train"].is_file():
+    name, files = (DATA, {split: [folder / f"{split}.txt"] for split in ("train", "dev")})
+    if not files["train"][0].is_file():
         name, files = "sample-source", find_domain("sample-source").files
         note(f"there is no {folder}; the bundled {name} is used: too small to tell the F1 of two sides apart")
     labelled = read_domain(files, name=name)

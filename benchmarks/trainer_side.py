@@ -64,4 +64,5 @@ def train(
         # The engine of the other side lives in this Python process too; its precision must not reach this one.
         assert trainer.accelerator.mixed_precision == ("bf16" if bf16 else "no")
         trainer.train()
+        settings.train_sampling_strategy = "random"  # by length, predict would change the order, too
     return trainer, timer.seconds

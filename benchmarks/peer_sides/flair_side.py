@@ -19,7 +19,7 @@ BATCH_SIZE, EPOCHS = 4, 10  # the defaults of fine_tune
 
 
 def train(request: Request, data: Data) -> Tag:
-    """Train with the defaults of ``fine_tune``, which scores dev after each epoch and keeps the last one."""
+    """Train with the defaults of ``fine_tune``, which keeps the last epoch, or for passes whose best on dev is kept."""
     flair.device = torch.device("cpu")
     flair.set_seed(request.seed)
     types = {tag[2:] for tag in names_of(data["train"]) if tag != OUTSIDE}
@@ -44,6 +44,7 @@ def train(request: Request, data: Data) -> Tag:
         mini_batch_size=BATCH_SIZE,
         max_epochs=epochs,
         save_final_model=False,
+        use_final_model_for_eval=request.epochs is None,
         **request.given(learning_rate="learning_rate"),
     )
 

@@ -1,4 +1,4 @@
-"""``crossner finetune`` on the target alone with its defaults, or a tagger that is trained already."""
+"""``crossner finetune`` on the target alone, in fp32. Its default keeps the epoch that is best on dev."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from crossner_cli.taggers.tagging import tag as tag_with
 
 
 def train(request: Request, data: Data) -> Tag:
-    """Train by the command line of the product, unless there is a tagger; load it and tag as ``predict`` does."""
-    folder = Path(request.tagger) if request.tagger else fine_tune(request)
-    engine = start_engine(Predict(device="cpu", threads=request.threads, precision=request.precision))
+    """Train by the command line of the product, load the tagger and tag as ``predict`` does."""
+    folder = fine_tune(request)
+    engine = start_engine(Predict(device="cpu", threads=request.threads, precision="fp32"))
     tagger = load_tagger(folder, engine)
 
     def tag(sentences: list[list[str]]) -> list[list[str]]:
@@ -41,7 +41,7 @@ def fine_tune(request: Request) -> Path:
         "--seed": request.seed,
         "--device": "cpu",
         "--threads": request.threads,
-        "--precision": request.precision,
+        "--precision": "fp32",
         **rate_epochs_updates,
     }
     words = [str(word) for pair in arguments.items() for word in pair]

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import spacy
-from exchange import OUTSIDE, Data, Request, Sentence, Tag, answer, names_of
+from exchange import OUTSIDE, Data, Request, Sentence, Tag, answer
 from spacy.cli.init_config import init_config
 from spacy.tokens import Doc, DocBin
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_pipeline
 
 
-def train(request: Request, data: Data, package: str | None = None) -> Tag:
+def train(request: Request, data: Data) -> Tag:
     """Train until dev has not improved for 1,600 updates, and keep the best pipeline.
 
-    Args:
-        request: What is asked; the encoder is not used.
-        data: The sentences.
-        package: A trained pipeline whose entity recogniser is trained on for the new types, instead of a new one.
+    The encoder and the number of passes are not used: a network that begins with nothing needs many more passes.
     """
     folder = Path(request.folder)
     config = init_config(lang="en", pipeline=["ner"])
@@ -28,18 +24,10 @@ def train(request: Request, data: Data, package: str | None = None) -> Tag:
         write_docs(folder / f"{split}.spacy", data[split])
         config["paths"][split] = str(folder / f"{split}.spacy")
     config["system"]["seed"] = request.seed
-    config["training"].update(request.given(epochs="max_epochs", updates="max_steps"))
+    config["training"].update(request.given(updates="max_steps"))
     config["training"]["eval_frequency"] = min(config["training"]["eval_frequency"], config["training"]["max_steps"])
     config["training"]["optimizer"].update(request.given(learning_rate="learn_rate"))
-    if package:
-        config["nlp"]["pipeline"] = ["ner"]
-        config["components"] = {"ner": {"source": package}}
-    nlp = init_nlp(config)
-    if package:
-        recogniser: Any = nlp.get_pipe("ner")
-        for name in sorted({tag[2:] for tag in names_of(data["train"]) if tag != OUTSIDE}):
-            recogniser.add_label(name)
-    train_pipeline(nlp, folder, stdout=sys.stderr, stderr=sys.stderr)
+    train_pipeline(init_nlp(config), folder, stdout=sys.stderr, stderr=sys.stderr)
     best = spacy.load(folder / "model-best")
 
     def tag(sentences: list[list[str]]) -> list[list[str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import importlib
-import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders.commands import QUICK, crossner
+from builders.commands import crossner
 from torch import nn
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
@@ -22,9 +23,7 @@ from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.fast_layers import CPU_ATTENTION
 from crossner_cli.encoders.pretrained import read_tokenizer
 from crossner_cli.engine.devices import choose_precision, reset_accelerate, start_engine
-from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.randomness import Dropout
-from crossner_cli.run.directory import RunDirectory
 from crossner_cli.taggers.carry_over import start_tagger
 from crossner_cli.taggers.folder import save_tagger
 
@@ -71,7 +70,7 @@ def adapting(benchmarks: SimpleNamespace, tiny_encoder_folder: Path, tmp_path_fa
 def test_every_side_of_fine_tuning_reads_the_same_words_and_is_scored(benchmarks: Any, task: Any) -> None:
     sides = benchmarks.fine_tuning.sides(task)
     bf16 = ["Trainer bf16"] if choose_precision("auto", "cpu") == "bf16" else []
-    assert list(sides) == ["Trainer fp32", *bf16, "crossner"]
+    assert list(sides) == ["Trainer fp32", *bf16, "Trainer by length", "crossner"]
     for side in sides.values():
         measured = side(1)
         assert measured.words == 2 * sum(len(sentence.words) for sentence in task.train)
@@ -328,47 +327,65 @@ def test_our_side_and_an_adapted_tagger_are_compared_on_a_bundled_sample(
             run_process(command, **changes)
 
     monkeypatch.setattr(benchmarks.peers, "run", run_side_alone)
-    run, output = tmp_path / "run", tmp_path / "peers.json"
-    crossner("prepare-data --target sample-target --train-limit 6", "--run", run)
-    crossner("finetune --name tagger --max-steps 1 --epochs 1", "--run", run, *QUICK, "--encoder", tiny_encoder_folder)
+    output = tmp_path / "peers.csv"
     arguments = f"--targets sample-target --tools ours --seeds 3 --threads 1 --sentences 6 --updates 2 --encoder \
-        {tiny_encoder_folder} --adapt {run} --output {output}".split()
+        {tiny_encoder_folder} --epochs 2 --output {output}".split()
+    monkeypatch.setitem(benchmarks.peers.TOOLS, "ours", replace_rates(benchmarks.peers.TOOLS["ours"], (1e-3,)))
     benchmarks.peers.main(arguments)
     shown = capsys.readouterr().out
-    assert re.search(r"\| crossner finetune \| +\d+\.\d\d \| +\d+ \| +[\d,]+ \| +[\d,]+ \|", shown)
-    assert re.search(r"\| crossner adapt +\| +\d+\.\d\d \| +\d+ \| +[\d,]+ \| +\|", shown)
-    written = json.loads(output.read_text(encoding="utf-8"))
-    ours, adapted = written["runs"]
-    assert ours["run"] == {"target": "sample-target", "tool": "ours", "seed": 3, "rate": None, "tagger": None}
-    assert adapted["run"]["tagger"] == str(run / "tagger" / "tagger")
-    assert ours["found"]["versions"]["torch"] and ours["found"]["megabytes"] > 100
-    assert 0 <= ours["found"]["dev_f1"] <= 100
-    monkeypatch.setattr(benchmarks.peers.Comparison, "ask", None)  # what was run is not run again
+    assert re.search(
+        r"\| crossner finetune \| +\d+\.\d\d \| 0\.001 \| +\d+\.\d\d \| +\d+ \| +[\d,]+ \| +[\d,]+ \|", shown
+    )
+    with output.open(encoding="utf-8") as stream:
+        by_defaults, tuned = csv.DictReader(stream)
+    assert (by_defaults["rate"], tuned["rate"], tuned["seed"], tuned["epochs"]) == ("", "0.001", "3", "2")
+    assert 0 <= float(tuned["dev_f1"]) <= 100 and int(tuned["megabytes"]) > 100
+    monkeypatch.setattr(benchmarks.peers.Comparison, "request", None)  # what was run is not run again
     benchmarks.peers.main(arguments)
     assert capsys.readouterr().out == shown
-    with pytest.raises(CrossNERError, match="other conditions"):
-        benchmarks.peers.main([*arguments, "--epochs", "2"])
+    with pytest.raises(TypeError):  # under other conditions it would be
+        benchmarks.peers.main([*arguments, "--epochs", "3"])
 
 
-def test_a_table_of_tools_shows_means_and_the_highest_memory(
-    benchmarks: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+def replace_rates(tool: Any, rates: tuple[float, ...]) -> Any:
+    """The tool with these learning rates to choose from."""
+    return dataclasses.replace(tool, rates=rates, first=rates[0], last=rates[-1])
+
+
+@pytest.mark.parametrize(
+    ("best", "tried"),
+    [
+        (1e-4, {5e-5, 1e-4, 3e-4, 1e-3}),
+        (1e-3, {5e-5, 1e-4, 3e-4, 1e-3, 3e-3}),
+        (1e-2, {5e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2}),
+        (2e-5, {1e-5, 2e-5, 5e-5, 1e-4, 3e-4, 1e-3}),
+    ],
+)
+def test_the_rate_that_is_best_on_dev_is_taken_and_the_grid_grows_where_it_is_at_the_edge(
+    benchmarks: SimpleNamespace, tmp_path: Path, best: float, tried: set[float]
 ) -> None:
-    def found(f1: float, megabytes: int | None) -> dict[str, Any]:
-        return {"test_f1": f1, "training_seconds": 2 * f1, "words_per_second": 30 * f1, "megabytes": megabytes}
+    peers, seen = benchmarks.peers, set()
+    options = peers.read_arguments(["--seeds", "2,3", "--output", str(tmp_path / "peers.csv")])
 
-    rows = {"a": [found(50, 900), found(52, 1100)], "b": [{**found(40, None), "training_seconds": None}]}
-    benchmarks.measuring.show("tools", benchmarks.peers.tabulate(rows))
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
-    assert ["a", "51.00 ± 1.41", "102", "1,530", "1,100"] in lines
-    assert ["b", "40.00", "", "1,200", ""] in lines
+    def measure(wanted: Any) -> Any:
+        assert wanted.seed == 2
+        seen.add(wanted.rate)
+        return peers.Found(-abs(math.log(wanted.rate / best)), 0.0, 1.0, 1.0, 1)
+
+    comparison = peers.Comparison(options, {}, tmp_path)
+    comparison.measure = measure
+    assert comparison.choose_rate("ai", "trainer") == best
+    assert seen == tried
 
 
-def test_the_learning_rate_with_the_best_dev_score_is_taken(benchmarks: SimpleNamespace) -> None:
+def test_a_tuned_run_at_the_rate_of_the_defaults_is_that_by_defaults_where_nothing_else_differs(
+    benchmarks: SimpleNamespace, tmp_path: Path
+) -> None:
     peers = benchmarks.peers
-    scores = {2e-5: 10.0, None: 30.0, 1e-4: 30.0, 3e-4: 20.0}  # that of the tool, 5e-5, is measured anyway
-    comparison = peers.Comparison(peers.read_arguments(["--seeds", "2,3"]), {}, Path())
-    comparison.measure = lambda wanted: {"dev_f1": scores[wanted.rate] if wanted.seed == 2 else 0.0}
-    assert comparison.choose_rate("ai", "trainer") == 5e-5
+    options = peers.read_arguments(["--output", str(tmp_path / "peers.csv")])
+    found = peers.Found(40.0, 41.0, 2.0, 3.0, 4)
+    peers.append_run(options.output, peers.Run("ai", "spacy", 1), found, peers.conditions(options))
+    assert peers.Comparison(options, {}, tmp_path).measure(peers.Run("ai", "spacy", 1, 1e-3)) == found
 
 
 def test_sides_read_and_write_entities_as_tags(benchmarks: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,20 +412,3 @@ def test_an_environment_is_made_once_for_the_same_packages(
         python = benchmarks.environments.python_of("tool", requirements, tmp_path)
     assert [command[-1] for command in commands] == [str(tmp_path / "tool"), "a==1", str(tmp_path / "tool"), "a==2"]
     assert commands[1][0] == str(python)
-
-
-def test_the_time_of_adapt_is_that_of_all_stages_that_made_the_tagger_unless_one_was_interrupted(
-    benchmarks: Any, tmp_path: Path
-) -> None:
-    def write(folder: str, stage: str, seconds: float, **more: Any) -> None:
-        record = {"stage": stage, "name": folder, "options": {}, "inputs": {}, "result": {}, "seconds": seconds, **more}
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "manifest.json").write_text(json.dumps(record))
-
-    write("tagger", "finetune", 8.0, continued=False)
-    write("labels/silver", "label", 4.0)  # a data set, which knows no interruption
-    write("target-alone", "finetune", 2.0, continued=False)
-    write("evaluate-tagger", "evaluate", 1.0, continued=False)
-    assert benchmarks.peers.seconds_of(RunDirectory(tmp_path)) == 12.0
-    write("after-source", "finetune", 16.0, continued=True)
-    assert benchmarks.peers.seconds_of(RunDirectory(tmp_path)) is None
