@@ -269,8 +269,6 @@ class TestTextsWithPlaces:
         [
             ("UTF-16 code units", "\U0001f600\U0001f600", 4),
             ("bytes of UTF-8", "éé", 4),
-            ("characters with CR LF as one", "a\r\nb\r\nc", 5),
-            ("graphemes", "e\u0301e\u0301", 2),
         ],
     )
     def test_offsets_in_another_unit_are_read_in_it_with_a_warning(self, tmp_path, unit, before, length) -> None:

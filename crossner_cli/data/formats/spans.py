@@ -175,36 +175,24 @@ def _byte_places(text: str) -> Iterator[int]:
         yield from [-1] * (len(character.encode("utf-8", "surrogatepass")) - 1)
 
 
-def _line_feed_places(text: str) -> Iterator[int]:
-    return (place for place in range(len(text)) if text[place : place + 2] != "\r\n")
-
-
-def _grapheme_places(text: str) -> Iterator[int]:
-    import regex  # type: ignore[import-untyped]
-
-    return (match.start() for match in regex.finditer(r"\X", text))
-
-
 # Units that offsets may be counted in: the character of each unit of a text, -1 inside a character.
 UNITS: dict[str, Callable[[str], Iterator[int]]] = {
     "UTF-16 code units": _utf16_places,
     "bytes of UTF-8": _byte_places,
-    "characters with CR LF as one": _line_feed_places,
-    "graphemes": _grapheme_places,
 }
 
 
 def _character_of(text: str, unit: str) -> Callable[[int], int]:
     """A function that gives the character at an offset of a text, its end included; -1 if there is none."""
     end = len(text)
-    is_plain = unit == CHARACTERS or (text.isascii() and "\r" not in text)
+    is_plain = unit == CHARACTERS or text.isascii()
     places = range(end + 1) if is_plain else [*UNITS[unit](text), end]
     return lambda offset: places[offset] if 0 <= offset < len(places) else -1
 
 
 def _find_unit(texts: Sequence[SpannedText], name: str, repairs: Repairs) -> str:
     """The unit that offsets are counted in: characters, unless these cut most entities and another unit hardly any."""
-    differing = [each for each in texts if not each.text.isascii() or "\r" in each.text]
+    differing = [each for each in texts if not each.text.isascii()]
     for considered in (texts, differing):
         cut, entities = _count_cut(considered, CHARACTERS)
         if entities >= FEWEST_ENTITIES and cut > MOST_CUT * entities:
