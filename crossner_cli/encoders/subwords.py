@@ -217,6 +217,12 @@ class SubwordReader:
                 ids = ids[: self.room]
             self._subwords[word] = ids
 
+    def count_subwords(self, sentences: Sequence[Sentence]) -> float:
+        """Return how many subwords a word is cut into, in the mean."""
+        words, cutter = [word for each in sentences for word in each.words], self.tokenizer.backend_tokenizer
+        rows = cutter.encode_batch_fast([[word] for word in words], is_pretokenized=True, add_special_tokens=False)
+        return sum(len(row.ids) for row in rows) / max(1, len(words))
+
     def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
         """Encode sentences, with their tags if ``tag_set`` is given."""
         if len(self._subwords) > MOST_WORDS:

