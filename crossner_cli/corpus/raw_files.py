@@ -203,12 +203,12 @@ def _is_stage(folder: Path) -> bool:
 
 
 def _jsonl_texts(path: Path, column: str, counts: Counter[str]) -> Iterator[str]:
+    hint, repairs = 'Write one object a line: {"text": "Anna met Peter."}.', Repairs()
     for number, line in open_lines(path):
         if not line.strip():
             yield ""
             continue
-        hint = 'Write one object a line: {"text": "Anna met Peter."}.'
-        (record,) = parse_lines([(number, line)], str(path), Repairs(), hint=hint)
+        (record,) = parse_lines([(number, line)], str(path), repairs, hint=hint)
         if not isinstance(record.value, dict):
             raise CrossNERError(f"{record.place}: found {line[:60]!r}, which is no JSON object.", hint=hint)
         _check_column(record.value, column, record.place)

@@ -196,14 +196,17 @@ class SubwordReader:
         """Subwords of one window, special ones not included."""
         return self.max_length - 2
 
-    def _learn(self, words: list[str]) -> None:
-        """Look up words not met before, all at once."""
+    def _cut(self, words: list[str]) -> list[list[int]]:
+        """Cut words into the ids of their subwords, each word by itself."""
         cutter = self.tokenizer.backend_tokenizer  # the layer above takes twice as long
         cutter.no_truncation()
         cutter.no_padding()
         rows = cutter.encode_batch_fast([[word] for word in words], is_pretokenized=True, add_special_tokens=False)
-        for word, row in zip(words, rows, strict=True):
-            ids = row.ids
+        return [row.ids for row in rows]
+
+    def _learn(self, words: list[str]) -> None:
+        """Look up words not met before, all at once."""
+        for word, ids in zip(words, self._cut(words), strict=True):
             if not ids:  # as for control characters: the encoder still gets one position for the word
                 self.unreadable_words += 1
                 ids = [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else self.pad_id]
@@ -219,9 +222,8 @@ class SubwordReader:
 
     def count_subwords(self, sentences: Sequence[Sentence]) -> float:
         """Return how many subwords a word is cut into, in the mean."""
-        words, cutter = [word for each in sentences for word in each.words], self.tokenizer.backend_tokenizer
-        rows = cutter.encode_batch_fast([[word] for word in words], is_pretokenized=True, add_special_tokens=False)
-        return sum(len(row.ids) for row in rows) / max(1, len(words))
+        words = [word for each in sentences for word in each.words]
+        return sum(map(len, self._cut(words))) / max(1, len(words))
 
     def encode(self, sentences: Sequence[Sentence], tag_set: TagSet | None = None) -> list[EncodedSentence]:
         """Encode sentences, with their tags if ``tag_set`` is given."""
