@@ -71,6 +71,8 @@ def run_command(command: list[str], options: OnDevice, execute: Execute) -> None
     """
     known = {field.name for field in dataclasses.fields({**STAGES, "label": Label}[command[1]])}
     shared = [part for name in SHARED if name in known for part in options.given(name)]
+    if command[1] == "label" and options.gpus:  # which works in one process
+        shared[shared.index("--gpus") + 1] = options.gpus.split(",")[0]
     arguments, environment = sys.argv, dict(os.environ)
     sys.argv = [*command, *shared]  # which several processes, one a GPU, are started with
     os.environ[IS_STEP] = "1"
