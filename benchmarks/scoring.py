@@ -31,7 +31,7 @@ from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.evaluation.scores import Scored, describe_mode, score, summarise
-from crossner_cli.reports.fine_grained import add_fine_grained, write_reports
+from crossner_cli.reports.fine_grained import write_reports
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.storage import write_json
@@ -139,10 +139,9 @@ def analyse(task: Task) -> float:
     taggings = [Tagging("model", "1", task.predicted)]
     found = exhaust(analyse_taggings(task.sentences, taggings, task.known))
     with tempfile.TemporaryDirectory() as folder:
-        write_reports(Path(folder), result, task.sentences, found)
-        complete = add_fine_grained(result, found)
+        complete = write_reports(Path(folder), result, task.sentences, found)
         write_json(Path(folder) / "scores.json", dataclasses.asdict(complete))
-    micro: float = found["model"].record["mean"]["scores"]["micro"]["f1"]["mean"]
+    micro: float = found["model"].record["parts"][0]["f1"]
     return micro
 
 

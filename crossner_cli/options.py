@@ -242,7 +242,7 @@ class Evaluate(ComputeTags):
     )
     split: Literal["dev", "test"] = option("test", "Sentences to score on.")
     fine_grained: bool = option(
-        False, "Also sort all errors and score groups of sentences: tables, CSV files and the page errors.html."
+        False, "Also sort all errors and score parts of the entities: fine_grained.csv and the page errors.html."
     )
     against: list[Path] = option(
         [], "Run or evaluate stage whose models to compare with: difference, interval and p. Repeatable."

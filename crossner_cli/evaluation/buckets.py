@@ -1,18 +1,18 @@
-"""Buckets of entities by length, density and what was seen before, so that scores can be split by them.
+"""Buckets of entities by type, length, density and what was seen before, so that scores can be split by them.
 
 Gold and predicted entities get their buckets by the same rule, so that a bucket has precision, recall and F1: a correct
 entity is in the same bucket on both sides.
+
+Papers: Fu, Liu and Neubig (2020) for lengths and density; Taillé, Guigue and Gallinari (2020) for seen mentions.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
 
 from crossner_cli.data.names import Name, NameFinder
 from crossner_cli.data.sentences import Sentence
@@ -32,10 +32,14 @@ SENTENCE_LENGTHS = {
 }
 # Words of gold entities in all words of the sentence.
 DENSITIES = {0.0: "0 %", 0.1: "0-10 %", 0.2: "10-20 %", 0.3: "20-30 %", math.inf: "over 30 %"}
-SEEN = ("seen, this type", "seen, other type", "partly seen", "unseen")
-SEEN_IN_TEXT = ("seen", "partly seen", "unseen")
-READINGS = ("not in train", "1 reading", "2 readings", "3+ readings")
-ORIGINS = ("shared", "target only")
+THIS_TYPE, OTHER_TYPE, SEEN, PARTLY, UNSEEN = "seen, this type", "seen, other type", "seen", "partly seen", "unseen"
+SHARED, TARGET_ONLY = "shared", "target only"
+BY_TYPE = "type"
+# The order of buckets in a table; types are put in another one.
+ORDER = (
+    *(*MENTION_LENGTHS.values(), *SENTENCE_LENGTHS.values(), *DENSITIES.values()),
+    *(THIS_TYPE, OTHER_TYPE, SEEN, PARTLY, UNSEEN, SHARED, TARGET_ONLY),
+)
 ROUNDING = 1e-9  # a share that equals a border but for rounding stays below it
 LINES_A_REPORT = 10_000
 TASK = "mentions in raw text"
@@ -59,13 +63,13 @@ class KnownText:
 
 
 class Buckets:
-    """The bucketings that a run allows.
+    """The buckets of the entities of some sentences.
 
     Args:
         sentences: The scored sentences.
         gold: Their gold entities.
         known: Text in which mentions may have been seen.
-        seen_in_text: By words of a mention its bucket of ``SEEN_IN_TEXT``; None without raw text.
+        seen_in_text: By words of a mention whether raw text has it; None without raw text.
     """
 
     def __init__(
@@ -73,90 +77,67 @@ class Buckets:
         sentences: Sequence[Sentence],
         gold: Sequence[Sequence[Span]],
         known: KnownText,
-        seen_in_text: dict[Name, str] | None,
+        seen_in_text: Mapping[Name, str] | None,
     ) -> None:
-        self._lengths = pd.Series([len(sentence.words) for sentence in sentences], dtype=int)
-        inside = [sum(span.end - span.start for span in spans) for spans in gold]
-        self._densities = pd.Series(inside, dtype=int) / self._lengths.clip(lower=1) - ROUNDING
-        self._known = known
-        self._seen_in_text = seen_in_text
+        self._sentences = sentences
+        self._inside = [sum(span.end - span.start for span in spans) for spans in gold]
+        self._seen_in_text, self._source_types = seen_in_text, known.source_types
+        self._seen: dict[str, tuple[dict[Name, set[str]], set[str]]] = {}
+        for origin, labelled in (("target", known.train), ("source", known.source_train)):
+            if labelled is not None:
+                types = _read_mentions(labelled)
+                self._seen[f"seen in {origin} train"] = types, _content_words(types)
 
-    def sort(self, entities: pd.DataFrame) -> pd.DataFrame:
-        """Find the buckets of entities, as ``tabulate_entities`` makes them: a categorical column a bucketing."""
+    def find(self, number: int, span: Span) -> dict[str, str]:
+        """Find the buckets of an entity of a sentence, given by its number: a bucket of each kind."""
+        words = self._sentences[number].words
+        mention = words[span.start : span.end]
         found = {
-            "mention length": _cut(entities["end"] - entities["start"], MENTION_LENGTHS),
-            "sentence length": _cut(entities["sentence"].map(self._lengths), SENTENCE_LENGTHS),
-            "entity density": _cut(entities["sentence"].map(self._densities), DENSITIES),
+            BY_TYPE: span.type,
+            "mention length": _find_range(len(mention), MENTION_LENGTHS),
+            "sentence length": _find_range(len(words), SENTENCE_LENGTHS),
+            "entity density": _find_range(self._inside[number] / len(words) - ROUNDING, DENSITIES),
         }
-        mentions = list(zip(entities["words"], entities["type"], strict=True))
-        for origin, sentences in (("target", self._known.train), ("source", self._known.source_train)):
-            if sentences is not None:
-                found[f"seen in {origin} train"] = pd.Categorical(_seen_in(sentences, mentions), SEEN)
+        for name, (types, content) in self._seen.items():
+            if mention in types:
+                found[name] = THIS_TYPE if span.type in types[mention] else OTHER_TYPE
+            else:
+                found[name] = UNSEEN if content.isdisjoint(mention) else PARTLY
         if self._seen_in_text is not None:
-            seen = [self._seen_in_text[words] for words, _ in mentions]
-            found["seen in raw text"] = pd.Categorical(seen, SEEN_IN_TEXT)
-        if self._known.source_types is not None:
-            is_shared = entities["type"].isin(self._known.source_types)
-            found["type and source"] = pd.Categorical.from_codes((~is_shared).astype(int), ORIGINS)
-        if self._known.train is not None:
-            readings = count_readings({words for words, _ in mentions}, self._known.train)
-            counts = [min(readings[words], len(READINGS) - 1) for words, _ in mentions]
-            found["readings in train"] = pd.Categorical([READINGS[count] for count in counts], READINGS)
-        return pd.DataFrame(found, index=entities.index)
+            found["seen in raw text"] = self._seen_in_text[mention]
+        if self._source_types is not None:
+            found["type and source"] = SHARED if span.type in self._source_types else TARGET_ONLY
+        return found
 
 
-def _cut(values: pd.Series, ranges: Mapping[float, str]) -> pd.Series:
-    return pd.cut(values, [-math.inf, *ranges], labels=list(ranges.values()))
+def _find_range(value: float, ranges: Mapping[float, str]) -> str:
+    return next(name for border, name in ranges.items() if value <= border)
 
 
-def _seen_in(sentences: Sequence[Sentence], mentions: Sequence[tuple[Name, str]]) -> list[str]:
-    """The bucket of ``SEEN`` of each mention with its type.
-
-    A mention is partly seen if one of its content words is in an entity of any type (Taillé et al. 2020 count partial
-    matches of the same type).
-    """
+def _read_mentions(sentences: Sequence[Sentence]) -> dict[Name, set[str]]:
+    """The entity types of each mention."""
     types: dict[Name, set[str]] = defaultdict(set)
     for sentence in sentences:
         for start, end, entity_type in to_spans(sentence.tags or ()):
             types[sentence.words[start:end]].add(entity_type)
-    content = {word for words in types for word in words if is_content_word(word)}
-
-    def bucket(words: Name, entity_type: str) -> str:
-        if words in types:
-            return SEEN[0] if entity_type in types[words] else SEEN[1]
-        return SEEN[3] if content.isdisjoint(words) else SEEN[2]
-
-    return [bucket(words, entity_type) for words, entity_type in mentions]
+    return dict(types)
 
 
-def count_readings(mentions: Iterable[Name], sentences: Sequence[Sentence]) -> dict[Name, int]:
-    """Count the readings of mentions in labelled sentences: entity types, and ``O`` if they stand outside of all."""
-    wanted = NameFinder(mentions)
-    readings: dict[Name, set[str]] = {words: set() for words in wanted.names}
-    for sentence in sentences:
-        spans = to_spans(sentence.tags or ())
-        is_inside = [False] * len(sentence.words)
-        for start, end, entity_type in spans:
-            is_inside[start:end] = [True] * (end - start)
-            if (words := sentence.words[start:end]) in readings:
-                readings[words].add(entity_type)
-        for start, end in wanted.find_all(sentence.words):
-            if not any(is_inside[start:end]):
-                readings[sentence.words[start:end]].add("")  # a type is never empty
-    return {words: len(found) for words, found in readings.items()}
+def _content_words(mentions: Iterable[Name]) -> set[str]:
+    return {word for words in mentions for word in words if is_content_word(word)}
 
 
-def find_in_raw_text(path: Path, mentions: Iterable[Name]) -> Work[dict[Name, str]]:
+def find_in_raw_text(path: Path, mentions: Collection[Name]) -> Work[dict[Name, str]]:
     """Look mentions up in a text file, a sentence a line; the file is read once.
 
     The words of the file are found as ``predict`` finds them, and words of mentions are cut by the same rule.
 
     Returns:
-        By mention its bucket of ``SEEN_IN_TEXT``.
+        By mention whether it is ``SEEN``, ``PARTLY`` (one of its content words is) or ``UNSEEN``.
     """
     cut = {words: tuple(part for word in words for part in cut_words(word)) for words in mentions}
     wanted = NameFinder(cut.values())
-    content = {word for words in wanted.names for word in words if is_content_word(word)}
+    content = _content_words(wanted.names)
     seen: set[Name] = set()
     known: set[str] = set()
     size, done = path.stat().st_size, 0
@@ -169,10 +150,6 @@ def find_in_raw_text(path: Path, mentions: Iterable[Name]) -> Work[dict[Name, st
             if number % LINES_A_REPORT == 0:
                 yield Progress(TASK, done, size, "bytes")
     yield Progress(TASK, done, size, "bytes")
-
-    def bucket(words: Name) -> str:
-        if words in seen:
-            return SEEN_IN_TEXT[0]
-        return SEEN_IN_TEXT[2] if known.isdisjoint(words) else SEEN_IN_TEXT[1]
-
-    return {words: bucket(parts) for words, parts in cut.items()}
+    return {
+        words: SEEN if parts in seen else UNSEEN if known.isdisjoint(parts) else PARTLY for words, parts in cut.items()
+    }

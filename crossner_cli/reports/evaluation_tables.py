@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from crossner_cli import figures
 from crossner_cli.evaluation.verdict import describe_verdict
 from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, heading, renamed, short_names
-from crossner_cli.reports.fine_grained import fine_grained_blocks, format_average
+from crossner_cli.reports.fine_grained import fine_grained_blocks
 from crossner_cli.run.results import EvaluateResult, ModelResult, Record
 
 DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
@@ -25,6 +25,11 @@ COUNTS = {
 LEFT_TO_FILES, WEAKEST_TYPES = ("macro F1", "words/s"), 3  # of a screen
 TYPE_MEASURES = {"F1": "f1", "precision": "precision", "recall": "recall"}
 Models = Mapping[str, ModelResult]
+
+
+def format_average(average: Mapping[str, float | None]) -> str:
+    """A score in percent; over several seeds with its deviation."""
+    return figures.spread(average["mean"], average["deviation"])
 
 
 def result_tables(result: EvaluateResult, *, is_short: bool = True) -> list[Block]:
@@ -55,7 +60,7 @@ def result_tables(result: EvaluateResult, *, is_short: bool = True) -> list[Bloc
     else:
         blocks += [_type_scores(models), *_reliability(models, result.split)]
     if is_fine:
-        blocks += fine_grained_blocks(replace(result, models=models))
+        blocks += fine_grained_blocks(models, is_short=is_short)
     lines = []
     if not is_short or is_fine or _depends_on_mode(models):
         lines.append(f"Read as {result.mode}, {result.tool}: {result.repair}")

@@ -16,7 +16,7 @@ from crossner_cli.data.statistics import WITHOUT_ENTITIES
 from crossner_cli.data.tags import AnyScheme, detect_scheme, to_spans, to_tags, types_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
-from crossner_cli.evaluation.fine_grained import ModelAnalysis, Tagging, analyse_taggings
+from crossner_cli.evaluation.fine_grained import Analysis, Tagging, analyse_taggings
 from crossner_cli.evaluation.finished import (
     COMMAND,
     NO_SEED,
@@ -34,7 +34,7 @@ from crossner_cli.evaluation.scores import (
     summarise,
 )
 from crossner_cli.options import Evaluate
-from crossner_cli.reports.fine_grained import add_fine_grained, write_reports
+from crossner_cli.reports.fine_grained import write_reports
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
@@ -230,12 +230,11 @@ def _describe_files(files: TwoFiles) -> EvaluateResult:
 
 
 def finish_evaluation(
-    stage: Stage, result: EvaluateResult, sentences: Sequence[Sentence], analyses: dict[str, ModelAnalysis] | None
+    stage: Stage, result: EvaluateResult, sentences: Sequence[Sentence], analyses: dict[str, Analysis] | None
 ) -> Manifest:
     """Write the scores and, with ``--fine-grained``, the analyses; finish the stage."""
     if analyses is not None:
-        write_reports(stage.draft, result, sentences, analyses)
-        result = add_fine_grained(result, analyses)
+        result = write_reports(stage.draft, result, sentences, analyses)
     write_json(stage.draft / "scores.json", {**asdict(result), "versions": installed_versions()})
     rows = [
         [label, seed, name, *(row[column] for column in PER_TYPE_COLUMNS)]

@@ -7,7 +7,7 @@ from typing import Any
 from builders.runs import model_result
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.evaluation.buckets import KnownText
-from crossner_cli.evaluation.fine_grained import ModelAnalysis, Tagging, analyse_taggings
+from crossner_cli.evaluation.fine_grained import Analysis, Tagging, analyse_taggings
 from crossner_cli.evaluation.scores import describe_mode
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.results import EvaluateResult
@@ -28,7 +28,7 @@ def gold_sentences() -> list[Sentence]:
     return [Sentence(tuple(words.split(" ")), tuple(tags.split())) for words, tags in GOLD]
 
 
-def analyse(*sides: list[str], labels: tuple[str, ...] = ("model", "model")) -> dict[str, ModelAnalysis]:
+def analyse(*sides: list[str], labels: tuple[str, ...] = ("model", "model")) -> dict[str, Analysis]:
     """Analyse taggings of ``GOLD``; errors are shown of the second seed of a model."""
     taggings = [
         Tagging(label, str(number), [tags.split() for tags in side], is_shown=number == 2 or len(set(labels)) > 1)

@@ -44,18 +44,6 @@ def seen_by_hand(surface, entity_type, train) -> str:
     return "partly seen" if any(word in known and is_content(word) for word in surface) else "unseen"
 
 
-def readings_by_hand(surface, train) -> str:
-    readings = set()
-    for sentence in train:
-        spans = to_spans(sentence.tags)
-        readings |= {span.type for span in spans if sentence.words[span.start : span.end] == surface}
-        for start in range(len(sentence.words) - len(surface) + 1):
-            end = start + len(surface)
-            if sentence.words[start:end] == surface and set(sentence.tags[start:end]) == {"O"}:
-                readings.add("O")
-    return ("not in train", "1 reading", "2 readings", "3+ readings")[min(3, len(readings))]
-
-
 def raw_by_hand(surface, lines) -> str:
     if any(tuple(line[at : at + len(surface)]) == surface for line in lines for at in range(len(line))):
         return "seen"
@@ -77,7 +65,6 @@ def by_hand(tagged: Sentence, start: int, end: int, entity_type: str, around: di
         "seen in source train": seen_by_hand(surface, entity_type, around["source"]),
         "seen in raw text": raw_by_hand(surface, around["lines"]),
         "type and source": "shared" if entity_type == "person" else "target only",
-        "readings in train": readings_by_hand(surface, around["train"]),
     }
 
 
@@ -91,20 +78,21 @@ def test_every_bucket_equals_plain_loops(seed, tmp_path):
     raw.write_text("\n".join(" ".join(line) for line in lines))
     known = KnownText(train, source, raw, ("person", "song"))
     work = analyse_taggings(sentences, [Tagging("m", "-", predicted)], known)
-    found = exhaust(work)["m"].record["mean"]["buckets"]
+    rows = exhaust(work)["m"].record["parts"]
+    found = {(row["by"], row["part"]): row for row in rows if row["by"] not in ("all", "type")}
     counts: dict[str, Counter] = defaultdict(Counter)
     around = {"train": train, "source": source, "lines": lines}
     for sentence, tags in zip(sentences, predicted, strict=True):
         gold, given_spans = set(to_spans(sentence.tags)), set(to_spans(tags))
-        for name, spans in (("support", gold), ("predicted", given_spans), ("correct", gold & given_spans)):
+        for name, spans in (("entities", gold), ("predicted", given_spans), ("correct", gold & given_spans)):
             for span in spans:
                 for bucketing, bucket in by_hand(sentence, *span, around).items():
                     counts[bucketing][bucket, name] += 1
-    assert set(found) == set(counts) and len(found) == 8
-    for bucketing, parts in found.items():
-        for bucket, scores in parts.items():
-            for name in ("support", "predicted", "correct"):
-                assert scores[name]["mean"] == counts[bucketing][bucket, name], (bucketing, bucket)
+    assert {by for by, _ in found} == set(counts) and len(counts) == 7
+    for (bucketing, bucket), row in found.items():
+        for name in ("entities", "predicted", "correct"):
+            assert row[name] == counts[bucketing].pop((bucket, name), 0), (bucketing, bucket)
+    assert not any(counts.values()), "every part of an entity has a row"
 
 
 def test_raw_text_is_cut_as_mentions_are(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from crossner_cli.data.tags import TagSet, to_spans, to_tags
 from crossner_cli.encoders.transformer import load_encoder
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.evaluation.fine_grained import ERRORS
 from crossner_cli.evaluation.finished import name_evaluation
 from crossner_cli.evaluation.scores import score
 from crossner_cli.evaluation.verdict import describe_verdict
@@ -336,7 +337,7 @@ def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_
         assert scored["result"]["warnings"] == [text]
 
 
-FINE_GRAINED_FILES = {"fine_grained.csv", "fine_grained.md", "errors.html"}
+FINE_GRAINED_FILES = {"fine_grained.csv", "errors.html"}
 
 
 def test_seeds_are_scored_one_by_one_and_fine_grained_files_stand_beside_their_means(run, engine, add_stage):
@@ -356,12 +357,12 @@ def test_seeds_are_scored_one_by_one_and_fine_grained_files_stand_beside_their_m
     assert record["shown_seed"] == "2"
     stored = json.loads((folder / "scores.json").read_text())["models"]["finetune"]
     for name in ("f1", "precision", "recall"):
-        assert record["mean"]["scores"]["micro"][name] == pytest.approx(stored[name])
-    assert record["mean"]["illegal_tags"]["count"]["mean"] * 3 == pytest.approx(stored["repaired"])
-    assert "seen in target train" in record["mean"]["buckets"]
+        assert record["parts"][0][name] == pytest.approx(stored[name]["mean"])
+    assert record["parts"][0]["f1_deviation"] == pytest.approx(stored["f1"]["deviation"])
+    assert "seen in target train" in {row["by"] for row in record["parts"]}
     with (folder / "fine_grained.csv").open() as stream:
-        rows = {tuple(row[name] for name in ("section", "group", "measure")): row for row in csv.DictReader(stream)}
-    assert float(rows["scores", "micro", "f1"]["mean"]) == pytest.approx(stored["f1"]["mean"])
+        rows = {(row["by"], row["part"]): row for row in csv.DictReader(stream)}
+    assert float(rows["all", "entities"]["f1"]) == pytest.approx(stored["f1"]["mean"])
     assert go(run, engine, fine_grained=True)[1][0].startswith("evaluate: already done")
 
 
@@ -370,10 +371,10 @@ def test_errors_of_two_files_are_analysed_in_a_stage(tmp_path):
     run = RunDirectory(tmp_path / "run")
     manifest, _ = go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")
     assert {path.name for path in run.folder("files").iterdir()} >= {*FINE_GRAINED_FILES, "scores.json"}
-    mean = models_of(manifest)[str(predictions)]["fine_grained"]["mean"]
-    errors = {kind: count["mean"] for kind, count in mean["errors"]["all"].items() if count["mean"]}
-    assert errors == {"correct": 1, "boundary_right": 1, "spurious": 1}
-    assert set(mean["buckets"]) == {"mention length", "sentence length", "entity density"}
+    parts = models_of(manifest)[str(predictions)]["fine_grained"]["parts"]
+    errors = {kind: parts[0][kind] for kind in ("correct", *ERRORS) if parts[0][kind]}
+    assert errors == {"correct": 1, "boundary": 1, "spurious": 1}
+    assert {row["by"] for row in parts} == {"all", "type", "mention length", "sentence length", "entity density"}
     assert "already done" in go(run, None, gold=gold, predictions=predictions, fine_grained=True, name="files")[1][0]
 
 
