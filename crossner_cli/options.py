@@ -317,7 +317,9 @@ class Inspect(Compute):
     makes_stage: ClassVar[bool] = False
     sentence: list[str] = option([], "Text whose weights to show. Repeatable.")
     states: Literal["none", "hidden", "cells"] = option(
-        "none", "States of the words inside entities to draw by t-SNE; cells: those of multi-cell-lstm."
+        "none",
+        "States of the words inside entities to draw by t-SNE; cells: those of multi-cell-lstm.",
+        needs="output",
     )
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
     points: int = option(1000, "Most words to draw.", minimum=5, needs="states")

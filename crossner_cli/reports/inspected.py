@@ -28,26 +28,24 @@ class InspectedSentence:
 
 
 @dataclass(frozen=True)
-class InspectedStates:
-    """Words inside entities and their places on a plane, (N, 2)."""
+class PlacedWord:
+    """A word inside an entity, with the entity's type and domain, and its place on a plane."""
 
-    kind: str
-    split: str
-    words: list[str]
-    types: list[str]
-    domains: list[str]
-    plane: list[list[float]]
+    word: str
+    type: str
+    domain: str
+    x: float
+    y: float
 
 
 @dataclass(frozen=True)
 class InspectResult:
-    """The result of ``inspect``; ``files`` are the figures drawn in ``output``."""
+    """The result of ``inspect``; ``output`` is the folder of its figures."""
 
     model: str
     seed: int | None
     sentences: list[InspectedSentence]
-    states: InspectedStates | None
-    files: list[str]
+    states: list[PlacedWord]
     output: str | None
 
 
@@ -57,18 +55,16 @@ def inspection_tables(result: InspectResult) -> list[Block]:
     for number, sentence in enumerate(result.sentences, start=1):
         for name, weights in sentence.weights.items():
             blocks.append(_weights_table(f"Sentence {number}: {name}", sentence, weights))
-    if result.states is not None:
-        domains = ", ".join(dict.fromkeys(result.states.domains))
-        blocks.append(Line(f"{figures.count(len(result.states.words))} words of {domains} on a plane"))
-    return blocks + [Line(f"{result.output}/{name}") for name in result.files]
+    if result.states:
+        domains = ", ".join(dict.fromkeys(word.domain for word in result.states))
+        blocks.append(Line(f"{figures.count(len(result.states))} words of {domains} on a plane"))
+    return blocks if result.output is None else [*blocks, Line(f"Figures and numbers: {result.output}")]
 
 
 def _weights_table(title: str, sentence: InspectedSentence, weights: HeatMap) -> Table:
-    most = min(LARGEST, len(weights.columns))
     rows = []
     for word, tag, values in zip(sentence.words, sentence.tags, weights.values, strict=True):
-        order = sorted(range(len(values)), key=lambda place: -values[place])[:most]
-        shown = [f"{values[place]:.2f} {weights.columns[place]}" for place in order if values[place] >= SMALLEST_SHOWN]
-        rows.append((word, tag, *shown, *[""] * (most - len(shown))))
-    columns = ("word", "tag", "largest", *("next",) * (most - 1))
-    return Table(title, columns, rows, texts=tuple(range(2 + most)))
+        largest = sorted(zip(values, weights.columns, strict=True), key=lambda pair: -pair[0])[:LARGEST]
+        shown = ", ".join(f"{value:.2f} {name}" for value, name in largest if value >= SMALLEST_SHOWN)
+        rows.append((word, tag, shown))
+    return Table(title, ("word", "tag", "largest"), rows, texts=(0, 1, 2))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import split_tag
+from crossner_cli.data.tags import OUTSIDE, split_tag
 from crossner_cli.data.text import segment
 from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
@@ -23,15 +23,6 @@ from crossner_cli.taggers.tagging import inference
 
 Floats = NDArray[np.float32]
 FEWEST_POINTS, PERPLEXITY = 5, 30.0
-
-
-class States(NamedTuple):
-    """Vectors, (N, D), of N words that belong to entities, with the gold entity type and the domain of each."""
-
-    vectors: Floats
-    words: list[str]
-    types: list[str]
-    domains: list[str]
 
 
 def split_sentences(text: str, tagger: Tagger) -> list[Sentence]:
@@ -80,8 +71,11 @@ def _heat_map(weights: Shares, words: Sequence[str], tags: Sequence[str]) -> Hea
 
 def collect_states(
     tagger: Tagger, sentences: Sequence[Sentence], engine: Engine, *, kind: str, points: int, seed: int
-) -> States:
-    """Collect states of at most ``points`` words inside entities, as many of each domain where there are that many.
+) -> tuple[Floats, list[tuple[str, str, str]]]:
+    """Collect states of at most ``points`` words inside entities, at most as many of a domain as of each other.
+
+    Returns:
+        The vectors of N words, (N, D), and of each word its text, its gold entity type and its domain.
 
     Raises:
         CrossNERError: The tagger has no such states, or there are too few words to draw.
@@ -96,7 +90,8 @@ def collect_states(
     reader: Any = tagger.encoder.reader
     numbers = sorted(chosen)
     encoded = reader.encode([sentences[number] for number in numbers])
-    vectors: dict[int, Floats] = {}
+    vectors: list[Floats] = []
+    words: list[tuple[str, str, str]] = []
     for group in batches_by_length(encoded, engine.batch_subwords):
         with inference(tagger, engine):
             found = tagger.hidden_states(reader.collate([encoded[place] for place in group]).to(engine.device))
@@ -104,30 +99,24 @@ def collect_states(
             raise CrossNERError(
                 f"--states {kind}: this tagger has no such states.", hint=f"It has: {', '.join(found)}."
             )
-        for row, place in enumerate(group):
-            words = torch.tensor(chosen[numbers[place]], device=found[kind].device)
-            vectors[numbers[place]] = found[kind][row, words].float().cpu().numpy()
-    places = [(sentences[number], word) for number in numbers for word in chosen[number]]
-    return States(
-        np.concatenate([vectors[number] for number in numbers]),
-        [sentence.words[word] for sentence, word in places],
-        [split_tag((sentence.tags or ())[word])[1] for sentence, word in places],
-        [sentence.domain for sentence, _ in places],
-    )
+        for row, number in enumerate(numbers[place] for place in group):
+            sentence, places = sentences[number], chosen[number]
+            vectors.append(found[kind][row, places].float().cpu().numpy())
+            tags = sentence.tags or ()
+            words += [(sentence.words[place], split_tag(tags[place])[1], sentence.domain) for place in places]
+    return np.concatenate(vectors), words
 
 
 def _choose_words(sentences: Sequence[Sentence], points: int, seed: int) -> dict[int, list[int]]:
     """Choose places of words inside entities, by number of the sentence."""
     by_domain: dict[str, list[tuple[int, int]]] = {}
     for number, sentence in enumerate(sentences):
-        inside = [(number, word) for word, tag in enumerate(sentence.tags or ()) if split_tag(tag)[1]]
+        inside = [(number, word) for word, tag in enumerate(sentence.tags or ()) if tag != OUTSIDE]
         by_domain.setdefault(sentence.domain, []).extend(inside)
-    generator, chosen, left = np.random.default_rng(seed), dict[int, list[int]](), points
-    for done, places in enumerate(sorted(by_domain.values(), key=len)):
-        share = min(len(places), left // (len(by_domain) - done))
-        left -= share
-        for place in sorted(generator.choice(len(places), share, replace=False).tolist() if share else []):
-            chosen.setdefault(places[place][0], []).append(places[place][1])
+    generator, chosen = random.Random(seed), dict[int, list[int]]()
+    for places in by_domain.values():
+        for number, word in generator.sample(places, min(len(places), points // len(by_domain))):
+            chosen.setdefault(number, []).append(word)
     return chosen
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_cli.reports.inspected import InspectedSentence, InspectedStates
+from crossner_cli.reports.inspected import InspectedSentence, PlacedWord
 from crossner_cli.run.environment import import_optional
 
 if TYPE_CHECKING:
@@ -90,33 +90,30 @@ def plot_weights(sentence: InspectedSentence, name: str, path: Path) -> None:
         drawn.colorbar(image, ax=axes, label="share")
 
 
-def plot_states(states: InspectedStates, path: Path) -> None:
-    """Draw words on a plane twice, coloured by entity type and by domain; the marker is the domain's in both."""
-    import pandas
+def plot_states(words: Sequence[PlacedWord], title: str, path: Path) -> None:
+    """Draw words on a plane: the colour is the entity type's, the marker is the domain's."""
     from matplotlib import colormaps
 
-    words = pandas.DataFrame(states.plane, columns=["x", "y"]).assign(type=states.types, domain=states.domains)
-    markers = dict(zip(dict.fromkeys(states.domains), itertools.cycle(MARKERS)))
-    with figure(12.0, 5.6, path) as drawn:
-        for axes, kind in zip(drawn.subplots(1, 2), ("type", "domain"), strict=True):
-            groups = sorted(set(words[kind]))
-            for (group, domain), points in words.groupby([kind, "domain"] if kind == "type" else [kind, kind]):
-                has_domain = kind == "type" and len(markers) > 1
-                axes.scatter(
-                    points["x"],
-                    points["y"],
-                    label=_short(group) + (f" ({_short(domain)})" if has_domain else ""),
-                    color=colormaps["turbo"](groups.index(group) / len(groups)),
-                    marker=markers[domain],
-                    s=14,
-                    linewidths=0,
-                    alpha=0.8,
-                )
-            axes.set_title(f"by {'entity type' if kind == 'type' else kind}")
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        drawn.suptitle(f"{states.kind} (t-SNE of {states.split} words)")
+    types = sorted({word.type for word in words})
+    markers = dict(zip(dict.fromkeys(word.domain for word in words), itertools.cycle(MARKERS)))
+    groups = sorted({(word.type, word.domain) for word in words})
+    with figure(8.0, 5.6, path) as drawn:
+        axes = drawn.add_subplot()
+        for entity_type, domain in groups:
+            points = [(word.x, word.y) for word in words if (word.type, word.domain) == (entity_type, domain)]
+            axes.scatter(
+                *zip(*points, strict=True),
+                label=_short(entity_type) + (f" ({_short(domain)})" if len(markers) > 1 else ""),
+                color=colormaps["turbo"](types.index(entity_type) / len(types)),
+                marker=markers[domain],
+                s=14,
+                linewidths=0,
+                alpha=0.8,
+            )
+        axes.set_title(title)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
 def _short(name: str) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from crossner_cli import figures
-from crossner_cli.data.sentences import PreparedData, Sentence
+from crossner_cli.data.sentences import PreparedData
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import Tagger
 from crossner_cli.options import Inspect
-from crossner_cli.reports.inspected import InspectedSentence, InspectedStates, InspectResult
+from crossner_cli.reports.inspected import InspectResult, PlacedWord
 from crossner_cli.reports.inspection import collect_states, inspect_sentence, project, split_sentences
 from crossner_cli.reports.plots import plot_states, plot_weights
 from crossner_cli.run.directory import Manifest, RunDirectory
@@ -44,27 +43,14 @@ def run(run: RunDirectory, options: Inspect, engine: Engine) -> Work[Manifest]:
     yield Notice(f"Inspecting {figures.with_seed(trained.label, trained.seed)}")
     sentences = [sentence for text in options.sentence for sentence in split_sentences(text, tagger)]
     seen = [inspect_sentence(tagger, sentence, engine) for sentence in sentences]
-    with (
-        contextlib.nullcontext()
-        if options.output is None
-        else output_folder(options.output, RECORD, force=options.force)
-    ) as folder:
-        files = [] if folder is None else _draw_weights(seen, folder)
-        states = None
-        if folder is not None and options.states != "none":
-            of_split = yield from _read_split(run, options.split)
-            found = collect_states(
-                tagger, of_split, engine, kind=options.states, points=options.points, seed=options.seed
-            )
-            plane = project(found.vectors, options.seed)
-            states = InspectedStates(options.states, options.split, found.words, found.types, found.domains, plane)
-            files.append(f"states-{options.states}.svg")
-            plot_states(states, folder / files[-1])
-        output = None if options.output is None else str(options.output)
-        result = InspectResult(trained.label, trained.seed, seen, states, files, output)
-        inputs = {trained.label: trained.digest}
-        record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
-        if folder is not None:
+    states = [] if options.states == "none" else _place_words(run, tagger, options, engine)
+    output = None if options.output is None else str(options.output)
+    result = InspectResult(trained.label, trained.seed, seen, states, output)
+    inputs = {trained.label: trained.digest}
+    record = make_record(COMMAND, options.record(), inputs, dataclasses.asdict(result), began)
+    if options.output is not None:
+        with output_folder(options.output, RECORD, force=options.force) as folder:
+            _draw(result, options, folder)
             write_json(folder / RECORD, record)
     return record
 
@@ -78,28 +64,25 @@ def _check(options: Inspect, engine: Engine) -> None:
     if not options.sentence and options.states == "none":
         hint = 'Give --sentence "Words of a sentence.", or --states hidden --output DIR.'
         raise CrossNERError("There is nothing to inspect.", hint=hint)
-    if options.states != "none" and options.output is None:
-        raise CrossNERError(f"--states {options.states} draws a figure, and has no place for it.", hint="--output DIR")
     if options.output is not None:
         check_output_folder(options.output, RECORD, force=options.force)
 
 
-def _draw_weights(seen: Sequence[InspectedSentence], folder: Path) -> list[str]:
-    """Draw a figure for each sentence and kind of weights; return the names of the files."""
-    files = []
-    for number, sentence in enumerate(seen, start=1):
+def _place_words(run: RunDirectory, tagger: Tagger, options: Inspect, engine: Engine) -> list[PlacedWord]:
+    """Put words of the run's data on a plane: those of the target, and of the source if it has the split."""
+    domains = sorted(PreparedData.load(run, wanted_by="--states").domains.items(), reverse=True)
+    sentences = [each for _, domain in domains if domain.has(options.split) for each in domain.sentences(options.split)]
+    vectors, words = collect_states(
+        tagger, sentences, engine, kind=options.states, points=options.points, seed=options.seed
+    )
+    return [PlacedWord(*word, *place) for word, place in zip(words, project(vectors, options.seed), strict=True)]
+
+
+def _draw(result: InspectResult, options: Inspect, folder: Path) -> None:
+    """Draw the weights of each sentence, and the states."""
+    for number, sentence in enumerate(result.sentences, start=1):
         for name in sentence.weights:
-            files.append(f"sentence-{number}-{name.replace(' ', '-')}.svg")
-            plot_weights(sentence, name, folder / files[-1])
-    return files
-
-
-def _read_split(run: RunDirectory, split: str) -> Work[list[Sentence]]:
-    """Read the sentences of a split, of the target and the source as far as they have it."""
-    sentences: list[Sentence] = []
-    for role, domain in sorted(PreparedData.load(run, wanted_by="--states").domains.items(), reverse=True):
-        if domain.has(split):
-            sentences += domain.sentences(split)
-        else:
-            yield Notice(f"The {role} {domain.name} has no {split} sentences and is left out of the states.")
-    return sentences
+            plot_weights(sentence, name, folder / f"sentence-{number}-{name.replace(' ', '-')}.svg")
+    if result.states:
+        title = f"{options.states} (t-SNE of {options.split} words)"
+        plot_states(result.states, title, folder / f"states-{options.states}.svg")

@@ -137,18 +137,20 @@ def test_states_are_those_of_words_inside_entities_as_many_of_each_domain(
 ) -> None:
     tagger, sentences = make_tagger(tiny_encoder_folder, "crf"), some_sentences(30)
     arguments: Any = {"kind": "hidden", "points": 40, "seed": 3}
-    states = collect_states(tagger, sentences, engine, **arguments)
-    assert states.domains.count("news") == states.domains.count("songs") == 20
-    assert set(states.types) == {"person", "place", "artist"} and states.vectors.shape == (40, 32)
-    assert np.array_equal(collect_states(tagger, sentences, engine, **arguments).vectors, states.vectors)
+    vectors, words = collect_states(tagger, sentences, engine, **arguments)
+    domains = [domain for _, _, domain in words]
+    assert domains.count("news") == domains.count("songs") == 20
+    assert {name for _, name, _ in words} == {"person", "place", "artist"} and vectors.shape == (40, 32)
+    assert np.array_equal(collect_states(tagger, sentences, engine, **arguments)[0], vectors)
     arguments["points"] = 100_000
     inside = sum(tag != "O" for sentence in sentences for tag in sentence.tags or ())
-    every = collect_states(tagger, sentences, engine, **arguments)
-    assert len(every.words) == inside
+    vectors, words = collect_states(tagger, sentences, engine, **arguments)
+    assert len(words) == len(vectors) == inside
     number, word = next((n, w) for n, s in enumerate(sentences) for w, t in enumerate(s.tags or ()) if t != "O")
     with torch.no_grad():
-        alone = tagger.encoder(batch_of(tagger, [sentences[number]]))[0, word]
-    assert np.allclose(every.vectors[0], alone.numpy(), atol=1e-5)
+        alone = tagger.encoder(batch_of(tagger, [sentences[number]]))[0, word].numpy()
+    (place,) = np.flatnonzero(np.abs(vectors - alone).max(axis=1) < 1e-5)
+    assert words[place][0] == sentences[number].words[word]
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +182,7 @@ def test_the_command_shows_a_table_and_draws_figures_that_say_what_the_words_say
     assert shown.exit_code == 0 and "Sentence 1: experts" in shown.stdout and "person" in shown.stdout
     (tmp_path / "a").mkdir()  # an empty folder may be filled
     record = crossner("inspect", *given, "--output", tmp_path / "a", *QUICK)["result"]
-    assert record["files"] == ["sentence-1-experts.svg"]
-    assert {path.name for path in (tmp_path / "a").iterdir()} == {"inspection.json", *record["files"]}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"inspection.json", "sentence-1-experts.svg"}
     assert json.loads((tmp_path / "a" / "inspection.json").read_text())["result"] == record
     (sentence,) = record["sentences"]
     assert np.allclose(np.sum(sentence["weights"]["experts"]["values"], axis=1), 1, atol=1e-5)
@@ -205,10 +206,10 @@ def test_states_are_drawn_the_same_for_the_same_seed(folders: dict[str, Path], t
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         output = ("--output", tmp_path / name, "--seed", str(seed))
         record = crossner("inspect", *given, *output, *QUICK)["result"]
-        assert record["files"] == ["states-hidden.svg"]
-        planes[name] = record["states"]["plane"]
-        assert [record["states"]["domains"].count(domain) for domain in ("data", "sample-source")] == [16, 24]
-    assert planes["a"] == planes["b"] != planes["c"] and len(planes["a"]) == 40
+        planes[name] = [(word["x"], word["y"]) for word in record["states"]]
+        domains = [word["domain"] for word in record["states"]]
+        assert (domains.count("data"), domains.count("sample-source")) == (16, 20)
+    assert planes["a"] == planes["b"] != planes["c"] and len(planes["a"]) == 36
     assert "<svg" in (tmp_path / "b" / "states-hidden.svg").read_text()
 
 
@@ -222,7 +223,7 @@ def test_what_cannot_be_shown_is_a_known_problem_and_leaves_nothing(
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((moee, "--sentence", "  "), "holds no word"),
         ((linear, "--sentence", "a b"), "Methods that do: laner, moee, multi-cell-lstm"),
-        ((moee, *states), "has no place for it"),
+        ((moee, *states), "--states hidden has no effect without --output"),
         ((linear, "--states", "cells", *of_run), "It has: hidden"),
         ((linear, *states, *of_run, "--split", "test"), "0 words inside entities"),
         ((moee, "--sentence", "a", "--output", tmp_path / "full", "--force"), "inspection.json"),
@@ -244,4 +245,4 @@ def test_the_tables_of_an_inspection_fit(width: int, monkeypatch: pytest.MonkeyP
     words = ["A", "word", "of-a-length-that-no-table-can-hold-on-one-line-" * 2]
     weights = HeatMap([f"B-{name} {word}" for name in ("politicalparty", "x") for word in words], [[0.1] * 6] * 3)
     sentence = InspectedSentence(words, ["O", "B-politicalparty", "O"], {"background": weights})
-    assert_fits(inspection_tables(InspectResult("laner", 1, [sentence], None, [], None)), width, monkeypatch)
+    assert_fits(inspection_tables(InspectResult("laner", 1, [sentence], [], None)), width, monkeypatch)
