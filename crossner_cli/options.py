@@ -173,6 +173,11 @@ class Optimisation(Compute):
         """Return whether the tagger is the source's, for which some papers have other values."""
         return self.roles == ("source",)
 
+    @property
+    def chooses_on_dev(self) -> bool:
+        """Return whether scores on dev decide which epoch is kept or when training stops."""
+        return self.keep == "best" or self.patience is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainSource(Optimisation):

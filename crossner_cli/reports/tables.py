@@ -10,7 +10,6 @@ from crossner_cli.reports.blocks import WARNING, Block, Line, Table
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import (
     DaptResult,
-    DaptStringsResult,
     DomainResult,
     EvaluateResult,
     ExportResult,
@@ -263,24 +262,22 @@ def _start_lines(start: StartCounts) -> list[str]:
 
 def dapt_tables(manifest: Manifest) -> list[Block]:
     """Show perplexity before and after, what was read and how fast; of language models of characters, a character."""
-    result: DaptResult | DaptStringsResult
-    if "strings" in manifest["result"]:
-        strings = read_result(manifest, DaptStringsResult)
-        result, read, of_what = strings, strings.strings, " a character"
+    result = read_result(manifest, DaptResult)
+    if result.strings:
+        read, of_what = result.strings, " a character"
         columns = ("text", "characters", "distinct", "epochs", "updates", "characters/s")
         sizes = [sum(read["length"].values()), read["characters"]]
-        what, rate, choices = read["text"], strings.characters_per_second, read["characters"]
+        what, choices = read["text"], read["characters"]
     else:
-        transformer = read_result(manifest, DaptResult)
-        result, read, of_what = transformer, transformer.corpus, ""
+        read, of_what = result.corpus, ""
         columns = ("corpus level", "blocks", "subwords each", "epochs", "updates", "subwords/s")
         sizes = [read["blocks"], read["block_size"]]
-        what, rate, choices = read["level"], transformer.subwords_per_second, read["vocabulary"]
+        what, choices = read["level"], read["vocabulary"]
     before, after = result.perplexity_before, result.perplexity_after
     perplexity = "no held-out text to measure perplexity on"
     if before is not None and after is not None:
         perplexity = f"held-out perplexity{of_what} {before:,.2f} -> {after:,.2f} (chance: {figures.count(choices)})"
-    row = (what, *map(figures.count, (*sizes, result.epochs, result.updates, rate)))
+    row = (what, *map(figures.count, (*sizes, result.epochs, result.updates, result.units_per_second)))
     losses = ", ".join(f"{loss:.3f}" for loss in result.losses)
     read_text = f"{figures.count(sizes[0])} characters" if of_what else f"{figures.count(sizes[0] * sizes[1])} subwords"
     few = (

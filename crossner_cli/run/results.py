@@ -76,30 +76,22 @@ class PrepareDataResult:
 
 @dataclass(frozen=True)
 class DaptResult:
-    """The result of ``dapt`` on an encoder; perplexities of held-out text, None without any."""
+    """The result of ``dapt``.
+
+    Perplexities are those of held-out text, None without any. Units are subwords of an encoder, which was trained on
+    the ``corpus``, or characters of language models, which were trained on the text of ``strings``.
+    """
 
     perplexity_before: float | None
     perplexity_after: float | None
     updates: int
     epochs: int
     losses: list[float]
-    subwords_per_second: float
-    corpus: Record
-    start: StartCounts
-
-
-@dataclass(frozen=True)
-class DaptStringsResult:
-    """The result of ``dapt --encoder strings``; perplexities a character."""
-
-    perplexity_before: float | None
-    perplexity_after: float | None
-    perplexities: Record
-    updates: int
-    epochs: int
-    losses: list[float]
-    characters_per_second: float
-    strings: Record
+    units_per_second: float
+    corpus: Record = field(default_factory=dict)
+    start: StartCounts | None = None
+    strings: Record = field(default_factory=dict)
+    perplexities: Record = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -351,12 +343,21 @@ def read_result(manifest: Mapping[str, Any], kind: type[Result]) -> Result:
         CrossNERError: A value is missing or of another type.
     """
     try:
-        found: Result = _read(manifest.get("result"), kind, "result")
+        return from_record(manifest.get("result"), kind)
     except ValueError as error:
         raise CrossNERError(
             f"The manifest of the stage {manifest.get('name')!r} is broken: {error}.",
             hint="Copy the run again, or make the stage again with --force.",
         ) from None
+
+
+def from_record(record: Any, kind: type[Result]) -> Result:
+    """Turn a JSON record into a dataclass.
+
+    Raises:
+        ValueError: A value is missing or of another type.
+    """
+    found: Result = _read(record, kind, "result")
     return found
 
 

@@ -30,7 +30,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options import STRINGS, Dapt
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.results import DaptResult, DaptStringsResult
+from crossner_cli.run.results import DaptResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import CarryOver, count_unread_part
@@ -57,8 +57,8 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             return stage.finished
         yield Notice(f"{stage.name}: {engine.describe()}")
         yield from (Notice(f"{stage.name}: {note}") for note in adaptation.notes)
-        trained = TrainedDraft(stage.draft, adaptation.made)
-        result = trained.read()
+        trained = TrainedDraft(stage.draft / adaptation.made)
+        result = trained.read(DaptResult)
         if result is not None:
             yield Notice(f"{stage.name}: trained before the interruption.")
         else:
@@ -68,8 +68,9 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
             engine.on_main(lambda: trained.write(result))
 
         def finish() -> Manifest:
-            trained.tidy(adaptation.temporary)
-            return stage.finish(result, lineage=adaptation.lineage, device=engine.describe())
+            for name in (CHECKPOINT, adaptation.temporary):
+                shutil.rmtree(stage.draft / name, ignore_errors=True)
+            return stage.finish(dataclasses.asdict(result), lineage=adaptation.lineage, device=engine.describe())
 
         return engine.on_main(finish)
 
@@ -96,11 +97,11 @@ class Adaptation(ABC):
         self.notes: list[str] = []
 
     @abstractmethod
-    def train(self, stage: Stage) -> Work[dict[str, Any]]:
+    def train(self, stage: Stage) -> Work[DaptResult]:
         """Train the model and return the stage's result."""
 
     @abstractmethod
-    def save(self, stage: Stage, result: dict[str, Any]) -> None:
+    def save(self, stage: Stage, result: DaptResult) -> None:
         """Write the trained model."""
 
     @property
@@ -164,7 +165,7 @@ class EncoderAdaptation(Adaptation):
         self.lineage = self.start.lineage
         self.notes = notes_on_start(self.start, run, options.encoder)
 
-    def train(self, stage: Stage) -> Work[dict[str, Any]]:
+    def train(self, stage: Stage) -> Work[DaptResult]:
         """Cut the corpus into blocks and train the model on them."""
         yield Notice(f"{stage.name}: loading the encoder")
         self.model = load_masked_lm(self.start, self.options, self.engine)
@@ -183,16 +184,16 @@ class EncoderAdaptation(Adaptation):
             updates=fitted.steps,
             epochs=len(fitted.history),
             losses=[record["losses"]["masked"] for record in fitted.history],
-            subwords_per_second=round(fitted.words_per_second),
+            units_per_second=round(fitted.words_per_second),
             corpus={**corpus, "blocks": len(blocks), "block_size": blocks.block_size, "vocabulary": self.choices},
             start=carried.to_counts(),
         )
         blocks.close()
         self.held_out.close()
         self.engine.wait()  # no process maps the blocks any more when they are deleted
-        return dataclasses.asdict(result)
+        return result
 
-    def save(self, stage: Stage, result: dict[str, Any]) -> None:
+    def save(self, stage: Stage, result: DaptResult) -> None:
         """Write the encoder with its card."""
         self.model.save(stage.draft / ENCODER)
         provenance = Provenance(stage.request, stage.name, self.lineage, read_manifest(self.prepared.folder))
@@ -294,7 +295,7 @@ class StringsAdaptation(Adaptation):
         self.texts, self.notes, files = find_texts(self.prepared, options.text)
         self.inputs = self.prepared.inputs(*files)
 
-    def train(self, stage: Stage) -> Work[dict[str, Any]]:
+    def train(self, stage: Stage) -> Work[DaptResult]:
         """Write the text as numbers, and train on it."""
         options, folder = self.options, stage.draft / self.temporary
         work = write_character_stream(self.texts, folder, held_out=options.held_out, window=options.block_size)
@@ -307,21 +308,21 @@ class StringsAdaptation(Adaptation):
         groups = group_by_decay(self.models.parameters(), options.peak_learning_rate, options.weight_decay)
         fitted, before, after = yield from self.fit(stage, self.models, groups, stream, accumulate=1)
         counts["characters"] = len(counts["characters"])
-        result = DaptStringsResult(
+        result = DaptResult(
             perplexity_before=perplexity_of(before),
             perplexity_after=perplexity_of(after),
             perplexities={"before": _by_side(before), "after": _by_side(after)},
             updates=fitted.steps,
             epochs=len(fitted.history),
             losses=[sum(epoch["losses"].values()) / 2 for epoch in fitted.history],
-            characters_per_second=round(fitted.words_per_second),
+            units_per_second=round(fitted.words_per_second),
             strings={"text": options.text, **counts, "rows": stream.rows, "window": stream.window},
         )
         stream.close()
         self.held_out.close()
-        return dataclasses.asdict(result)
+        return result
 
-    def save(self, stage: Stage, result: dict[str, Any]) -> None:
+    def save(self, stage: Stage, result: DaptResult) -> None:
         """Write both models."""
         save_string_encoder(self.models.make_encoder(), stage.draft)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +21,19 @@ from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.options import Optimisation, TargetOptimisation
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.results import SeedResult, StartCounts, TrainResult
+from crossner_cli.run.results import SeedResult, TrainResult
 from crossner_cli.run.stage import Stage
-from crossner_cli.run.storage import digest_path, write_json
+from crossner_cli.run.storage import digest_path
 from crossner_cli.stages.checks import parse_seeds
 from crossner_cli.taggers.card import Provenance, TrainingFacts, write_tagger_card
-from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, check_start, note_on_settings, start_tagger
+from crossner_cli.taggers.carry_over import (
+    CarryOver,
+    KnownWords,
+    TaggerDesign,
+    check_start,
+    note_on_settings,
+    start_tagger,
+)
 from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.known_words import (
     CORPUS,
@@ -47,7 +53,7 @@ from crossner_cli.taggers.tagging import (
     tag,
     tag_in_int8,
 )
-from crossner_cli.training.checkpoints import Checkpoints
+from crossner_cli.training.checkpoints import Checkpoints, TrainedDraft
 from crossner_cli.training.loop import FitResult, fit
 from crossner_cli.training.mentions import read_mention_names
 from crossner_cli.training.plan import Plan, Rates, group_parameters, note_on_dev, note_on_language
@@ -90,12 +96,12 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
         known = yield from collect_known_words(
             recipe.design, recipe.prepared, data.sentences, data.tag_set, recipe.start, raw_words, options.seed
         )
-        job = TrainingJob(stage, engine, recipe, data, known)
+        job = TrainingJob(stage, engine, recipe, known)
         records = {}
         for seed in recipe.seeds:
             folder = stage.draft / ("tagger" if len(recipe.seeds) == 1 else f"tagger-seed-{seed}")
-            records[seed] = yield from job.train(seed, folder)
-        result = dataclasses.asdict(job.summarise(records))
+            records[seed] = yield from job.train(data, seed, folder)
+        result = dataclasses.asdict(summarise_seeds(records, recipe, data))
         return engine.on_main(lambda: stage.finish(result, lineage=recipe.start.lineage, device=engine.describe()))
 
 
@@ -145,7 +151,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class TaggerData:
-    """The labelled sentences by role and the raw text that a stage trains on; ``dev`` chooses the best epoch."""
+    """The labelled sentences by role and the raw text that a tagger is trained on; ``dev`` chooses the best epoch."""
 
     tag_set: TagSet
     labelled: Mapping[str, Sequence[Sentence]]
@@ -195,7 +201,8 @@ def resolve_recipe(run: RunDirectory, options: Optimisation, processes: int) -> 
         domain = prepared.domain(role, wanted_by=command)
         if not tasks or f"{role}-ner" in tasks:
             domain.check_has("train")
-    prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
+    if options.chooses_on_dev:
+        prepared.domain(options.select_on, wanted_by=f"{command} --select-on").check_has("dev")
     of_target = options if isinstance(options, TargetOptimisation) else None
     if of_target and of_target.silver_weight not in (0.0, 1.0) and SILVER not in prepared.domains:
         raise CrossNERError(
@@ -251,7 +258,8 @@ def read_data(recipe: Recipe) -> Work[TaggerData]:
         labelled[SILVER] = [dataclasses.replace(sentence, domain=target) for sentence in silver]
     elif tasks and SILVER in prepared.domains:
         yield Notice(f"{command}: {options.method} learns tasks of its own and reads no silver sentences.")
-    dev = prepared.domain(options.select_on, wanted_by=f"{command} --select-on").sentences("dev")
+    chosen = prepared.domains.get(options.select_on)
+    dev = chosen.sentences("dev") if chosen and chosen.has("dev") else []
     # Methods of several tasks tell target from source by their order, also before the target is trained on.
     first = ["target"] if tasks and "target" not in roles and "target" in prepared.domains else []
     tag_set = prepared.tag_set(*first, *roles)
@@ -271,114 +279,156 @@ def read_data(recipe: Recipe) -> Work[TaggerData]:
     return data
 
 
-class TrainingJob:
-    """An open stage with all that one seed after the other is trained on."""
+@dataclass(frozen=True)
+class FittedTagger:
+    """A tagger that has been trained and lies in memory only.
 
-    def __init__(
-        self, stage: Stage, engine: Engine, recipe: Recipe, data: TaggerData, known: KnownWords | None
-    ) -> None:
-        self.stage, self.engine, self.recipe, self.data, self.known = stage, engine, recipe, data, known
+    ``dev`` are the sentences that it was scored on, none where the last epoch is kept without them, and ``tagged`` how
+    the weights that were kept tag them.
+    """
+
+    tagger: Tagger
+    seed: int
+    carried: CarryOver
+    fit: FitResult
+    dev: Sequence[Sentence]
+    tagged: Sequence[Tagged]
+
+    @property
+    def gold(self) -> list[Sequence[str]]:
+        """The gold tags of the dev sentences."""
+        return [sentence.tags or () for sentence in self.dev]
+
+
+class TrainingJob:
+    """An open stage with all that one tagger after the other is trained with."""
+
+    def __init__(self, stage: Stage, engine: Engine, recipe: Recipe, known: KnownWords | None) -> None:
+        self.stage, self.engine, self.recipe, self.known = stage, engine, recipe, known
         self.plan, self.rates = recipe.options.make(Plan), recipe.options.make(Rates)
         self.batching = recipe.options.make(Batching)
-        self.gold = [sentence.tags or () for sentence in data.dev]
+        self.has_noted_language = False
 
-    def train(self, seed: int, folder: Path) -> Work[SeedResult]:
-        """Train one tagger, or take up one that an interrupted command had finished."""
-        stage, engine, data, start = self.stage, self.engine, self.data, self.recipe.start
-        task = figures.with_seed(stage.name, seed)
-        done, checkpoints = folder / "training.json", Checkpoints(stage.draft / f"checkpoint-{seed}")
-        if done.is_file():
-            if engine.is_main:
-                checkpoints.remove()  # the interruption may have come before this was over
+    def train(self, data: TaggerData, seed: int, folder: Path) -> Work[SeedResult]:
+        """Train and keep the tagger of a seed, or take up one that an interrupted command had finished."""
+        task = figures.with_seed(self.stage.name, seed)
+        record, checkpoints = TrainedDraft(folder), Checkpoints(self.stage.draft / f"checkpoint-{seed}")
+        result = record.read(SeedResult)
+        if result is None:
+            fitted = yield from self.fit_tagger(data, seed, task, checkpoints)
+            result = self.describe(fitted, folder)
+            self.engine.on_main(lambda: self.keep(fitted, folder, data, result))
+            self.engine.on_main(lambda: record.write(result))  # last, since it says that all is there
+        else:
             yield Notice(f"{task}: finished before the interruption.")
-            record = json.loads(done.read_text(encoding="utf-8"))
-            return SeedResult(**{**record, "start": StartCounts(**record["start"])})
-        yield Notice(f"{task}: loading {self.recipe.design.encoder if start.folder is None else start.name}")
-        tagger, carried = start_tagger(start, self.recipe.design, data.tag_set, seed, engine, self.known)
-        start.check_unchanged(stage.command)
-        yield Notice(f"{task}: {carried.describe(verbose=self.recipe.options.verbose)}")
-        if seed == self.recipe.seeds[0]:
-            yield from (Notice(f"{stage.name}: {note}") for note in note_on_language(tagger, self.recipe.prepared))
+        self.engine.on_main(checkpoints.remove)  # the interruption may have come before this was over
+        return result
+
+    def fit_tagger(
+        self, data: TaggerData, seed: int, task: str, checkpoints: Checkpoints | None = None
+    ) -> Work[FittedTagger]:
+        """Train a tagger, and save nothing of it.
+
+        Args:
+            data: Sentences to train on and to score on; without dev sentences it is scored on none.
+            seed: Of all random choices; the start may have weights of each seed.
+            task: Name for the progress.
+            checkpoints: Where an interrupted training goes on from; None for not at all.
+
+        Raises:
+            CrossNERError: The start gives no weight, or has changed; or the loss is not a number.
+        """
+        engine, recipe, start = self.engine, self.recipe, self.recipe.start
+        yield Notice(f"{task}: loading {recipe.design.encoder if start.folder is None else start.name}")
+        tagger, carried = start_tagger(start, recipe.design, data.tag_set, seed, engine, self.known)
+        start.check_unchanged(self.stage.command)
+        yield Notice(f"{task}: {carried.describe(verbose=recipe.options.verbose)}")
+        if not self.has_noted_language:
+            self.has_noted_language = True
+            yield from (Notice(f"{self.stage.name}: {note}") for note in note_on_language(tagger, recipe.prepared))
         if isinstance(tagger, MultiTaskTagger):
             count_words(tagger, data.labelled, data.raw)
         raw = self.batching.find_reread_files(data.raw, map(len, data.labelled.values()), self.plan) if data.raw else []
-        self.tagged: list[Tagged] = []  # dev, as the tagger tagged it when it was scored last
         yield from keep_frozen_states(tagger, [*data.sentences, *data.dev], engine, task, raw)
+        gold = [sentence.tags or () for sentence in data.dev]
+        last: list[Tagged] = []  # dev, as the tagger tagged it when it was scored last
+
+        def score_dev() -> dict[str, float]:
+            last[:] = tag(tagger, data.dev, engine)
+            return {"dev_f1": score_tags(gold, last).f1}
+
         fitted = yield from fit(
             tagger,
             group_parameters(tagger, self.rates),
-            make_streams(tagger, data.tasks, data.labelled, data.raw, self.batching, seed, self.recipe.names),
+            make_streams(tagger, data.tasks, data.labelled, data.raw, self.batching, seed, recipe.names),
             self.plan,
             engine,
-            score=lambda: self._score_dev(tagger),
+            score=score_dev if data.dev else None,
             checkpoints=checkpoints,
             task=task,
         )
-        tagged = (fitted.best_epoch == len(fitted.history) and self.tagged) or tag(tagger, data.dev, engine)
-        dev = score(self.gold, [sentence.tags for sentence in tagged], mode="conll")
-        result = self._describe(tagger, fitted, folder, carried.to_counts(), dev)
-        calibration = fit_calibration(score_entities(self.gold, tagged))
+        tagged = (fitted.best_epoch == len(fitted.history) and last) or tag(tagger, data.dev, engine)
+        return FittedTagger(tagger, seed, carried, fitted, data.dev, tagged)
 
-        def save() -> None:
-            found = {CALIBRATION: calibration.to_json()} if calibration.entities else {}
-            save_tagger(tagger, folder, lineage=start.lineage, dev_f1=fitted.best, **found)
-            self._write_card(tagger, folder, seed, result)
-            write_json(done, dataclasses.asdict(result))  # last, since it says that all is there
-            checkpoints.remove()
-
-        engine.on_main(save)
-        return result
-
-    def _score_dev(self, tagger: Tagger) -> dict[str, float]:
-        self.tagged = tag(tagger, self.data.dev, self.engine)
-        return {"dev_f1": score(self.gold, [sentence.tags for sentence in self.tagged], mode="conll").f1}
-
-    def _describe(self, tagger: Tagger, fitted: FitResult, folder: Path, start: StartCounts, dev: Scores) -> SeedResult:
-        reader, is_scored = tagger.encoder.reader, fitted.best is not None
-        in_int8 = tag_in_int8(tagger, self.data.dev, self.engine) if is_scored else None
+    def describe(self, fitted: FittedTagger, folder: Path) -> SeedResult:
+        """Describe a training, and score the tagger on dev as it is and in int8."""
+        tagger, fit, reader = fitted.tagger, fitted.fit, fitted.tagger.encoder.reader
+        is_scored = fit.best is not None
+        dev = score_tags(fitted.gold, fitted.tagged)
+        in_int8 = tag_in_int8(tagger, fitted.dev, self.engine) if is_scored else None
         return SeedResult(
             folder=folder.name,
             learning_rate=self.rates.for_transformer(tagger.encoder),
             head_learning_rate=self.rates.for_head(tagger.encoder),
-            dev_f1=fitted.best,
-            epoch=fitted.best_epoch,
-            epochs=len(fitted.history),
-            updates=fitted.steps,
-            words_per_second=round(fitted.words_per_second),
-            start=start,
+            dev_f1=fit.best,
+            epoch=fit.best_epoch,
+            epochs=len(fit.history),
+            updates=fit.steps,
+            words_per_second=round(fit.words_per_second),
+            start=fitted.carried.to_counts(),
             unreadable_words=reader.unreadable_words,
             shortened_words=reader.shortened_words,
-            history=[*fitted.history],
+            history=[*fit.history],
             dev_precision=dev.precision if is_scored else None,
             dev_recall=dev.recall if is_scored else None,
-            dev_f1_int8=score(self.gold, [each.tags for each in in_int8], mode="conll").f1 if in_int8 else None,
+            dev_f1_int8=score_tags(fitted.gold, in_int8).f1 if in_int8 else None,
             differently_cut=reader.differently_cut,
         )
 
-    def _write_card(self, tagger: Tagger, folder: Path, seed: int, result: SeedResult) -> None:
-        """Write the model card of a tagger that has been saved."""
-        recipe, data = self.recipe, self.data
+    def keep(self, fitted: FittedTagger, folder: Path, data: TaggerData, result: SeedResult) -> None:
+        """Save a tagger with its calibration and its model card."""
+        recipe = self.recipe
+        calibration = fit_calibration(score_entities(fitted.gold, fitted.tagged))
+        found = {CALIBRATION: calibration.to_json()} if calibration.entities else {}
+        save_tagger(fitted.tagger, folder, lineage=recipe.start.lineage, dev_f1=fitted.fit.best, **found)
         manifest = read_manifest(recipe.prepared.folder)
+        scored_on = recipe.prepared.domains.get(recipe.options.select_on)
         facts = TrainingFacts(
             labelled=data.labelled,
             raw=data.raw.describe() if data.raw else [],
-            dev=manifest["result"]["domains"][recipe.options.select_on]["name"],
-            dev_sentences=len(data.dev),
-            seed=seed,
+            dev=scored_on.name if scored_on else "",
+            dev_sentences=len(fitted.dev),
+            seed=fitted.seed,
             seeds=recipe.seeds,
             result=result,
         )
         provenance = Provenance(self.stage.request, self.stage.name, recipe.start.lineage, manifest)
-        write_tagger_card(folder, tagger, provenance, facts)
+        write_tagger_card(folder, fitted.tagger, provenance, facts)
 
-    def summarise(self, records: dict[int, SeedResult]) -> TrainResult:
-        """Sum up the taggers of all seeds."""
-        scores = [record.dev_f1 for record in records.values() if record.dev_f1 is not None]
-        return TrainResult(
-            seeds={str(seed): record for seed, record in records.items()},
-            dev_f1=statistics.fmean(scores) if scores else None,
-            dev_f1_deviation=statistics.stdev(scores) if len(scores) > 1 else None,
-            start=next(iter(records.values())).start,
-            train_sentences={role: len(sentences) for role, sentences in self.data.labelled.items()},
-            settings=dataclasses.asdict(self.recipe.design.settings),
-        )
+
+def summarise_seeds(records: Mapping[int, SeedResult], recipe: Recipe, data: TaggerData) -> TrainResult:
+    """Sum up the taggers of all seeds."""
+    scores = [record.dev_f1 for record in records.values() if record.dev_f1 is not None]
+    return TrainResult(
+        seeds={str(seed): record for seed, record in records.items()},
+        dev_f1=statistics.fmean(scores) if scores else None,
+        dev_f1_deviation=statistics.stdev(scores) if len(scores) > 1 else None,
+        start=next(iter(records.values())).start,
+        train_sentences={role: len(sentences) for role, sentences in data.labelled.items()},
+        settings=dataclasses.asdict(recipe.design.settings),
+    )
+
+
+def score_tags(gold: Sequence[Sequence[str]], tagged: Sequence[Tagged]) -> Scores:
+    """Score tagged sentences by conlleval's rules."""
+    return score(gold, [each.tags for each in tagged], mode="conll")

@@ -28,7 +28,7 @@ from crossner_cli.encoders.word_shapes import WORD_SHAPES, show_source
 from crossner_cli.methods.contract import Tagger
 from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.run.directory import Manifest
-from crossner_cli.run.results import ExportResult, SeedResult
+from crossner_cli.run.results import DaptResult, ExportResult, SeedResult
 from crossner_cli.run.stage import StageRequest
 from crossner_cli.run.storage import strip_folders, write_atomically
 from crossner_cli.taggers.folder import get_method_name, read_types
@@ -129,7 +129,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
     )
 
 
-def write_encoder_card(folder: Path, provenance: Provenance, result: Mapping[str, Any]) -> None:
+def write_encoder_card(folder: Path, provenance: Provenance, result: DaptResult) -> None:
     """Write the card of an encoder that was adapted to raw text."""
     domains = provenance.domains
     front_matter = ModelCardData(
@@ -147,7 +147,7 @@ def write_encoder_card(folder: Path, provenance: Provenance, result: Mapping[str
         method=None,
         seed=provenance.request.options["seed"],
         target=domains.get("target", next(iter(domains.values())))["name"],
-        corpus=result["corpus"],
+        corpus=result.corpus,
         result=result,
     )
 

@@ -7,7 +7,7 @@ import shutil
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -16,9 +16,11 @@ from torch import Tensor, nn
 
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
+from crossner_cli.run.results import from_record
 from crossner_cli.run.storage import flush_folder, flush_tree, write_json
 
 Weights = dict[str, Tensor]
+Result = TypeVar("Result")
 BYTES_A_SECOND = 500e6
 SHARE_OF_TIME = 0.02  # that checkpoints may take
 TRAINED = "training.json"  # the result of a training that is over
@@ -229,31 +231,18 @@ class Checkpoints:
 
 
 class TrainedDraft:
-    """The record that the training of a stage is over while its folder is not finished: nothing is trained again.
+    """The record beside a trained model that its training is over: it is not trained again."""
 
-    Args:
-        folder: The draft of the stage.
-        made: The folder in it that holds the trained model.
-    """
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / TRAINED
 
-    def __init__(self, folder: Path, made: str = ".") -> None:
-        self.folder, self._result = folder, folder / made / TRAINED
-
-    def read(self) -> dict[str, Any] | None:
+    def read(self, kind: type[Result]) -> Result | None:
         """Return the result of the training; None if it is not over."""
-        if not self._result.is_file():
-            return None
-        found: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
-        return found
+        return from_record(json.loads(self.path.read_text(encoding="utf-8")), kind) if self.path.is_file() else None
 
-    def write(self, result: dict[str, Any]) -> None:
+    def write(self, result: Any) -> None:
         """Record that the training is over. Its model must be written before."""
-        write_json(self._result, result)
-
-    def tidy(self, *folders: str) -> None:
-        """Delete the checkpoints, and other temporary folders."""
-        for name in ("checkpoint", *folders):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+        write_json(self.path, asdict(result))
 
 
 def _optimiser_tensors(optimiser: torch.optim.Optimizer) -> Weights:

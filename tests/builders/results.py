@@ -18,7 +18,6 @@ from crossner_cli.reports.blocks import Block, Table
 from crossner_cli.run.results import (
     Average,
     DaptResult,
-    DaptStringsResult,
     EvaluateResult,
     ExportedModel,
     ExportResult,
@@ -53,7 +52,7 @@ def adapted(before: float | None = 5432.1, after: float | None = 12.3) -> dict[s
 def adapted_strings() -> dict[str, Any]:
     """Return a manifest of ``dapt --encoder strings``."""
     strings = {"text": "target", "length": {"target": 1234567}, "characters": 99, "shortened_words": 7}
-    result = DaptStringsResult(50.0, 5.0, {}, 1500, 3, [3.25, 2.5], 98765, strings)
+    result = DaptResult(50.0, 5.0, 1500, 3, [3.25, 2.5], 98765, strings=strings)
     return manifest("dapt", result, "strings")
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.commands import QUICK, crossner, invoke
+from builders.commands import QUICK, crossner, invoke, refused
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 
+from crossner_cli.data.domains import SAMPLES
 from crossner_cli.data.sentences import read_sentences
 from crossner_cli.engine.devices import Engine
 from crossner_cli.stages import train
@@ -44,8 +46,12 @@ def test_calibration_is_of_the_weights_kept_and_dev_is_not_tagged_twice_by_the_l
     monkeypatch.setattr(
         train, "score_entities", lambda gold, found: fitted.append(found) or score_entities(gold, found)
     )
-    score_dev = train.TrainingJob._score_dev
-    monkeypatch.setattr(train.TrainingJob, "_score_dev", lambda *given: score_dev(*given) | {"dev_f1": next(falling)})
+    fit = train.fit
+
+    def fit_with_falling_scores(*given: Any, score: Callable[[], Any], **more: Any) -> Any:
+        return fit(*given, score=lambda: {**score(), "dev_f1": next(falling)}, **more)
+
+    monkeypatch.setattr(train, "fit", fit_with_falling_scores)
     invoke("prepare-data --target sample-target --quiet --run", tmp_path / "run")
     trained = ("--encoder", tiny_encoder_folder, "--epochs 2 --keep", keep, *QUICK, "--run", tmp_path / "run")
     assert crossner("finetune", *trained)["result"]["seeds"]["1"]["epoch"] == (2 if keep == "last" else 1)
@@ -53,3 +59,17 @@ def test_calibration_is_of_the_weights_kept_and_dev_is_not_tagged_twice_by_the_l
     dev = list(read_sentences(tmp_path / "run" / "prepare-data" / "target" / "dev.jsonl"))
     again = tag(load_tagger(tmp_path / "run" / "finetune" / "tagger", engine), dev, engine)
     assert fitted == [again]
+
+
+def test_only_a_training_that_chooses_by_dev_needs_dev_sentences(tiny_encoder_folder: Path, tmp_path: Path) -> None:
+    run, data = ("--run", tmp_path / "run"), shutil.copytree(SAMPLES / "sample-target", tmp_path / "data")
+    (data / "dev.txt").unlink()
+    invoke("prepare-data --quiet --target", data, *run)
+    train = ("finetune --epochs 2 --max-steps 2", *QUICK, "--encoder", tiny_encoder_folder, *run)
+    for choosing in ("--keep best", "--keep last --patience 1"):
+        assert "has no dev sentences" in refused(*train, choosing)
+    (trained,) = crossner(*train, "--keep last")["result"]["seeds"].values()
+    assert trained["dev_f1"] is None and trained["epoch"] == trained["epochs"]
+    card = (tmp_path / "run" / "finetune" / "tagger" / "README.md").read_text(encoding="utf-8")
+    assert "No dev sentences were there to score it on." in card and "It was scored on nothing." in card
+    assert "dev F1 –" in invoke("status", *run).stdout
