@@ -1,8 +1,8 @@
 """Comparisons of two models on the same sentences: difference and its significance, by type, sentences won and lost.
 
-Significance is that of a difference in micro F1, by paired bootstrap, approximate randomisation and permuted runs.
-All three work on counts of entities by sentence, so that a resample is a weighted sum and needs no tagger. A resample
-draws the same sentences for both sides, which pairs them.
+Significance is that of a difference in micro F1, by paired bootstrap and approximate randomisation. Both work on counts
+of entities by sentence, so that a resample is a weighted sum and needs no tagger. A resample draws the same sentences
+for both sides, which pairs them.
 
 Seeds. With one run a side, the statements are about these two trained taggers, and only the sentences vary. With
 several runs, they are about the two ways of training, and seeds vary too: sentences are drawn again, the same for all
@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, zip_longest
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,14 +97,12 @@ class Significance:
         interval: With varying sentences and, if a side has several, varying runs; its p is at least ``randomisation``.
         of_these: With varying sentences alone: about these trained taggers.
         randomisation: p of approximate randomisation, sentences swapped: about these trained taggers.
-        permutation: p of swapping whole runs between the sides on these sentences; None unless both have several.
     """
 
     difference: Floats
     interval: Interval
     of_these: Interval
     randomisation: Floats
-    permutation: Floats | None
 
 
 def compare_counts(
@@ -132,11 +130,10 @@ def compare_counts(
     drawn = resample_f1((one, other), resamples, random)
     of_sentences = drawn[0].mean(axis=1) - drawn[1].mean(axis=1)
     of_both = _with_seeds(of_sentences, (one, other), drawn, is_paired, random)
-    permutation = None if is_paired else permute_runs(one, other, resamples, random)
     swapped = swap_sentences(one, other, resamples, random)
     interval = _interval(of_both, confidence)
     interval = replace(interval, p=np.maximum(interval.p, swapped))
-    return Significance(difference, interval, _interval(of_sentences, confidence), swapped, permutation)
+    return Significance(difference, interval, _interval(of_sentences, confidence), swapped)
 
 
 def sentence_weights(sentences: int, resamples: int, random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -197,27 +194,6 @@ def swap_sentences(one: EntityCounts, other: EntityCounts, resamples: int, rando
         drawn = theirs.sum(axis=1) + (kept @ table).reshape(rows, 2, columns)
         as_far += (np.abs(difference(drawn)) >= observed).sum(axis=0)
     return np.asarray((as_far + 1) / (resamples + 1))
-
-
-def permute_runs(one: EntityCounts, other: EntityCounts, resamples: int, random: np.random.Generator) -> Floats | None:
-    """p of the difference if any of the runs may belong to either side, by column; None if a side has one run.
-
-    All ways to divide the runs are tried if there are no more than ``resamples``, else a sample of them.
-    """
-    count, all_runs = one.runs, one.runs + other.runs
-    if min(one.runs, other.runs) < 2:
-        return None
-    scores = np.concatenate([one.f1(), other.f1()])
-    if math.comb(all_runs, count) <= resamples:
-        chosen = np.array(list(combinations(range(all_runs), count)))
-    else:
-        chosen = random.random((resamples, all_runs)).argsort(axis=1)[:, :count]
-        chosen = np.concatenate([np.arange(count)[None], chosen])  # what was observed is one of the ways
-    of_one = scores[chosen].sum(axis=1)
-    of_other = scores.sum(axis=0) - of_one
-    found = np.abs(of_one / count - of_other / other.runs)
-    observed = np.abs(scores[:count].mean(axis=0) - scores[count:].mean(axis=0)) - ROUNDING
-    return np.asarray((found >= observed).mean(axis=0))
 
 
 def adjust_for_many(p: Floats) -> Floats:
@@ -381,7 +357,6 @@ def compare_models(one: CountedModel, other: CountedModel, *, seed: int = 1) -> 
         "is_paired": is_paired,
         **column(0),
         "of_these_taggers": {**found.of_these.column(0), "randomisation_p": float(found.randomisation[0])},
-        "permutation_p": None if found.permutation is None else float(found.permutation[0]),
         "sentences": {
             "all": len(errors),
             "won": int((errors < -ROUNDING).sum()),
