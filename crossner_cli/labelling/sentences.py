@@ -24,7 +24,6 @@ from crossner_cli.data.text import cut_words
 from crossner_cli.data.word_scan import scan_words
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.sources import TrainedTagger
@@ -160,7 +159,7 @@ def choose_uncertain(raw: RawText, count: int, first: TrainedTagger, engine: Eng
     """Choose the sentences that a tagger is least certain of: by the lowest probability of any of its tags."""
     tagger = load_tagger(first.folder, engine)
     first.check_unchanged()
-    domain = domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
+    domain = tagger.domain_of_new_text
     certainty: list[float] = []
     for start in range(0, len(raw.texts), TEXTS_AT_ONCE):
         some = [Sentence(cut_words(text), None, domain) for text in raw.texts[start : start + TEXTS_AT_ONCE]]

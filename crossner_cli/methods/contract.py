@@ -102,6 +102,16 @@ class Tagger(nn.Module, ABC):
         self.encoder, self.tag_set, self.hyper = encoder, tag_set, hyper
         self.rules = TagRules(tag_set)
 
+    @property
+    def domain_of_new_text(self) -> str:
+        """The domain as whose text new text is tagged."""
+        return next(iter(self.tag_set.domains))
+
+    @property
+    def taught_types(self) -> tuple[str, ...]:
+        """The types whose labels are learnt, in the order of the tag set."""
+        return self.tag_set.types
+
     @abstractmethod
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return named loss terms, each summed over its units, by which the training loop divides it."""

@@ -38,7 +38,7 @@ from crossner_cli.layers.multi_cell_recurrence import DIRECTIONS
 from crossner_cli.layers.randomness import Dropout
 from crossner_cli.layers.settings import setting
 from crossner_cli.methods.contract import Shares
-from crossner_cli.methods.multi_task import MultiTaskInputs, MultiTaskTagger, taught_types
+from crossner_cli.methods.multi_task import MultiTaskInputs, MultiTaskTagger, find_taught_types
 
 
 class MultiCellTagger(MultiTaskTagger):
@@ -71,7 +71,7 @@ class MultiCellTagger(MultiTaskTagger):
 
         def dictionary_types(self, tag_set: TagSet) -> Sequence[str]:
             """Return the types of the target that have a cell: those of which a task learns labels."""
-            taught = taught_types(tag_set, {"tasks": self.tasks})
+            taught = find_taught_types(tag_set, self.task_names)
             return [kind for kind in super().dictionary_types(tag_set) if kind in taught]
 
     rows = dataclasses.replace(
@@ -142,7 +142,7 @@ class MultiCellTagger(MultiTaskTagger):
         """
         target, *others = tag_set.domains.values()
         sources = {entity_type for types in others or [target] for entity_type in types}
-        taught = taught_types(tag_set, {"tasks": self.hyper.tasks})
+        taught = find_taught_types(tag_set, self.hyper.task_names)
         return [
             [True, *(entity_type in types and entity_type in taught for entity_type in tag_set.types)]
             for types in (set(target), sources)

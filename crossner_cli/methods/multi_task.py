@@ -55,24 +55,14 @@ def roles_of(tasks: Sequence[str], kind: str = "") -> list[str]:
     return [task.partition("-")[0] for task in tasks if task.endswith(kind)]
 
 
-def taught_types(tag_set: TagSet, settings: Mapping[str, Any]) -> Sequence[str]:
-    """Return the types whose labels a tagger of any method with these hyperparameters learns."""
+def find_taught_types(tag_set: TagSet, tasks: Sequence[str]) -> tuple[str, ...]:
+    """Return the types whose labels these tasks learn."""
     domains = list(tag_set.domains.values())
-    if "tasks" not in settings or len(domains) == 1:
+    if len(domains) == 1:
         return tag_set.types
-    learnt = roles_of(read_tasks(settings["tasks"]), "ner")
+    learnt = roles_of(tasks, "ner")
     taught = {kind for number, types in enumerate(domains) if ROLES[min(number, SOURCE)] in learnt for kind in types}
-    return [kind for kind in tag_set.types if kind in taught]
-
-
-def domain_of_new_text(tag_set: TagSet, settings: Mapping[str, Any]) -> str:
-    """Return the domain as whose text a tagger of any method with these hyperparameters tags new text.
-
-    This is the target, which stands first, or the source where no task reads the target.
-    """
-    domains = list(tag_set.domains)
-    is_source = "tasks" in settings and set(roles_of(read_tasks(settings["tasks"]))) == {ROLES[SOURCE]}
-    return domains[-1] if is_source else domains[0]
+    return tuple(kind for kind in tag_set.types if kind in taught)
 
 
 @dataclass(frozen=True)
@@ -172,6 +162,17 @@ class MultiTaskTagger(Tagger):
         self.language_model: SampledSoftmax | None = None
         layers = 1 if hyper.shares_crf(tag_set) else 2
         self.tag_layers = nn.ModuleList(TagLayer(2 * hyper.lstm_size, len(tag_set), "crf") for _ in range(layers))
+
+    @property
+    def domain_of_new_text(self) -> str:
+        """The target, which stands first, or the source where no task reads the target."""
+        domains = list(self.tag_set.domains)
+        return domains[-1] if set(roles_of(self.hyper.task_names)) == {ROLES[SOURCE]} else domains[0]
+
+    @property
+    def taught_types(self) -> tuple[str, ...]:
+        """The types whose labels the tasks learn."""
+        return find_taught_types(self.tag_set, self.hyper.task_names)
 
     def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return the tensors of a start, given its tags and settings, under the names by which this tagger takes them.

@@ -22,7 +22,6 @@ from crossner_cli.data.tags import OUTSIDE, Scheme, illegal_positions, to_spans,
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.prediction.formats import OutputFormat, Piece, TaggedDocument, Totals
 from crossner_cli.prediction.inputs import Chunk
 from crossner_cli.taggers.ensemble import Ensemble
@@ -79,7 +78,7 @@ class ChunkTagger:
         else:
             self.tagger = load_tagger(first.folder, engine, decoding=tagging.decoding)
             self._tag = partial(tag, self.tagger, engine=engine, batch_subwords=tagging.batch_subwords)
-        self.domain = domain_of_new_text(self.tagger.tag_set, vars(self.tagger.hyper))
+        self.domain = self.tagger.domain_of_new_text
         self._before: dict[str, int] = {}
 
     def __call__(self, chunk: Chunk) -> TaggedChunk:

@@ -16,7 +16,6 @@ from crossner_cli.encoders.subwords import batches_by_length
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Shares, Tagger, find_method, method_names
-from crossner_cli.methods.multi_task import domain_of_new_text
 from crossner_cli.reports.inspected import HeatMap, InspectedSentence
 from crossner_cli.run.environment import import_optional
 from crossner_cli.taggers.tagging import inference
@@ -31,7 +30,7 @@ def split_sentences(text: str, tagger: Tagger) -> list[Sentence]:
     Raises:
         CrossNERError: The text holds no word.
     """
-    domain = domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
+    domain = tagger.domain_of_new_text
     sentences = [tuple(word.text for word in sentence) for sentence in segment(text, at_line_breaks=True)]
     if not sentences:
         raise CrossNERError(f"--sentence {text!r} holds no word.", hint='Write --sentence "Words of a sentence."')

@@ -33,9 +33,9 @@ from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
-from crossner_cli.taggers.description import read_tag_set
+from crossner_cli.taggers.description import read_tag_set, read_types
 from crossner_cli.taggers.ensemble import Ensemble
-from crossner_cli.taggers.folder import load_tagger, read_types, resolve_decoding
+from crossner_cli.taggers.folder import load_tagger, resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
 from crossner_cli.taggers.tagging import (
     Tagged,

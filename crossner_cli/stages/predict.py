@@ -27,8 +27,8 @@ from crossner_cli.run.environment import make_record
 from crossner_cli.run.progress import Notice, Progress, Work
 from crossner_cli.run.storage import digest_file
 from crossner_cli.stages.checks import check_files
-from crossner_cli.taggers.description import read_tag_set
-from crossner_cli.taggers.folder import read_domain_of_new_text, read_types, resolve_decoding
+from crossner_cli.taggers.description import read_domain_of_new_text, read_tag_set, read_types
+from crossner_cli.taggers.folder import resolve_decoding
 from crossner_cli.taggers.sources import TrainedTagger, best_on_dev, find_taggers, notes_on_taggers
 from crossner_cli.taggers.tagging import READING, Calibration, read_calibration
 

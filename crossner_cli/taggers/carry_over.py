@@ -31,7 +31,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors
 from crossner_cli.methods.described import DescribedTagger
-from crossner_cli.methods.multi_task import MultiTaskTagger, taught_types
+from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.run.results import StartCounts
 from crossner_cli.taggers.description import is_tagger_folder, read_description, read_tag_set
 from crossner_cli.taggers.folder import TENSORS
@@ -313,13 +313,13 @@ def carry_over(tagger: Tagger, folder: Path, carried: CarryOver) -> None:
 
     Of those with a row a word the rows of the start's words, where these are the first ones of the new tagger's.
     """
-    old_set, settings = read_tag_set(folder), read_description(folder)["hyperparameters"]
+    old_set, description = read_tag_set(folder), read_description(folder)
     old = read_tensors(folder / TENSORS)
     if isinstance(tagger, MultiTaskTagger | DescribedTagger):
-        old = tagger.adopt(old, old_set, settings)
+        old = tagger.adopt(old, old_set, description["hyperparameters"])
     new = head_tensors(tagger)
     new_set, by_type = tagger.tag_set, tagger.rows.types
-    taught = taught_types(old_set, settings)
+    taught = description["taught_types"]
     # The rows of types that no label taught have learnt never to be chosen.
     tag_rows = _shared_rows(new_set.tags, old_set.tags, lambda tag: tag == "O" or split_tag(tag)[1] in taught)
     type_rows = _shared_rows(("", *new_set.types), ("", *old_set.types), lambda _: True)  # O stands first

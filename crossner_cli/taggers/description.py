@@ -1,4 +1,4 @@
-"""``tagger.json``: the method, hyperparameters and tag set of a tagger. This module imports no torch."""
+"""``tagger.json``: what a tagger is, and what it was taught. This module imports no torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise CrossNERError(f"{folder} holds no tagger ({DESCRIPTION} is missing).", hint="Give a tagger's folder.")
     check_model_folder(folder)
     description = read_json(path, hint=AGAIN)
-    kinds = {"method": str, "hyperparameters": dict, "tag_set": dict}
+    kinds = {"method": str, "hyperparameters": dict, "tag_set": dict, "domain_of_new_text": str, "taught_types": list}
     if not isinstance(description, dict) or not all(
         isinstance(description.get(key), kind) for key, kind in kinds.items()
     ):
@@ -46,3 +46,17 @@ def read_tag_set(folder: Path) -> TagSet:
         return TagSet.from_json(record)
     except ValueError as error:
         raise CrossNERError(f"{folder / DESCRIPTION} holds no tag set: {error}.", hint=AGAIN) from None
+
+
+def read_domain_of_new_text(folder: Path) -> str:
+    """Read the domain as whose text a tagger tags new text."""
+    domain: str = read_description(folder)["domain_of_new_text"]
+    if domain not in read_tag_set(folder).domains:
+        raise CrossNERError(f"{folder / DESCRIPTION}: no domain of its tag set is called {domain!r}.", hint=AGAIN)
+    return domain
+
+
+def read_types(folder: Path, domain: str) -> tuple[str, ...]:
+    """Read the types of a domain, or of all if the tagger lacks this one, as far as they were taught."""
+    taught, tag_set = read_description(folder)["taught_types"], read_tag_set(folder)
+    return tuple(each for each in tag_set.domains.get(domain, tag_set.types) if each in taught)

@@ -21,8 +21,7 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.crf import Decoded, decode_words
 from crossner_cli.methods.contract import Tagger, TagRules, find_method, gives_distributions, method_names
-from crossner_cli.methods.multi_task import domain_of_new_text
-from crossner_cli.taggers.description import read_description, read_tag_set
+from crossner_cli.taggers.description import read_description, read_domain_of_new_text, read_tag_set
 from crossner_cli.taggers.folder import load_tagger
 from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Tagged, inference
@@ -75,10 +74,9 @@ class Ensemble:
 
     def _read(self, tagger: Tagger, words: Sequence[tuple[str, ...]]) -> list[Tensor]:
         """The probabilities that one tagger gives, (W, K) a sentence, in the order of the shared tags."""
-        domain = domain_of_new_text(tagger.tag_set, vars(tagger.hyper))
         columns = tagger.tag_set.to_ids(self.tag_set.tags)
         reader: Any = tagger.encoder.reader
-        encoded = reader.encode([Sentence(each, None, domain) for each in words])
+        encoded = reader.encode([Sentence(each, None, tagger.domain_of_new_text) for each in words])
         found: dict[int, Tensor] = {}
         for numbers in batches_by_length(encoded, self._batch_subwords):
             batch = reader.collate([encoded[number] for number in numbers])
@@ -107,7 +105,7 @@ def _find_shared_tags(trained: Sequence[TrainedTagger]) -> TagSet:
     first: TagSet | None = None
     for each in trained:
         tag_set = read_tag_set(each.folder)
-        domain = domain_of_new_text(tag_set, read_description(each.folder)["hyperparameters"])
+        domain = read_domain_of_new_text(each.folder)
         own = TagSet({domain: tag_set.domains[domain]}, tag_set.scheme)
         first = first or own
         if set(own.tags) != set(first.tags):

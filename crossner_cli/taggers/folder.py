@@ -2,8 +2,8 @@
 
 ``config.json``, ``model.safetensors`` and the tokenizer are the encoder as transformers reads it (for ``linear``
 with its classifier, so that ``AutoModelForTokenClassification`` and pipelines work); ``tagger.json`` holds method,
-hyperparameters and tag set; ``tagger.safetensors`` holds the tensors above the encoder. In the folder of an exported
-tagger, ``model.onnx`` stands for all tensors.
+hyperparameters, tag set, the domain of new text and the types that labels taught; ``tagger.safetensors`` holds the
+tensors above the encoder. In the folder of an exported tagger, ``model.onnx`` stands for all tensors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors
 from crossner_cli.methods.linear import LinearTagger
-from crossner_cli.methods.multi_task import domain_of_new_text, taught_types
 from crossner_cli.run.storage import write_json
 from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder, read_description, read_tag_set
 from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx
@@ -33,19 +32,6 @@ Decoding = Literal["trained", "legal", "any"]
 TENSORS = "tagger.safetensors"
 # Parts of a transformer's file that are not read: linear's classifier, and a pooler, which gives no word.
 STORED_BESIDE = ("classifier", "pooler")
-
-
-def read_domain_of_new_text(folder: Path) -> str:
-    """Read the domain as whose text a tagger tags new text."""
-    description = read_description(folder)
-    return domain_of_new_text(read_tag_set(folder), description["hyperparameters"])
-
-
-def read_types(folder: Path, domain: str) -> tuple[str, ...]:
-    """Read the types of a domain, or of all if the tagger lacks this one, as far as they were taught."""
-    description, tag_set = read_description(folder), read_tag_set(folder)
-    taught = taught_types(tag_set, description["hyperparameters"])
-    return tuple(each for each in tag_set.domains.get(domain, tag_set.types) if each in taught)
 
 
 def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
@@ -66,6 +52,8 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
         "method": get_method_name(tagger),
         "hyperparameters": dataclasses.asdict(tagger.hyper),
         "tag_set": tagger.tag_set.to_json(),
+        "domain_of_new_text": tagger.domain_of_new_text,
+        "taught_types": list(tagger.taught_types),
         **more,
     }
     write_json(folder / DESCRIPTION, description)

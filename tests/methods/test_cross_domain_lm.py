@@ -32,7 +32,7 @@ from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.layers.language_model import SampledSoftmax, language_model_loss
 from crossner_cli.methods.contract import head_tensors, read_settings
 from crossner_cli.methods.cross_domain_lm import LM, NER, CrossDomainLM
-from crossner_cli.methods.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS, domain_of_new_text
+from crossner_cli.methods.multi_task import PER_DOMAIN, ROLES, SOURCE, TARGET, TASKS
 
 STACKED = ("generator=none", "lstm_layers=3")
 UNSUPERVISED = "tasks=source-ner,source-lm,target-lm"
@@ -263,7 +263,7 @@ def test_a_word_further_on_does_not_change_what_a_language_model_says(settings):
 def test_new_text_is_tagged_as_the_target_by_a_crf_that_learnt_labels_never_by_one_drawn_at_random(tasks, place, layer):
     for tag_set in (TAG_SET, TagSet({"songs": ("song",)})):
         tagger, domains = over_vectors(f"tasks={tasks}", tag_set=tag_set), list(tag_set.domains)
-        assert domain_of_new_text(tag_set, vars(tagger.hyper)) == domains[min(place, len(domains) - 1)]
+        assert tagger.domain_of_new_text == domains[min(place, len(domains) - 1)]
     tagger = over_vectors(f"tasks={tasks}", "crf=domain")
     assert tagger.tag_layer(SOURCE) is tagger.tag_layers[SOURCE]
     assert tagger.tag_layer(TARGET) is tagger.tag_layers[layer]

@@ -22,7 +22,13 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.taggers.description import is_tagger_folder, read_description, read_tag_set
+from crossner_cli.taggers.description import (
+    is_tagger_folder,
+    read_description,
+    read_domain_of_new_text,
+    read_tag_set,
+    read_types,
+)
 from crossner_cli.taggers.folder import load_tagger, save_tagger
 from crossner_cli.taggers.tagging import tag
 
@@ -179,6 +185,7 @@ def saved(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 def test_a_broken_description_is_a_known_problem(saved, engine):
     folder = saved()
+    facts = {"method": "crf", "hyperparameters": {}, "domain_of_new_text": "a", "taught_types": []}
     for content in (
         b"{",
         b"[]",
@@ -186,9 +193,7 @@ def test_a_broken_description_is_a_known_problem(saved, engine):
         b'{"method": "crf", "hyperparameters": {}, "tag_set": {}}',
         b"[" * 5000 + b"]" * 5000,
         *(
-            json.dumps(
-                {"method": "crf", "hyperparameters": {}, "tag_set": {"domains": domains, "scheme": scheme}}
-            ).encode()
+            json.dumps({**facts, "tag_set": {"domains": domains, "scheme": scheme}}).encode()
             for domains, scheme in (
                 ({"a": ["x", 1]}, "bio"),
                 ({"a": ["x", ""]}, "bio"),
@@ -287,3 +292,14 @@ def test_a_folder_with_a_part_missing_or_cut_is_a_known_problem(saved, engine, t
         (folder / name).unlink()
         with pytest.raises(CrossNERError):
             load_tagger(folder, engine)
+
+
+def test_what_a_tagger_was_taught_is_read_from_its_folder_and_a_domain_it_lacks_is_refused(saved):
+    folder = saved()
+    description = json.loads((folder / "tagger.json").read_text())
+    domain = next(iter(description["tag_set"]["domains"]))
+    assert read_domain_of_new_text(folder) == domain
+    assert list(read_types(folder, domain)) == description["tag_set"]["domains"][domain]
+    (folder / "tagger.json").write_text(json.dumps({**description, "domain_of_new_text": "elsewhere"}))
+    with pytest.raises(CrossNERError, match="no domain of its tag set is called 'elsewhere'"):
+        read_domain_of_new_text(folder)

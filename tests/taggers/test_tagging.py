@@ -342,7 +342,8 @@ def test_the_bins_hold_every_entity_once(entities: list[ScoredEntity]) -> None:
 
 
 def test_numbers_in_the_folder_are_read_back_and_what_are_none_is_told(tmp_path: Path) -> None:
-    description = {"method": "linear", "hyperparameters": {}, "tag_set": {}}
+    description: dict[str, Any] = {"method": "linear", "hyperparameters": {}, "tag_set": {}}
+    description |= {"domain_of_new_text": "news", "taught_types": []}
     found = fit_calibration(too_sure(50, 4))
     (tmp_path / "tagger.json").write_text(json.dumps(description))
     assert read_calibration(tmp_path) is None
