@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.engine.processes import keep_freed_memory
-from crossner_cli.layers.bilstm import BiLSTM
-from crossner_cli.layers.generated_lstm import GeneratedBiLSTM
 from crossner_cli.options import Finetune
+from crossner_cli.recurrent.bilstm import BiLSTM
+from crossner_cli.recurrent.generated_lstm import GeneratedBiLSTM
 
 REFERENCE, PACKED, GENERATED = "nn.LSTM", "nn.LSTM, packed", "generated"
 SEPARATE = "generated, pass by pass"

@@ -21,10 +21,10 @@ from crossner_cli.data.domains import find_domain, read_domain
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.word_reader import collect_vocabulary
 from crossner_cli.engine.devices import Engine, start_engine
 from crossner_cli.methods.contract import Tagger, find_method
 from crossner_cli.options import Finetune
+from crossner_cli.recurrent.word_reader import collect_vocabulary
 from crossner_cli.taggers.carry_over import KnownWords, TaggerDesign, start_tagger
 from crossner_cli.taggers.sources import Start
 from crossner_cli.training.plan import Rates, group_parameters

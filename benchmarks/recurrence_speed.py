@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.engine.processes import keep_freed_memory
-from crossner_cli.layers.multi_cell import MultiCellLSTM
 from crossner_cli.options import Finetune
+from crossner_cli.recurrent.multi_cell import MultiCellLSTM
 
 LSTM, LAYER, LAYER_BF16, LOOP = "nn.LSTM", "multi-cell, fp32", "multi-cell, bf16 products", "multi-cell, cell by cell"
 COMPILED = "multi-cell, fp32, torch.compile"

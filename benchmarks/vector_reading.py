@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from memory import MEGABYTE, peak
 
-from crossner_cli.encoders.vector_files import read_vectors
+from crossner_cli.recurrent.vector_files import read_vectors
 
 DISTINCT = 1000  # vectors; a file repeats them under other words
 

@@ -18,6 +18,7 @@ LAYERS = {
     "encoders": {"layers", "data", "run"},
     "methods": {"encoders", "layers", "data"},
     "engine": {"encoders", "run", "options", "option_fields"},
+    "recurrent": {"methods", "encoders", "layers", "data", "run", "corpus", "adaptation"},
     "taggers": BELOW_TAGGERS,
     "adaptation": {"engine", "encoders", "layers", "corpus", "data", "run"},
     "training": {"taggers"} | BELOW_TAGGERS,
@@ -42,6 +43,11 @@ def imports_of(path: Path) -> Iterator[str]:
 
 def modules() -> list[Path]:
     return sorted(path for folder in LAYERS | ABOVE for path in (PACKAGE / folder).rglob("*.py"))
+
+
+# The folders that have yet to lose their imports of what reads words through LSTMs.
+for above in ("taggers", "training"):
+    LAYERS[above] = LAYERS[above] | {"recurrent"}
 
 
 def test_the_layers_are_all_folders() -> None:

@@ -1,10 +1,9 @@
-"""The contract of a tagging method, and its look-up: the file name is the value of ``--method``."""
+"""The contract of a tagging method, and the look-up of its class."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-import pkgutil
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,16 +13,15 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crossner_cli import methods
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder
-from crossner_cli.errors import CrossNERError, suggest
+from crossner_cli.errors import CrossNERError
 from crossner_cli.layers.crf import IMPOSSIBLE, Decoded, Moves
 from crossner_cli.layers.settings import Settings, check_setting_name, split_setting
+from crossner_cli.methods.lookup import find_place, find_places
 
 LARGEST_NUMBER = 2**31 - 1  # of settings; above it sizes of tensors overflow
-SHARED = {"contract", "described", "multi_task"}  # modules beside the methods
 # Options of CrossNER's BERT tagger for which papers of taggers of words have no value (``Paper.options``), ...
 UNPUBLISHED_FOR_WORDS = dict.fromkeys(("encoder", "learning_rate", "train_embeddings", "attention_dropout", "keep"))
 # ... and those of its optimiser, for which papers that train with SGD have none.
@@ -185,19 +183,33 @@ def head_tensors(tagger: Tagger) -> dict[str, Tensor]:
 
 
 def method_names() -> list[str]:
-    """Return the names of all methods: the names of their files."""
-    found = {module.name for module in pkgutil.iter_modules(methods.__path__)}
-    return sorted(name.replace("_", "-") for name in found - SHARED)
+    """Return the names of all methods, those of other packages included."""
+    return list(find_places())
 
 
 def find_method(name: str) -> type[Tagger]:
-    """Look a method up by its file name; refuse one that does not exist."""
-    if name not in method_names():
-        hint = f"{suggest(name, method_names())}Methods: {', '.join(method_names())}."
-        raise CrossNERError(f"There is no method {name!r}.", hint=hint)
-    module = importlib.import_module(f"crossner_cli.methods.{name.replace('-', '_')}")
-    method: type[Tagger] = module.METHOD
+    """Look a method up by its name.
+
+    Raises:
+        CrossNERError: There is no such method, or another package's cannot be imported.
+    """
+    place = find_place(name)
+    try:
+        method: Any = getattr(importlib.import_module(place.module), place.attribute)
+    except (ImportError, AttributeError) as error:
+        raise CrossNERError(
+            f"The method {name!r} cannot be loaded from {place.module}: {error}.", hint="Install its package again."
+        ) from None
+    if not (isinstance(method, type) and issubclass(method, Tagger)):
+        raise CrossNERError(f"{place.module}:{place.attribute} is not a method.", hint="It must extend Tagger.")
     return method
+
+
+def name_of_method(method: type[Tagger]) -> str:
+    """Return the name by which a method is found."""
+    places = find_places().items()
+    known = (name for name, place in places if place.module == method.__module__ and find_method(name) is method)
+    return next(known, method.__name__)
 
 
 def gives_distributions(method: type[Tagger]) -> bool:

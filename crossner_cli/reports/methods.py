@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from crossner_cli import figures
-from crossner_cli.errors import CrossNERError, suggest
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.lookup import Place, find_place, find_places
 from crossner_cli.reports.blocks import Block, Line, Table
 
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = "crossner_cli"
 DEFAULT = "linear"  # of --method
 KINDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true | false"}
 OF_WORDS = "words: static vectors, characters and, if set, language models of characters and a transformer"
@@ -51,42 +54,57 @@ def describe_methods(names: Sequence[str] = ()) -> list[MethodFacts]:
     Raises:
         CrossNERError: There is no such method.
     """
-    files = [PACKAGE / "encoders" / "word_reader.py", *sorted((PACKAGE / "methods").glob("*.py"))]
-    modules = {path.stem.replace("_", "-"): ast.parse(path.read_text(encoding="utf-8")) for path in files}
-    classes = {name: node for module in modules.values() for name, node in _find_classes(module)}
-    assigned = {name: _assigned(module) for name, module in modules.items()}
-    taggers = {name: each["METHOD"] for name, each in assigned.items() if "METHOD" in each}
-    for name in names:
-        if name not in taggers:
-            hint = f"{suggest(name, taggers)}Methods: {', '.join(taggers)}."
-            raise CrossNERError(f"There is no method {name!r}.", hint=hint)
-    found = []
-    for name in names or sorted(taggers, key=lambda name: (name != DEFAULT, name)):
-        text, tagger = ast.get_docstring(modules[name]) or "", ast.unparse(taggers[name].value or ast.Constant(""))
-        reads = _inherited(tagger, classes).get("reads")
-        settings = _inherited(f"{tagger}.Hyperparameters", classes)
-        calls = {field: each.value for field, each in settings.items() if isinstance(each.value, ast.Call)}
-        found.append(
-            MethodFacts(
-                name,
-                " ".join(text.partition("\n\n")[0].split()),
-                _find_paragraph(text, "Paper"),
-                _find_paragraph(text, "Differs"),
-                "subwords" if reads is None or reads.value is None else ast.literal_eval(reads.value),
-                settings={field: ast.literal_eval(call.args[0]) for field, call in calls.items()},
-                values={field: _describe_values(settings[field]) for field in calls},
-                meaning={field: ast.literal_eval(call.args[1]) for field, call in calls.items()},
-            )
-        )
-    return found
+    places = {name: find_place(name) for name in names} or find_places()
+    ordered = names or sorted(places, key=lambda name: (name != DEFAULT, name))
+    return [_describe(name, places[name]) for name in ordered]
 
 
-def _find_classes(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield the classes of a module with their names, nested ones as ``Tagger.Hyperparameters``."""
-    for child in node.body:
-        if isinstance(child, ast.ClassDef):
-            yield prefix + child.name, child
-            yield from _find_classes(child, f"{prefix}{child.name}.")
+def _describe(name: str, place: Place) -> MethodFacts:
+    module = _read_module(place.module)
+    named = _assigned(module).get(place.attribute)  # as METHOD = LinearTagger
+    tagger = place.attribute if named is None or named.value is None else ast.unparse(named.value)
+    settings = _inherited(place.module, f"{tagger}.Hyperparameters")
+    calls = {field: each.value for field, each in settings.items() if isinstance(each.value, ast.Call)}
+    text, reads = ast.get_docstring(module) or "", _inherited(place.module, tagger)["reads"].value
+    return MethodFacts(
+        name,
+        " ".join(text.partition("\n\n")[0].split()),
+        _find_paragraph(text, "Paper"),
+        _find_paragraph(text, "Differs"),
+        ast.literal_eval(reads or ast.Constant("")),
+        settings={field: ast.literal_eval(call.args[0]) for field, call in calls.items()},
+        values={field: _describe_values(settings[field]) for field in calls},
+        meaning={field: ast.literal_eval(call.args[1]) for field, call in calls.items()},
+    )
+
+
+@functools.cache
+def _read_module(name: str) -> ast.Module:
+    """Parse a module without importing it."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise CrossNERError(f"The module {name} of a method was not found.", hint="Install its package again.")
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
+def _find_class(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
+    """Find a class, nested ones as ``Tagger.Hyperparameters``, and its module, by its name in a module.
+
+    None where it is of a library.
+    """
+    first, *nested = name.split(".")
+    nodes: list[ast.stmt] = _read_module(module).body
+    for node in nodes:
+        names = [each.name for each in node.names] if isinstance(node, ast.ImportFrom) else []
+        if first in names:
+            source = str(node.module)  # type: ignore[attr-defined]
+            of_methods = source.partition(".")[0] in (module.partition(".")[0], PACKAGE)
+            return _find_class(source, name) if of_methods else None
+    found = None
+    for part in (first, *nested):
+        found = next((node for node in nodes if isinstance(node, ast.ClassDef) and node.name == part), None)
+        nodes = found.body if found else []
+    return (module, found) if found else None
 
 
 def _assigned(node: ast.Module | ast.ClassDef) -> dict[str, Assignment]:
@@ -95,12 +113,15 @@ def _assigned(node: ast.Module | ast.ClassDef) -> dict[str, Assignment]:
     return {ast.unparse(each.targets[0] if isinstance(each, ast.Assign) else each.target): each for each in assignments}
 
 
-def _inherited(name: str, classes: dict[str, ast.ClassDef]) -> dict[str, Assignment]:
-    """What a class and the known ones that it extends assign, by name, in the order of a dataclass's fields."""
+def _inherited(module: str, name: str) -> dict[str, Assignment]:
+    """What a class and those that it extends assign, by name, in the order of a dataclass's fields."""
+    place = _find_class(module, name)
+    if place is None:
+        return {}
     found: dict[str, Assignment] = {}
-    for base in reversed([base for base in map(ast.unparse, classes[name].bases) if base in classes]):
-        found |= _inherited(base, classes)
-    return found | _assigned(classes[name])
+    for base in reversed(place[1].bases):
+        found |= _inherited(place[0], ast.unparse(base))
+    return found | _assigned(place[1])
 
 
 def _describe_values(setting: Assignment) -> str:

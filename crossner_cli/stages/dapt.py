@@ -15,19 +15,20 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from crossner_cli.adaptation import character_stream, token_stream
-from crossner_cli.adaptation.character_models import StringLanguageModels, held_out_losses
-from crossner_cli.adaptation.character_stream import CharacterStream, LinesOfWords, Texts, write_character_stream
+from crossner_cli.adaptation import token_stream
 from crossner_cli.adaptation.masked_lm import BlockStream, MaskedLanguageModel, held_out_loss, perplexity
 from crossner_cli.adaptation.token_stream import StreamSettings, TokenBlocks, border_ids, write_token_stream
 from crossner_cli.data.sentences import PreparedData
 from crossner_cli.encoders.compiling import compile_layers, explain_compiler
 from crossner_cli.encoders.fast_layers import use_fast_cpu_layers
-from crossner_cli.encoders.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.encoders.word_shapes import WORD_SHAPES
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import STRINGS, Dapt
+from crossner_cli.recurrent import character_stream
+from crossner_cli.recurrent.character_models import StringLanguageModels, held_out_losses
+from crossner_cli.recurrent.character_stream import CharacterStream, LinesOfWords, Texts, write_character_stream
+from crossner_cli.recurrent.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import DaptResult

@@ -17,8 +17,8 @@ from crossner_cli.engine.processes import keep_freed_memory
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import Scores, score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
-from crossner_cli.methods.multi_task import MultiTaskTagger
 from crossner_cli.options import Optimisation, TargetOptimisation
+from crossner_cli.recurrent.multi_task import MultiTaskTagger
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import SeedResult, TrainResult

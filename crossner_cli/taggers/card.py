@@ -25,13 +25,12 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.names import MINILM
 from crossner_cli.encoders.word_shapes import WORD_SHAPES, show_source
-from crossner_cli.methods.contract import Tagger
+from crossner_cli.methods.contract import Tagger, name_of_method
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import DaptResult, ExportResult, SeedResult
 from crossner_cli.run.stage import StageRequest
 from crossner_cli.run.storage import strip_folders, write_atomically
 from crossner_cli.taggers.description import read_types
-from crossner_cli.taggers.folder import get_method_name
 from crossner_cli.taggers.tagging import CALIBRATION_METHOD, read_calibration
 
 CARD = "README.md"
@@ -82,7 +81,7 @@ class TrainingFacts:
 
 def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, facts: TrainingFacts) -> None:
     """Write the card of a tagger that has been saved into its folder."""
-    method, calibration = get_method_name(tagger), read_calibration(folder)
+    method, calibration = name_of_method(type(tagger)), read_calibration(folder)
     target = tagger.domain_of_new_text
     names = [provenance.domains[role]["name"] for role in facts.labelled]
     licences = provenance.find_licences(names)

@@ -14,24 +14,24 @@ from crossner_cli import figures
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.encoders.names import STRINGS, VOCABULARY
 from crossner_cli.encoders.pretrained import read_config, read_tensors
-from crossner_cli.encoders.string_embeddings import load_string_encoder
 from crossner_cli.encoders.transformer import Encoder, TransformerEncoder, check_encoder_decoder, load_transformer
-from crossner_cli.encoders.word_encoder import TENSORS as OWN_TENSORS
-from crossner_cli.encoders.word_encoder import (
+from crossner_cli.encoders.word_shapes import WORD_SHAPES
+from crossner_cli.engine.devices import Engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import Tagger, find_method, head_tensors
+from crossner_cli.recurrent.described import DescribedTagger
+from crossner_cli.recurrent.multi_task import MultiTaskTagger
+from crossner_cli.recurrent.string_embeddings import load_string_encoder
+from crossner_cli.recurrent.word_encoder import TENSORS as OWN_TENSORS
+from crossner_cli.recurrent.word_encoder import (
     WordEncoder,
     carry_over_words,
     read_vector_sizes,
     read_vocabulary,
     read_word_tensors,
 )
-from crossner_cli.encoders.word_reader import Vocabulary, WordInputs
-from crossner_cli.encoders.word_shapes import WORD_SHAPES
-from crossner_cli.encoders.word_vectors import WordVectors
-from crossner_cli.engine.devices import Engine
-from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger, find_method, head_tensors
-from crossner_cli.methods.described import DescribedTagger
-from crossner_cli.methods.multi_task import MultiTaskTagger
+from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs
+from crossner_cli.recurrent.word_vectors import WordVectors
 from crossner_cli.run.results import StartCounts
 from crossner_cli.taggers.description import is_tagger_folder, read_description, read_tag_set
 from crossner_cli.taggers.folder import TENSORS

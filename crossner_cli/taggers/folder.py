@@ -18,12 +18,12 @@ from torch import nn
 
 from crossner_cli.encoders.pretrained import LoadedWeights, quiet_transformers, read_tensors
 from crossner_cli.encoders.transformer import TransformerEncoder, load_reader, load_transformer
-from crossner_cli.encoders.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
-from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.contract import Tagger, find_method, head_tensors
+from crossner_cli.methods.contract import Tagger, find_method, head_tensors, name_of_method
 from crossner_cli.methods.linear import LinearTagger
+from crossner_cli.recurrent.word_encoder import WordEncoder, load_word_encoder, save_word_encoder
+from crossner_cli.recurrent.word_reader import WordInputs
 from crossner_cli.run.storage import write_json
 from crossner_cli.taggers.description import DESCRIPTION, MODEL, is_graph_folder, read_description, read_tag_set
 from crossner_cli.taggers.onnx_graph import QUANTISED, read_onnx
@@ -49,7 +49,7 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
             transformer.shapes.save(folder)
     save_file({name: value.contiguous().cpu() for name, value in head_tensors(tagger).items()}, folder / TENSORS)
     description = {
-        "method": get_method_name(tagger),
+        "method": name_of_method(type(tagger)),
         "hyperparameters": dataclasses.asdict(tagger.hyper),
         "tag_set": tagger.tag_set.to_json(),
         "domain_of_new_text": tagger.domain_of_new_text,
@@ -57,11 +57,6 @@ def save_tagger(tagger: Tagger, folder: Path, **more: Any) -> None:
         **more,
     }
     write_json(folder / DESCRIPTION, description)
-
-
-def get_method_name(tagger: Tagger) -> str:
-    """Return the name of a tagger's method: that of its module."""
-    return type(tagger).__module__.rpartition(".")[2].replace("_", "-")
 
 
 def _to_hugging_face(tagger: Tagger, encoder: TransformerEncoder) -> Any:
@@ -181,6 +176,6 @@ def require_linear(tagger: Tagger, folder: Path) -> LinearTagger:
     if isinstance(tagger, LinearTagger):
         return tagger
     raise CrossNERError(
-        f"{folder} is a tagger of the method {get_method_name(tagger)}; only linear taggers are exported.",
+        f"{folder} is a tagger of the method {name_of_method(type(tagger))}; only linear taggers are exported.",
         hint="Train one: crossner finetune --method linear.",
     )

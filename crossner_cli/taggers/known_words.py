@@ -13,12 +13,12 @@ from crossner_cli.data.sentences import PreparedData, Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.data.text import segment
 from crossner_cli.encoders.names import STRINGS
-from crossner_cli.encoders.string_embeddings import CHARACTERS
-from crossner_cli.encoders.vector_files import read_vector_width, read_vectors
-from crossner_cli.encoders.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
-from crossner_cli.encoders.word_vectors import WordVectors, character_ngrams, import_gensim, train_vectors
 from crossner_cli.errors import CrossNERError
-from crossner_cli.methods.described import DescribedInputs, check_description_size
+from crossner_cli.recurrent.described import DescribedInputs, check_description_size
+from crossner_cli.recurrent.string_embeddings import CHARACTERS
+from crossner_cli.recurrent.vector_files import read_vector_width, read_vectors
+from crossner_cli.recurrent.word_reader import LONGEST_WORD, WordInputs, collect_vocabulary
+from crossner_cli.recurrent.word_vectors import WordVectors, character_ngrams, import_gensim, train_vectors
 from crossner_cli.run.directory import MANIFEST, RunDirectory, check_outputs, digest_model, read_manifest
 from crossner_cli.run.freshness import changed_data
 from crossner_cli.run.progress import Notice, Work

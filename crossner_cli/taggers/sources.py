@@ -99,7 +99,7 @@ class Start:
 
     def read_words(self) -> set[str]:
         """Read which words its encoder of words has a vector of."""
-        from crossner_cli.encoders.word_encoder import read_vocabulary
+        from crossner_cli.recurrent.word_encoder import read_vocabulary
 
         return set(read_vocabulary(self.folder).words) if self.folder is not None and self.has_words else set()
 

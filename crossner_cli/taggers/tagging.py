@@ -25,12 +25,12 @@ from crossner_cli import figures
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_spans
 from crossner_cli.encoders.fast_layers import has_int8_kernels
-from crossner_cli.encoders.raw_text import RawSentences, RawText
 from crossner_cli.encoders.subwords import batches_by_length
-from crossner_cli.encoders.word_encoder import WordEncoder
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
+from crossner_cli.recurrent.raw_text import RawSentences, RawText
+from crossner_cli.recurrent.word_encoder import WordEncoder
 from crossner_cli.run.progress import Notice, Progress, Work, exhaust
 from crossner_cli.taggers.description import DESCRIPTION, read_description
 

@@ -13,8 +13,8 @@ from crossner_cli.data.tags import types_of
 from crossner_cli.encoders.subwords import SubwordReader
 from crossner_cli.encoders.transformer import Encoder
 from crossner_cli.encoders.word_shapes import WordShapes
-from crossner_cli.layers.generated_lstm import ParameterGenerator
 from crossner_cli.methods.contract import Tagger
+from crossner_cli.recurrent.generated_lstm import ParameterGenerator
 
 COMPARED = 500  # sentences whose subwords are counted
 # Times as many subwords a word. With minilm, English has 0.9 to 1.2 times those of CoNLL-2003, French 1.4, German 2.1.

@@ -14,10 +14,10 @@ from torch import Tensor
 from crossner_cli.data.files import check_file
 from crossner_cli.data.names import Name, Names, read_names
 from crossner_cli.data.sentences import PreparedData, Sentence
-from crossner_cli.encoders.raw_text import LONGEST, RawFile, RawSentences, RawText, frequent_words
 from crossner_cli.errors import CrossNERError
-from crossner_cli.layers.language_model import END
-from crossner_cli.methods.multi_task import ROLES, MultiTaskInputs, MultiTaskTagger, roles_of
+from crossner_cli.recurrent.language_model import END
+from crossner_cli.recurrent.multi_task import ROLES, MultiTaskInputs, MultiTaskTagger, roles_of
+from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences, RawText, frequent_words
 from crossner_cli.taggers.known_words import RAW_MINIMUM
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from crossner_cli.data.names import Names
 from crossner_cli.data.sentences import SILVER, Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.raw_text import RawFile, RawStream, RawText
 from crossner_cli.encoders.subwords import Batch, EncodedSentence, SubwordReader
 from crossner_cli.methods.contract import Tagger
+from crossner_cli.recurrent.raw_text import RawFile, RawStream, RawText
 from crossner_cli.training.mentions import Mentions, collect_mentions
 from crossner_cli.training.plan import Plan
 from crossner_cli.training.raw_inputs import RawInputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from crossner_cli.encoders.string_embeddings import CharacterLM, StringEncoder
+from crossner_cli.recurrent.string_embeddings import CharacterLM, StringEncoder
 
 CHARACTERS = ["<unk>", "\n", " ", *"abcdeinorstAB."]
 

@@ -15,10 +15,10 @@ from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
 from crossner_cli.encoders.transformer import Encoder, load_encoder, load_encoder_decoder
-from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.encoders.word_reader import collect_vocabulary
 from crossner_cli.layers.crf import Decoded
 from crossner_cli.methods.contract import Tagger, find_method, method_names, read_settings
+from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_reader import collect_vocabulary
 
 TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
 

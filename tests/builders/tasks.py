@@ -11,8 +11,8 @@ from torch import Tensor
 from builders.taggers import TAG_SET
 from crossner_cli.data.tags import TagSet
 from crossner_cli.encoders.subwords import Batch
-from crossner_cli.encoders.word_reader import Vocabulary
 from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.recurrent.word_reader import Vocabulary
 
 SAME_TYPES = TagSet({"news": ("person", "place"), "songs": ("person", "place")})
 

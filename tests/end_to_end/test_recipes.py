@@ -21,9 +21,9 @@ from builders.encoders import make_encoder
 from safetensors.torch import load_file
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.encoders.string_embeddings import load_string_encoder
 from crossner_cli.encoders.transformer import load_encoder, load_encoder_decoder
-from crossner_cli.encoders.vector_files import read_vectors
+from crossner_cli.recurrent.string_embeddings import load_string_encoder
+from crossner_cli.recurrent.vector_files import read_vectors
 
 PRELOADED = Path(__file__).with_name("preloaded_crossner.py")
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -194,7 +194,7 @@ def test_settings_that_no_encoder_decoder_comes_of_end_in_a_sentence(
     assert not list(tmp_path.iterdir())
 
 
-# Stands in for the package, which needs transformers 4: its models as in encoders/flair_reference.
+# Stands in for the package, which needs transformers 4: its models as in recurrent/flair_reference.
 FLAIR_PACKAGE = """
 import json, pathlib
 from types import SimpleNamespace
@@ -216,7 +216,7 @@ def test_language_models_of_flair_are_written_as_what_strings_are_read_from(tmp_
     (tmp_path / "flair").mkdir()
     (tmp_path / "flair" / "__init__.py").touch()  # found before one that is installed
     (tmp_path / "flair" / "embeddings.py").write_text(FLAIR_PACKAGE)
-    reference = Path(__file__).parents[1] / "encoders" / "flair_reference"
+    reference = Path(__file__).parents[1] / "recurrent" / "flair_reference"
 
     def write(forward: str, backward: str) -> subprocess.CompletedProcess[str]:
         models = {"FORWARD": f"{reference}:{forward}", "BACKWARD": f"{reference}:{backward}", "OUTPUT": "written"}

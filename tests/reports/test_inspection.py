@@ -21,12 +21,12 @@ from crossner_cli.cli import app
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet, split_tag
 from crossner_cli.engine.devices import Engine, start_engine
-from crossner_cli.layers import multi_cell_recurrence
-from crossner_cli.layers.multi_cell_recurrence import take_rows
 from crossner_cli.methods.laner import LANER, Prefix
-from crossner_cli.methods.moee import MoEETagger
-from crossner_cli.methods.multi_cell_lstm import MultiCellTagger
 from crossner_cli.options import Inspect
+from crossner_cli.recurrent import multi_cell_recurrence
+from crossner_cli.recurrent.methods.moee import MoEETagger
+from crossner_cli.recurrent.methods.multi_cell_lstm import MultiCellTagger
+from crossner_cli.recurrent.multi_cell_recurrence import take_rows
 from crossner_cli.reports.inspected import HeatMap, InspectedSentence, InspectResult, inspection_tables
 from crossner_cli.reports.inspection import collect_states, inspect_sentence
 from crossner_cli.taggers.folder import save_tagger

@@ -17,11 +17,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_cli.data.tags import TagSet, split_tag
-from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.encoders.word_vectors import WordVectors
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger, find_method, head_tensors, method_names
+from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_vectors import WordVectors
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.stages.train import note_on_seeds
 from crossner_cli.taggers.carry_over import CarryOver, KnownWords, check_start, note_on_settings

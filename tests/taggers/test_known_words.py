@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from builders.starts import design_tagger
 
-from crossner_cli.encoders.word_reader import WordInputs
 from crossner_cli.errors import CrossNERError
+from crossner_cli.recurrent.word_reader import WordInputs
 from crossner_cli.taggers.carry_over import TaggerDesign
 from crossner_cli.taggers.known_words import CorpusSentences, check_word_files
 from crossner_cli.taggers.sources import Start

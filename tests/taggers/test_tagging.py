@@ -23,15 +23,15 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.raw_text import RawFile, RawStream
 from crossner_cli.encoders.transformer import load_encoder
-from crossner_cli.encoders.word_encoder import WordEncoder
-from crossner_cli.encoders.word_reader import WordInputs, collect_vocabulary
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.scores import score
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
 from crossner_cli.methods.linear import LinearTagger
 from crossner_cli.options import Finetune
+from crossner_cli.recurrent.raw_text import RawFile, RawStream
+from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_reader import WordInputs, collect_vocabulary
 from crossner_cli.run.progress import Notice, Progress, exhaust
 from crossner_cli.taggers import tagging
 from crossner_cli.taggers.tagging import (

@@ -12,10 +12,10 @@ import torch
 from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.raw_text import LONGEST, RawFile, RawSentences
-from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, WordReader
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import find_method, read_settings
+from crossner_cli.recurrent.raw_text import LONGEST, RawFile, RawSentences
+from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
 from crossner_cli.training.raw_inputs import (
     Dictionary,
     RawInputs,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from crossner_cli.data.names import read_names
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
-from crossner_cli.encoders.raw_text import RawFile, RawSentences
 from crossner_cli.encoders.subwords import UNLABELLED, EncodedSentence
-from crossner_cli.encoders.word_reader import Vocabulary, WordInputs, WordReader
+from crossner_cli.recurrent.raw_text import RawFile, RawSentences
+from crossner_cli.recurrent.word_reader import Vocabulary, WordInputs, WordReader
 from crossner_cli.training.plan import Plan
 from crossner_cli.training.raw_inputs import Dictionary, RawInputs
 from crossner_cli.training.streams import Batching, SentenceStream, compute_paces, make_streams

@@ -1,0 +1,126 @@
+"""The parts of taggers that compare entity types by vectors of their descriptions."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from crossner_cli.data.tags import TagSet
+from crossner_cli.encoders.type_descriptions import describe_type, description_words, parse_type_words
+from crossner_cli.errors import CrossNERError
+from crossner_cli.layers.settings import setting
+from crossner_cli.methods.contract import Rows, Tagger
+from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_reader import WordInputs
+
+
+@dataclass(frozen=True)
+class DescribedInputs(WordInputs):
+    """Settings of words, and the descriptions of types."""
+
+    descriptions: str = setting(
+        "",
+        "Words that describe types, as MISC=nationality or event;PER=name of a person. Other types keep the description"
+        " of the start; without a start their names describe them.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        read_descriptions(self.descriptions)
+        if self.words == self.transformer == "none":
+            raise CrossNERError(
+                "words=none and transformer=none: type descriptions need vectors of words.",
+                hint="Set words=trained, words=frozen or transformer=frozen.",
+            )
+
+    def described_words(self, types: Sequence[str]) -> list[str]:
+        """Return the words whose vectors these types are compared by."""
+        return description_words(types, read_descriptions(self.descriptions))
+
+
+class DescribedTagger(Tagger, ABC):
+    """A tagger with a row a type, the vector of its description, (1 + E, D).
+
+    The rows are stored, since the vectors of words that they are made of may be trained, in a buffer.
+    """
+
+    # True where a BiLSTM takes half the width of a description in each direction.
+    needs_even_width: ClassVar[bool] = False
+    rows = Rows(types={"descriptions": (0,)})
+    descriptions: Tensor
+
+    def describe(self, encoder: WordEncoder) -> None:
+        """Set the vectors of the descriptions, behind a row of zeros for O.
+
+        Raises:
+            CrossNERError: The encoder has no vectors for descriptions, or they have an odd width.
+        """
+        check_description_size(type(self), encoder.description_size)
+        types, outside = self.tag_set.types, torch.zeros(1, encoder.description_size)
+        given = read_descriptions(self.hyper.descriptions)
+        rows = torch.cat([outside, encoder.describe(types, given).float()]) if types else outside
+        self.register_buffer("descriptions", rows)
+
+    def adopt(self, old: dict[str, Tensor], tag_set: TagSet, settings: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the tensors of a start, given its tags and settings, with the descriptions given to this tagger."""
+        rows = old.get("descriptions")
+        if rows is None or rows.shape[1:] != self.descriptions.shape[1:]:
+            return old
+        changed = self.redescribed_types(settings)
+        self.keep_words("descriptions", read_descriptions, " ".join, tag_set, settings)
+        return {**old, "descriptions": replace_rows(rows, tag_set, self.descriptions, self.tag_set, changed)}
+
+    def redescribed_types(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return the types whose given description differs from that of a start with these settings."""
+        given = read_descriptions(self.hyper.descriptions)
+        before = read_descriptions(settings.get("descriptions", ""))
+        return [name for name in given if given[name] != tuple(describe_type(name, before))]
+
+    def keep_words(
+        self,
+        name: str,
+        read: Callable[[str], Mapping[str, tuple[str, ...]]],
+        join: Callable[[Sequence[str]], str],
+        tag_set: TagSet,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Add to a setting the words of types that a start brings along, since a later stage must know them."""
+        given = read(getattr(self.hyper, name))
+        kept = {
+            kind: words
+            for kind, words in read(settings.get(name, "")).items()
+            if kind in tag_set.types and kind in self.tag_set.types and kind not in given
+        }
+        if kept:
+            text = ";".join(f"{kind}={join(words)}" for kind, words in {**given, **kept}.items())
+            self.hyper = dataclasses.replace(self.hyper, **{name: text})
+
+
+def check_description_size(method: type[Tagger], size: int) -> None:
+    """Refuse vectors of words of an odd width where a method reads descriptions in halves."""
+    if issubclass(method, DescribedTagger) and method.needs_even_width and size % 2:
+        raise CrossNERError(
+            f"Type descriptions have {size} values, and this method needs an even number: each direction of a BiLSTM"
+            " takes half of them.",
+            hint="Set an even word_size, or give --embeddings of an even width.",
+        )
+
+
+def read_descriptions(text: str) -> dict[str, tuple[str, ...]]:
+    """Read ``type=word word;type=word``, the words that describe each type; refuse any other text."""
+    return parse_type_words(text, "descriptions", "MISC=nationality or event;PER=name of a person", str.split)
+
+
+def replace_rows(old: Tensor, old_set: TagSet, new: Tensor, new_set: TagSet, types: Sequence[str]) -> Tensor:
+    """Return a copy of the old rows, (1 + E, ...), with the new rows of some types that both sets have."""
+    rows = old.clone()
+    for name in types:
+        if name in new_set.types and name in old_set.types:
+            rows[1 + old_set.types.index(name)] = new[1 + new_set.types.index(name)]
+    return rows

@@ -1,0 +1,1 @@
+"""The methods themselves, one a file."""

@@ -1,0 +1,474 @@
+"""Concept tagger and robust tagger: passes, merge and examples against independent computations."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from builders.taggers import decode, some_sentences
+from torch import Tensor
+
+from crossner_cli.data.sentences import Sentence
+from crossner_cli.data.tags import TagSet, illegal_positions, to_spans
+from crossner_cli.encoders.subwords import Batch
+from crossner_cli.encoders.type_descriptions import describe_type
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.errors import CrossNERError
+from crossner_cli.methods.contract import find_method, head_tensors, read_settings
+from crossner_cli.options import Finetune
+from crossner_cli.recurrent.methods import concept_tagger
+from crossner_cli.recurrent.methods.concept_tagger import ConceptTagger
+from crossner_cli.recurrent.methods.robust_tagger import RobustTagger, example_words, read_examples
+from crossner_cli.recurrent.word_encoder import WordEncoder
+from crossner_cli.recurrent.word_reader import collect_vocabulary
+from crossner_cli.taggers.carry_over import CarryOver, carry_over
+from crossner_cli.taggers.folder import load_tagger, save_tagger
+
+TAG_SET = TagSet({"news": ("person", "place"), "songs": ("artist", "place")})
+DOMAINS = ("news", "songs", "elsewhere")
+LENGTHS = (7, 2, 4)
+SETTINGS = {
+    "concept-tagger": ("lstm_size=4", "dropout=0"),
+    "robust-tagger": ("lstm_size=4", "dropout=0", "examples=place=Oslo+Lima+Rome;artist=Bach+Verdi"),
+}
+both = pytest.mark.parametrize("method", SETTINGS)
+
+
+class GivenVectors(torch.nn.Module):
+    """In an encoder's place: vectors of a batch that are parameters, and a vector of each word drawn from its name."""
+
+    def __init__(self, vectors: Tensor, description_size: int = 6) -> None:
+        super().__init__()
+        self.vectors = torch.nn.Parameter(vectors)
+        self.output_dim, self.description_size = vectors.shape[-1], description_size
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.vectors
+
+    def vector_of(self, word: str) -> Tensor:
+        seed = int.from_bytes(word.encode(), "big") % 2**60
+        return torch.randn(self.description_size, generator=torch.Generator().manual_seed(seed))
+
+    def embed_words(self, words: Sequence[str]) -> Tensor:
+        return torch.stack([self.vector_of(word) for word in words])
+
+    def describe(self, types: Sequence[str], given: Any = None) -> Tensor:
+        return torch.stack([self.embed_words(describe_type(name)).sum(dim=0) for name in types])
+
+
+def given(
+    method: str, *settings: str, tag_set: TagSet = TAG_SET, domains: tuple[str, ...] = DOMAINS
+) -> tuple[Any, Batch]:
+    """A tagger of random weights over given vectors, and three sentences, two of them padded."""
+    torch.manual_seed(3)
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    allowed = [[number for number, used in enumerate(tag_set.of(domain)) if used] for domain in domains]
+    tags = torch.zeros_like(mask, dtype=torch.long)
+    for row, usable in enumerate(allowed):
+        tags[row, : LENGTHS[row]] = torch.tensor(usable)[torch.randint(len(usable), (LENGTHS[row],))]
+    kind = find_method(method)
+    encoder: Any = GivenVectors(torch.randn(*mask.shape, 5))
+    tagger: Any = kind(encoder, tag_set, read_settings(kind, (*SETTINGS[method], *settings)))
+    with torch.no_grad():
+        for name, value in tagger.named_parameters():
+            value.copy_(torch.randn_like(value) * (6 if "classifier.weight" in name else 0.7))
+    return tagger, Batch(torch.zeros(0), None, torch.zeros_like(tags), mask, tags, domains, int(mask.sum()))
+
+
+def passes_of(tagger: Any, batch: Batch) -> dict[tuple[int, str], Tensor]:
+    """Scores of O, B and I at the words of each sentence for each type, (W, 3)."""
+    sentences, types, scores = tagger._passes(batch)
+    return {
+        (sentence, tagger.tag_set.types[place]): scores[number, : LENGTHS[sentence]].detach()
+        for number, (sentence, place) in enumerate(zip(sentences.tolist(), types.tolist(), strict=True))
+    }
+
+
+def naive_pass(tagger: Any, batch: Batch, sentence: int, entity_type: str) -> Tensor:
+    """One pass over one sentence without padding, word by word as the papers write it, (W, 3)."""
+    words = tagger.encoder.vectors[sentence : sentence + 1, : LENGTHS[sentence]]
+    h = tagger.context.bilstm.lstm(words)[0][0]
+    q = tagger.encoder.describe([entity_type])[0]
+    read = []
+    for state in h:
+        parts = [state, q]
+        if isinstance(tagger, RobustTagger):
+            listed = example_words(entity_type, read_examples(tagger.hyper.examples))
+            x = [tagger.encoder.vector_of(word) for word in listed] or [q]
+            shares = torch.stack([(state * tagger.example_weight) @ example for example in x]).softmax(dim=0)
+            parts.append(sum(share * example for share, example in zip(shares, x, strict=True)))
+        read.append(torch.cat(parts))
+    states = tagger.type_lstm.lstm(torch.stack(read)[None])[0][0]
+    return (states @ tagger.type_classifier.weight.T + tagger.type_classifier.bias).detach()
+
+
+def types_of(domain: str, tag_set: TagSet = TAG_SET) -> tuple[str, ...]:
+    return tag_set.domains.get(domain, tag_set.types)
+
+
+# Passes
+
+
+@both
+def test_each_pass_reads_one_sentence_and_one_type_of_its_domain_and_no_padding(method):
+    tagger, batch = given(method)
+    found = passes_of(tagger, batch)
+    assert set(found) == {(row, name) for row, domain in enumerate(DOMAINS) for name in types_of(domain)}
+    for (sentence, entity_type), scores in found.items():
+        torch.testing.assert_close(scores, naive_pass(tagger, batch, sentence, entity_type), rtol=1e-4, atol=1e-5)
+
+
+@both
+def test_a_description_is_read_by_the_passes_of_its_type_only(method):
+    tagger, batch = given(method)
+    before = passes_of(tagger, batch)
+    tagger.descriptions[1 + TAG_SET.types.index("artist")] += 1
+    for (sentence, entity_type), scores in passes_of(tagger, batch).items():
+        assert torch.equal(scores, before[sentence, entity_type]) == (entity_type != "artist")
+
+
+@both
+def test_passes_that_do_not_fit_into_memory_at_once_are_the_same(method, monkeypatch):
+    tagger, batch = given(method)
+
+    def gradients() -> dict[str, Tensor]:
+        tagger.zero_grad()
+        tagger.loss(batch)["tags"].backward()
+        return {name: value.grad for name, value in tagger.named_parameters()}
+
+    before, decoded = gradients(), tagger.decode(batch)
+    monkeypatch.setattr(concept_tagger, "MOST_READ", 3 * max(LENGTHS) + 1)
+    torch.testing.assert_close(gradients(), before, rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        again = tagger.decode(batch)
+    assert again.tags == decoded.tags
+    for first, second in zip(again.probabilities, decoded.probabilities, strict=True):
+        assert first == pytest.approx(second, abs=1e-5)
+
+
+# Loss
+
+
+@both
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_the_loss_is_the_mean_over_the_types_of_the_domain_and_the_sum_over_words(method, scheme):
+    tag_set = TagSet(TAG_SET.domains, scheme)
+    tagger, batch = given(method, tag_set=tag_set)
+    expected = 0.0
+    for row, domain in enumerate(DOMAINS):
+        gold = tag_set.from_ids(batch.tags[row, : LENGTHS[row]].tolist())
+        for name in types_of(domain):
+            shares = naive_pass(tagger, batch, row, name).log_softmax(dim=-1)
+            for word, tag in enumerate(gold):
+                prefix, _, entity_type = tag.partition("-")
+                place = {"B": 1, "S": 1, "I": 2, "E": 2}[prefix] if entity_type == name else 0
+                expected -= float(shares[word, place]) / len(types_of(domain))
+    assert tagger.loss(batch)["tags"].item() == pytest.approx(expected, rel=1e-4)
+    assert tagger.units(batch) == {"tags": sum(LENGTHS)}
+
+
+@both
+def test_a_domain_without_types_has_words_outside_of_entities_only(method):
+    tag_set = TagSet({"news": ("person",), "none": ()})
+    tagger, batch = given(method, tag_set=tag_set, domains=("none", "news", "none"))
+    decoded = tagger.decode(batch)
+    assert decoded.tags[0] == [0] * 7 and decoded.probabilities[0] == pytest.approx([1] * 7)
+    alone, batch = given(method, tag_set=tag_set, domains=("none",) * 3)
+    loss = alone.loss(batch)["tags"]
+    loss.backward()
+    assert loss.item() == 0
+    # All that is trained has a gradient of zero: processes wait for each.
+    assert all(value.grad is not None and not value.grad.any() for value in alone.parameters() if value.requires_grad)
+    empty, batch = given(method, tag_set=TagSet({"none": ()}), domains=("none",) * 3)
+    assert empty.decode(batch).tags == [[0] * length for length in LENGTHS]
+
+
+@pytest.mark.parametrize("text", ["person", "person=", "=a name", "person=a;person=b"])
+def test_words_that_describe_no_type_or_are_no_examples_of_one_are_refused(text):
+    for method in ("concept-tagger", "robust-tagger", "coach"):
+        with pytest.raises(CrossNERError, match="descriptions: .* is not a type with its words") as caught:
+            read_settings(find_method(method), [f"descriptions={text}"])
+        assert "MISC=nationality or event" in caught.value.hint
+    for examples in (text, "language=C++Ada"):
+        with pytest.raises(CrossNERError, match="is not a type with its words, or names a type again") as caught:
+            read_settings(RobustTagger, [f"examples={examples}"])
+        assert "--set" in caught.value.hint
+    assert read_examples(r"language=C\+\++Ada;B-c=y=z") == {"language": ("C++", "Ada"), "B-c": ("y=z",)}
+
+
+# Merging the passes
+
+
+def probabilities_of(tagger: Any, batch: Batch, sentence: int) -> list[dict[str, float]]:
+    """Of each word's BIO tags: passes are independent, and at most one of them names the word."""
+    types = types_of(DOMAINS[sentence])
+    shares = torch.stack([naive_pass(tagger, batch, sentence, name).softmax(dim=-1) for name in types]).double()
+    found = []
+    for word in range(LENGTHS[sentence]):
+        weights = {}
+        for classes in itertools.product(range(3), repeat=len(types)):
+            named = [(name, place) for name, place in zip(types, classes, strict=True) if place]
+            if len(named) <= 1:
+                tag = f"{'OBI'[named[0][1]]}-{named[0][0]}" if named else "O"
+                weights[tag] = float(shares[range(len(types)), word, classes].prod())
+        found.append({tag: weight / sum(weights.values()) for tag, weight in weights.items()})
+    return found
+
+
+@both
+def test_merged_probabilities_are_those_of_independent_passes_of_which_one_at_most_names_a_word(method):
+    tagger, batch = given(method)
+    merged = tagger._merge(tagger._passes(batch), 3).exp()
+    for row, length in enumerate(LENGTHS):
+        for word, expected in enumerate(probabilities_of(tagger, batch, row)):
+            found = dict(zip(TAG_SET.tags, merged[row, word].tolist(), strict=True))
+            assert found == pytest.approx({tag: expected.get(tag, 0.0) for tag in found}, abs=1e-5)
+            assert sum(found.values()) == pytest.approx(1, abs=1e-5)
+        assert bool(merged[row, :length].isfinite().all())
+
+
+@both
+@pytest.mark.parametrize("legal", [True, False])
+def test_decoding_gives_the_best_of_all_sequences(method, legal):
+    tagger, batch = given(method, f"legal={legal}")
+    decoded = tagger.decode(batch)
+    broken = 0
+    for row in (1, 2):
+        shares = probabilities_of(tagger, batch, row)
+        weights = {}
+        for tags in itertools.product(shares[0], repeat=LENGTHS[row]):
+            if not legal or not illegal_positions(tags, "bio"):
+                weights[tags] = torch.tensor([share[tag] for share, tag in zip(shares, tags, strict=True)]).log().sum()
+        best = max(weights, key=lambda tags: float(weights[tags]))
+        broken += len(illegal_positions(best, "bio"))
+        assert tuple(TAG_SET.from_ids(decoded.tags[row])) == best
+        chosen = [share[tag] for share, tag in zip(shares, best, strict=True)]
+        assert decoded.probabilities[row] == pytest.approx(chosen, abs=1e-5)
+    assert legal or broken, "every sequence is legal here: the test means nothing"
+
+
+@pytest.mark.parametrize("legal", ["true", "false"])
+@both
+def test_the_scheme_changes_neither_entities_nor_probabilities(method, legal):
+    bio, batch = given(method, f"legal={legal}")
+    bioes, _ = given(method, f"legal={legal}", tag_set=TagSet(TAG_SET.domains, "bioes"))
+    bioes.load_state_dict(bio.state_dict())
+    plain, other = bio.decode(batch), bioes.decode(batch)
+    as_bio = str.maketrans({"S": "B", "E": "I"})
+    for first, second in zip(plain.tags, other.tags, strict=True):
+        tags = bioes.tag_set.from_ids(second)
+        illegal = [
+            len(illegal_positions(of, scheme)) for of, scheme in ((tags, "bioes"), (TAG_SET.from_ids(first), "bio"))
+        ]
+        assert illegal[0] == illegal[1] == 0 or legal == "false" and illegal[0] >= illegal[1]
+        assert to_spans(tags) == to_spans(TAG_SET.from_ids(first)), "ends are told where entities end"
+        assert [tag[0].translate(as_bio) + tag[1:] for tag in tags] == TAG_SET.from_ids(first)
+    assert plain.probabilities == other.probabilities
+    assert any(tag for tags in plain.tags for tag in tags)
+
+
+# Examples
+
+
+def attended(tagger: Any, states: Tensor, entity_type: str) -> Tensor:
+    """What the passes of a type read of its examples, (N, W, D)."""
+    rows = torch.full((len(states),), 1 + tagger.tag_set.types.index(entity_type))
+    return tagger._inputs(states, rows)[..., -tagger.encoder.description_size :].detach()
+
+
+def test_without_weights_examples_are_averaged_however_many_another_type_has():
+    tagger, _ = given("robust-tagger", tag_set=TagSet({**TAG_SET.domains, "parties": ("politicalparty",)}))
+    assert tagger.examples.shape == (5, 3, 6)
+    states = torch.randn(2, 7, 6)
+    before = attended(tagger, states, "artist")
+    torch.nn.init.zeros_(tagger.example_weight)
+    for name, words in {"place": ("Oslo", "Lima", "Rome"), "artist": ("Bach", "Verdi")}.items():
+        found = attended(tagger, states, name)
+        torch.testing.assert_close(found, tagger.encoder.embed_words(words).mean(dim=0).expand_as(found))
+    assert not torch.allclose(before, attended(tagger, states, "artist"), atol=1e-2)
+    # A type without examples has its description for one.
+    assert tagger.is_example[-1].tolist() == [True, False, False]
+    found = attended(tagger, states, "politicalparty")
+    torch.testing.assert_close(found, tagger.encoder.describe(["politicalparty"]).expand_as(found))
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        (("person", "PER", "Person"), ("Quigley", "Samokhalova")),
+        (("organisation", "organization", "ORG"), ("Aberdeen", "Nantes")),
+        (("song", "politician"), ()),
+    ],
+)
+def test_types_of_every_spelling_have_the_published_examples_unless_others_are_given(types, words):
+    for name in types:
+        assert example_words(name, {}) == words
+        assert example_words(name, read_examples(f"x=y; {name} = a + b-c ;")) == ("a", "b-c")
+
+
+def test_vectors_of_an_odd_width_are_refused():
+    encoder: Any = GivenVectors(torch.zeros(1, 1, 5), description_size=7)
+    with pytest.raises(CrossNERError, match="have 7 values, and this method needs an even number") as caught:
+        RobustTagger(encoder, TAG_SET, RobustTagger.Hyperparameters())
+    assert "word_size" in caught.value.hint
+
+
+# Sizes, settings, folders
+
+
+def test_sizes_are_those_of_the_papers():
+    tag_set = TagSet({"news": ("PER", "LOC", "ORG", "MISC")})
+    encoder: Any = GivenVectors(torch.zeros(1, 1, 300), description_size=300)
+    concept = ConceptTagger(encoder, tag_set, ConceptTagger.Hyperparameters())
+    robust = RobustTagger(encoder, tag_set, RobustTagger.Hyperparameters())
+    for tagger, size, described in ((concept, 200, 300), (robust, 150, 600)):
+        first, second = tagger.context.bilstm.lstm, tagger.type_lstm.lstm
+        assert (first.input_size, first.hidden_size, first.num_layers) == (300, size, 2)
+        assert (second.input_size, second.hidden_size, second.num_layers) == (2 * size + described, size, 1)
+        assert tagger.type_classifier.weight.shape == (3, 2 * size)
+        assert tagger.hyper.input_dropout == first.dropout == 0.3 and tagger.descriptions.shape == (5, 300)
+    assert robust.examples.shape == (5, 2, 300) and robust.is_example[1:].all()
+    assert robust.example_weight.shape == (300,) and 0.009 < robust.example_weight.abs().max() <= 0.01
+
+
+def over_words(method: str, tag_set: TagSet, known: str, seed: int, *settings: str) -> Any:
+    torch.manual_seed(seed)
+    kind = find_method(method)
+    hyper = read_settings(kind, ["lstm_size=4", "word_size=6", "characters=none", *settings])
+    sentences = [Sentence(tuple(known.split()))]
+    encoder = WordEncoder(collect_vocabulary(sentences, hyper), hyper)
+    return kind(encoder, tag_set, hyper).eval()
+
+
+@both
+def test_vectors_of_types_stay_as_they_were_read_when_words_learn_and_taggers_are_saved(method, tmp_path):
+    known = "anna person place song Quigley Samokhalova"
+    old = over_words(method, TagSet({"news": ("person", "place")}), known, 1)
+    with torch.no_grad():
+        old.encoder.words.weight.add_(1)  # as training may do
+    save_tagger(old, tmp_path)
+    again = load_tagger(tmp_path, start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
+    sentences = [dataclasses.replace(sentence, domain="news") for sentence in some_sentences(3, longest=6)]
+    assert decode(again, sentences) == decode(old, sentences)
+    new = over_words(method, TagSet({"music": ("song", "person")}), known, 2)
+    own = {name: value.clone() for name, value in head_tensors(new).items()}
+    carried = CarryOver("old")
+    carry_over(new, tmp_path, carried)
+    assert carried.new_tensors == carried.left_tensors == [] and carried.carried_types == ["person"]
+    for name in new.rows.types:
+        rows = getattr(new, name)
+        assert torch.equal(rows[1], own[name][1]) and torch.equal(rows[2], getattr(old, name)[1])
+        assert name == "is_example" or not torch.equal(rows[2], own[name][2])
+
+
+every_describing_method = pytest.mark.parametrize("method", ["concept-tagger", "robust-tagger", "coach"])
+
+
+@every_describing_method
+def test_a_type_is_described_by_the_words_that_are_given_or_by_its_name(method):
+    known = "anna person name of a place song"
+    tag_set = TagSet({"news": ("person", "place")})
+    tagger = over_words(method, tag_set, known, 1, "descriptions=person=name of  a person")
+    words = tagger.encoder.embed_words
+    torch.testing.assert_close(tagger.descriptions[1], words(["name", "of", "a", "person"]).sum(dim=0))
+    torch.testing.assert_close(tagger.descriptions[2], words(["place"])[0])
+    assert not tagger.descriptions[0].any()
+    assert tagger.hyper.described_words(tag_set.types)[:5] == ["name", "of", "a", "person", "place"]
+
+
+@every_describing_method
+def test_descriptions_given_beside_a_start_are_read_and_those_of_other_types_stay(method, tmp_path):
+    known = "anna person place song name of a town"
+    old = over_words(method, TagSet({"news": ("person", "place")}), known, 1, "descriptions=person=name")
+    save_tagger(old, tmp_path)
+    tag_set = TagSet({"music": ("song", "place", "person")})
+    for given, taken in (
+        ("", ("old", "old")),
+        ("person=name", ("old", "old")),
+        ("person=name;place=a town", ("new", "old")),
+        ("place=town;person=a name", ("new", "new")),
+    ):
+        new = over_words(method, tag_set, known, 2, f"descriptions={given}")
+        own = new.descriptions.clone()
+        carry_over(new, tmp_path, CarryOver("old"))
+        assert torch.equal(new.descriptions[1], own[1])
+        for row, there, of in ((2, 2, taken[0]), (3, 1, taken[1])):
+            assert torch.equal(new.descriptions[row], old.descriptions[there] if of == "old" else own[row])
+
+
+def test_a_type_that_is_described_anew_keeps_the_examples_that_only_its_start_was_given(tmp_path):
+    known = "anna bach song name place"
+    old = over_words("robust-tagger", TagSet({"news": ("song", "place")}), known, 1, "examples=song=anna+bach")
+    save_tagger(old, tmp_path)
+    new = over_words("robust-tagger", old.tag_set, known, 2, "descriptions=song=name")
+    own = new.descriptions.clone()
+    carry_over(new, tmp_path, CarryOver("old"))
+    assert torch.equal(new.descriptions[1], own[1]) and not torch.equal(own[1], old.descriptions[1])
+    places = min(new.examples.shape[1], old.examples.shape[1])
+    assert torch.equal(new.examples[1, :places], old.examples[1, :places])
+    assert new.is_example[1].sum() == 2
+
+
+def test_words_that_came_with_a_start_are_those_of_the_next_stage_which_may_give_others(tmp_path):
+    known, tag_set = "anna bach song place name C++", TagSet({"news": ("song", "place")})
+    given_first = ("descriptions=song=anna bach", r"examples=place=C\+\++anna")
+    save_tagger(over_words("robust-tagger", tag_set, known, 1, *given_first), tmp_path / "first")
+    middle = over_words("robust-tagger", tag_set, known, 2, "examples=song=bach")
+    carry_over(middle, tmp_path / "first", CarryOver("first"))
+    assert middle.hyper.descriptions == "song=anna bach"
+    assert read_examples(middle.hyper.examples) == {"song": ("bach",), "place": ("C++", "anna")}
+    save_tagger(middle, tmp_path / "middle")
+    last = over_words("robust-tagger", tag_set, known, 3, "descriptions=song=song", "examples=place=place")
+    own = {name: value.clone() for name, value in head_tensors(last).items()}
+    carry_over(last, tmp_path / "middle", CarryOver("middle"))
+    assert torch.equal(last.descriptions[1], own["descriptions"][1]), "its own name, and still other words"
+    assert torch.equal(last.examples[2, 0], own["examples"][2, 0]) and last.is_example[2].sum() == 1
+    assert torch.equal(last.descriptions[2], middle.descriptions[2])
+
+
+def started_with_examples(folder: Path, before: str, now: str) -> tuple[Any, Any, dict[str, Tensor]]:
+    """A robust tagger, one that starts from it, and what the second one would have without a start."""
+    known = "anna bach paris oslo rome"
+    old = over_words("robust-tagger", TagSet({"news": ("human", "town")}), known, 1, f"examples={before}")
+    save_tagger(old, folder)
+    new = over_words("robust-tagger", TagSet({"music": ("song", "town", "human")}), known, 2, f"examples={now}")
+    own = {name: value.clone() for name, value in head_tensors(new).items()}
+    carry_over(new, folder, CarryOver("old"))
+    return old, new, own
+
+
+def test_examples_given_beside_a_start_are_read_and_those_of_other_types_stay(tmp_path):
+    old, new, own = started_with_examples(tmp_path, "human=anna;town=paris", "human=bach+anna+oslo;song=rome")
+    assert torch.equal(new.examples[2, :2], old.examples[2]) and torch.equal(new.is_example[2, :2], old.is_example[2])
+    assert not new.is_example[2, 2] and not new.examples[2, 2].any()
+    for row in (1, 3):  # song, which is new, and human
+        assert torch.equal(new.examples[row], own["examples"][row])
+        assert torch.equal(new.is_example[row], own["is_example"][row])
+    assert new.is_example[3].tolist() == [True] * 3
+
+
+def test_a_list_of_the_start_that_is_longer_than_those_given_here_is_kept(tmp_path):
+    old, new, own = started_with_examples(tmp_path / "old", "human=anna+bach+oslo;town=paris", "town=oslo")
+    assert torch.equal(new.examples[3], old.examples[1]) and new.is_example[3].tolist() == [True] * 3
+    assert torch.equal(new.examples[2, :2], own["examples"][2]) and new.is_example[2].tolist() == [True, False, False]
+    assert read_examples(new.hyper.examples) == {"town": ("oslo",), "human": ("anna", "bach", "oslo")}
+    save_tagger(new, tmp_path / "new")
+    again = load_tagger(tmp_path / "new", start_engine(Finetune(device="cpu", precision="fp32", threads=1)))
+    assert torch.equal(again.examples, new.examples) and torch.equal(again.is_example, new.is_example)
+
+
+@both
+def test_the_vectors_of_words_learn_but_not_by_describing_types(method):
+    tagger = over_words(method, TagSet({"news": ("person", "place")}), "anna person place Quigley Samokhalova", 1)
+    reader = tagger.encoder.reader
+    gold = [Sentence(("anna", "Oslo"), ("B-person", "O"), "news")]
+    tagger.loss(reader.collate(reader.encode(gold, tagger.tag_set)))["tags"].backward()
+    learnt = tagger.encoder.words.weight.grad.any(dim=1).tolist()
+    assert dict(zip(tagger.encoder.vocabulary.words, learnt, strict=True)) == {
+        word: word == "anna" for word in tagger.encoder.vocabulary.words
+    }

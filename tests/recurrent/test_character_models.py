@@ -1,0 +1,264 @@
+"""Language models of characters: what they read, that windows are as good as whole rows, from raw text to a tagger."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.nn import functional
+from typer.testing import CliRunner
+
+from crossner_cli.cli import app
+from crossner_cli.data.sentences import SPLITS, PreparedData, Sentence
+from crossner_cli.engine.devices import start_engine
+from crossner_cli.options import Dapt
+from crossner_cli.recurrent.character_models import StringLanguageModels, held_out_losses
+from crossner_cli.recurrent.character_stream import (
+    TRAIN,
+    CharacterStream,
+    LinesOfWords,
+    join_words,
+    write_character_stream,
+)
+from crossner_cli.recurrent.string_embeddings import (
+    CharacterLM,
+    StringEncoder,
+    load_string_encoder,
+    save_string_encoder,
+)
+from crossner_cli.run.directory import RunDirectory
+from crossner_cli.run.progress import Progress, exhaust
+from crossner_cli.stages import dapt
+from crossner_cli.stages.dapt import find_texts
+from crossner_cli.taggers.folder import load_tagger
+
+QUICK = ("--device", "cpu", "--threads", "1", "--precision", "fp32")
+TAGGER = (*QUICK, "--set", "lstm_size=4", "--set", "strings=frozen")
+TWO_DOMAINS = ("multi-task-lstm", "cross-domain-lm", "multi-cell-lstm")
+SMALL: dict[str, Any] = {"encoder": "strings", "hidden_size": 8, "batch_size": 4, "block_size": 12}
+SMALL |= {"device": "cpu", "threads": 1, "precision": "fp32"}
+SOME = [["ab", "ba."], ["ba"], ["ab", "ab", "b"], ["a" * 60]] * 3
+
+
+# Models
+
+
+def make_models(folder: Path, rows: int, window: int) -> tuple[StringLanguageModels, CharacterStream]:
+    record = exhaust(write_character_stream({"target": SOME}, folder, held_out=0.0, window=window))
+    torch.manual_seed(2)
+    stream = CharacterStream(folder, TRAIN, rows, window, seed=1)
+    return StringLanguageModels(record["characters"], 6, stream.rows), stream
+
+
+def test_states_go_on_from_window_to_window_as_if_rows_were_read_whole(tmp_path: Path) -> None:
+    models, stream = make_models(tmp_path, rows=3, window=8)
+    batches = [stream.batch(items, 0) for items in stream.epoch(0)]
+    models.eval()
+    for _ in range(2):  # the second epoch begins anew
+        found = [models(batch) for batch in batches]
+    for side, name in enumerate(("forward", "backward")):
+        model: Any = models.models[side]
+        read, following = (
+            torch.cat([getattr(batch, key)[side] for batch in batches], dim=1) for key in ("read", "following")
+        )
+        scores = models.decoders[side](model(read)).flatten(0, 1)
+        expected = functional.cross_entropy(scores, following.flatten(), reduction="sum")
+        torch.testing.assert_close(sum(loss[name] for loss in found), expected, rtol=1e-4, atol=1e-3)
+    assert models.units(batches[0]) == {"forward": 24, "backward": 24}
+
+
+def test_gradients_reach_both_models_and_stop_at_the_window_and_held_out_losses_leave_the_states(
+    tmp_path: Path,
+) -> None:
+    models, stream = make_models(tmp_path, rows=2, window=8)
+    before = models.states.clone()
+    first, second = (held_out_losses(models, stream, torch.device("cpu")) for _ in range(2))
+    assert first == second and torch.equal(models.states, before) and models.training
+    assert first == pytest.approx([math.log(len(models.characters))] * 2, rel=0.2)
+    for items in stream.epoch(0)[:2]:
+        losses = models(stream.batch(items, 0))
+        torch.stack([*losses.values()]).sum().backward()
+        assert not models.states.requires_grad and models.states.any()
+    before = models.states.clone()
+    held_out_losses(models, stream, torch.device("cpu"))
+    assert torch.equal(models.states, before)
+    assert all(value.grad is not None and value.grad.any() for value in models.parameters())
+
+
+# The stage
+
+
+def crossner(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [*arguments])
+    assert done.exit_code == code, done.output
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run whose corpus is the target's own sentences, those of dev and test among them."""
+    folder = tmp_path / "run"
+    data = ("prepare-data", "--run", str(folder), "--source", "sample-source", "--target", "sample-target")
+    crossner(*data)
+    target = PreparedData.load(RunDirectory(folder), wanted_by="test").domains["target"]
+    lines = [" ".join(sentence.words) for split in SPLITS for sentence in target.sentences(split)]
+    (tmp_path / "corpus.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    crossner(*data, "--corpus", str(tmp_path / "corpus.txt"), "--force")
+    return RunDirectory(folder)
+
+
+def train(run: RunDirectory, stop_after: int | None = None, **changes: Any) -> None:
+    """Run the stage, or leave it behind an update as an interruption does."""
+    options = Dapt(**{**SMALL, **changes})
+    work = dapt.run(run, options, start_engine(options))
+    for event in work:
+        if isinstance(event, Progress) and event.unit == "updates" and event.done == stop_after:
+            work.close()
+
+
+def test_language_models_read_no_sentence_of_dev_or_test(run: RunDirectory) -> None:
+    prepared = PreparedData.load(run, wanted_by="test")
+    texts, notes, _ = find_texts(prepared, "both")
+    assert "the source has no raw text: its" in notes[1] and isinstance(texts["target"], LinesOfWords)
+    read = {join_words(words) for words in texts["target"]}
+    target = prepared.domains["target"]
+    by_split = {split: {join_words(sentence.words) for sentence in target.sentences(split)} for split in SPLITS}
+    assert len(by_split["train"] & read) > 50
+    assert not (by_split["dev"] | by_split["test"]) - by_split["train"] & read
+    source = prepared.domains["source"]
+    assert list(texts["source"]) == [sentence.words for sentence in source.sentences("train")]
+
+
+def test_what_stands_in_for_raw_text_is_the_training_sentences_and_nothing_else(tmp_path: Path) -> None:
+    data = ("prepare-data", "--run", str(tmp_path), "--target", "sample-target")
+    crossner(*data)
+    prepared = PreparedData.load(RunDirectory(tmp_path), wanted_by="test")
+    domain = prepared.domains["target"]
+    assert domain.has("dev") and domain.has("train")
+    texts, _, files = find_texts(prepared, "target")
+    assert list(texts) == ["target"] and files == ["target/train.jsonl"]
+    assert list(texts["target"]) == [sentence.words for sentence in domain.sentences("train")]
+    both = ("dapt", "--run", str(tmp_path), "--encoder", "strings", "--text", "both")
+    assert "--source-corpus FILE" in crossner(*both, code=1), "there is no source"
+
+
+def test_perplexity_is_that_of_held_out_text(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[tuple[int, list[float]]] = []
+
+    def losses(models: Any, text: CharacterStream, device: torch.device) -> list[float]:
+        measured.append((text.length, held_out_losses(models, text, device)))
+        return measured[-1][1]
+
+    monkeypatch.setattr("crossner_cli.stages.dapt.held_out_losses", losses)
+    train(run, name="strings", max_steps=2, held_out=0.2)
+    record = run.manifest("strings", wanted_by="test")["result"]
+    assert [length for length, _ in measured] == 2 * [record["strings"]["held_out_length"]]
+    for side, (_, (forward, backward)) in zip(("before", "after"), measured, strict=True):
+        found = record["perplexities"][side]
+        assert found["forward"] == pytest.approx(math.exp(forward))
+        assert found["both"] == record[f"perplexity_{side}"] == pytest.approx(math.exp((forward + backward) / 2))
+
+
+def test_a_killed_stage_resumes_to_the_bit_identical_language_models(run: RunDirectory) -> None:
+    changes = {"max_steps": 9, "checkpoint_every": 0}
+    train(run, name="whole", **changes)
+    train(run, name="killed", stop_after=5, **changes)
+    assert not run.has("killed") and list((run.path / ".draft-killed" / "checkpoint").glob("step-4"))
+    train(run, name="killed", **changes)
+    whole, killed = (load_file(run.folder(name) / "strings.safetensors") for name in ("whole", "killed"))
+    assert all(torch.equal(killed[name], value) for name, value in whole.items())
+    files = {path.name for path in run.folder("killed").iterdir()}
+    assert files == {"manifest.json", "strings.json", "strings.safetensors", "training.json"}
+
+
+def test_perplexity_falls_and_a_tagger_names_the_stage(run: RunDirectory) -> None:
+    sizes = {"hidden-size": 24, "batch-size": 16, "block-size": 32, "max-steps": 30, "learning-rate": 0.02}
+    given = [part for name, value in sizes.items() for part in (f"--{name}", str(value))]
+    use = ("--run", str(run.path))
+    told = crossner("dapt", *use, *QUICK, "--encoder", "strings", "--text", "both", "--name", "strings", *given)
+    result = run.manifest("strings", wanted_by="test")["result"]
+    assert result["perplexity_after"] < result["perplexity_before"] / 2 and result["strings"]["text"] == "both"
+    assert "strings: held-out perplexity a character" in told and "training sentences are read instead" in told
+    encoder = load_string_encoder(run.folder("strings"))
+    assert encoder.output_dim == 48 and len(encoder.characters) == result["strings"]["characters"]
+
+    def tag(stage: str, method: str, name: str, strings: str, *more: str, code: int = 0) -> str:
+        named = ("--method", method, "--name", name, "--string-embeddings", strings)
+        return crossner(stage, *use, *TAGGER, "--max-steps", "1", *named, *more, code=code)
+
+    tag("finetune", "bilstm-crf", "finetune", "strings")
+    manifest = run.manifest("finetune", wanted_by="test")
+    assert manifest["inputs"][str(run.folder("strings"))] == run.digest("strings")
+    assert manifest["options"]["string_embeddings"] == "strings"
+    for method in TWO_DOMAINS:  # as inputs of the other methods of words, by path too
+        tag("joint-train", method, method, str(run.folder("strings")))
+    refused = tag("finetune", "bilstm-crf", "x", "strings", "--start-from", "strings", code=1)
+    assert "which no tagger starts from" in refused
+    refused = tag("finetune", "bilstm-crf", "x", "prepare-data", code=1)
+    assert "finished stages here: cross-domain-lm, finetune" in refused
+    path = run.folder("strings") / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert list(manifest["inputs"]) == ["prepare-data/corpus/domain.txt", "prepare-data/source/train.jsonl"]
+    path.write_text(json.dumps({**manifest, "inputs": {"prepare-data/corpus/domain.txt": "of other data"}}))
+    assert "were trained on other data" in tag("finetune", "bilstm-crf", "y", "strings")
+
+
+def test_the_learning_rate_is_that_of_what_is_trained() -> None:
+    rates = [Dapt(), Dapt(encoder="strings"), Dapt(encoder="strings", learning_rate=0.5)]
+    assert [options.peak_learning_rate for options in rates] == [1e-4, 5e-3, 0.5]
+
+
+@pytest.fixture
+def two_domains(tmp_path: Path) -> RunDirectory:
+    """A run of two domains of a few words."""
+    for name, label, end in (("news", "person", "It\tO\n"), ("songs", "artist", "")):
+        (tmp_path / name).mkdir()
+        for split in SPLITS:
+            (tmp_path / name / f"{split}.conll").write_text(
+                f"Anna\tB-{label}\nsang\tO\n{end}\nIt\tO\nended\tO\n{end}\n" * 3
+            )
+    sides = ("--source", str(tmp_path / "news"), "--target", str(tmp_path / "songs"))
+    crossner("prepare-data", "--run", str(tmp_path / "run"), *sides)
+    return RunDirectory(tmp_path / "run")
+
+
+@pytest.mark.parametrize("method", TWO_DOMAINS)
+def test_a_tagger_of_two_domains_learns_and_tags_from_what_frozen_language_models_say(
+    method: str, two_domains: RunDirectory, tmp_path: Path
+) -> None:
+    """The same training above other language models has other losses, and above the same ones the same."""
+    run, use = two_domains, ("--run", str(two_domains.path))
+    torch.manual_seed(1)
+    given: dict[str, StringEncoder] = {}
+    for name in ("one", "other"):
+        given[name] = StringEncoder([CharacterLM(9, 3, 4), CharacterLM(9, 3, 4)], ["<unk>", "\n", " ", *"Anasgt"])
+        (tmp_path / name).mkdir()
+        save_string_encoder(given[name], tmp_path / name)
+    losses = {}
+    for name, strings in (("one", "one"), ("other", "other"), ("again", "one")):
+        named = ("--method", method, "--name", name, "--string-embeddings", str(tmp_path / strings))
+        crossner("joint-train", *use, *TAGGER, "--max-steps", "2", *named)
+        history = run.manifest(name, wanted_by="test")["result"]["seeds"]["1"]["history"]
+        losses[name] = [epoch["losses"] for epoch in history]
+    assert losses["again"] == losses["one"] and {"tags target", "tags source"} <= losses["one"][0].keys()
+    assert all(losses["other"][0][term] != value for term, value in losses["one"][0].items())
+
+    scored = (*use, *QUICK, "--model", "one")
+    crossner("evaluate", *scored)
+    assert "one" in json.loads((run.folder("evaluate-one") / "scores.json").read_text())["models"]
+    (tmp_path / "new.txt").write_text("Anna ended it\n")
+    crossner("predict", *scored, str(tmp_path / "new.txt"), "--output", str(tmp_path / "new.jsonl"))
+    tagger: Any = load_tagger(run.folder("one") / "tagger", start_engine(Dapt(**SMALL)))
+    for value, kept in zip(given["one"].parameters(), tagger.encoder.strings.parameters(), strict=True):
+        assert torch.equal(value, kept), "frozen"
+    reader = tagger.encoder.reader
+    batch = reader.collate(reader.encode([Sentence(("Anna", "ended", "it"), None, "songs")]))
+    read = tagger.decode(batch)
+    assert json.loads((tmp_path / "new.jsonl").read_text())["tags"] == tagger.tag_set.from_ids(read.tags[0])
+    tagger.encoder.strings.load_state_dict(given["other"].state_dict())
+    assert tagger.decode(batch).probabilities != read.probabilities

@@ -1,0 +1,121 @@
+"""Word vectors: their description, character n-grams, and training on raw text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossner_cli.errors import CrossNERError
+from crossner_cli.recurrent import word_vectors
+from crossner_cli.recurrent.vector_files import read_vectors
+from crossner_cli.recurrent.word_vectors import WordVectors, character_ngrams, train_vectors
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., WordVectors]:
+    def read(content: bytes, *words: str) -> WordVectors:
+        path = tmp_path / "vectors"
+        path.write_bytes(content)
+        return read_vectors(path, words)
+
+    return read
+
+
+def as_table(vectors: WordVectors) -> dict[str, list[float]]:
+    return {word: vectors.rows[row].tolist() for word, row in vectors.index.items()}
+
+
+def test_what_the_file_writes_in_the_place_of_words_becomes_words_of_the_same_vectors(read) -> None:
+    vectors = read(b"paris 1 2\n0000 3 4\nAnna 5 6\nanna 7 8\n", "Paris", "PARIS", "1998", "Anna", "nowhere")
+    wider = vectors.include_written_forms()
+    assert as_table(wider) == as_table(vectors) | {"paris": [1, 2], "0000": [3, 4]}
+    assert wider.words[: len(vectors.words)] == vectors.words and len(wider.forms) == len(wider.words)
+    assert wider.counts == vectors.counts | {"exact": 3} and as_table(wider.include_written_forms()) == as_table(wider)
+
+
+def test_the_description_tells_what_was_found_and_what_was_odd(read) -> None:
+    content = b"9 2\nthe 1 1\nthe 2 2\np\xff 3 3\nparis 4 4\n00 5 5\n"
+    vectors = read(content, "the", "Paris", "47", "nowhere")
+    assert vectors.describe() == (
+        "vectors: 2 values, 3 of 4 words found (75.0 %): 1 as they are, 1 lower-cased, 1 with digits as 0; "
+        "9 vectors announced, 5 there; 1 repeated (the first counts); 1 not UTF-8 (skipped)"
+    )
+    assert vectors.rows[vectors.index["the"]].tolist() == [1, 1]
+    assert read(b"the 1 1\n").describe() == "vectors: 2 values, 0 of 0 words found (0.0 %)"
+    assert read(b"the 1 1\n", "x").rows.shape == (0, 2)
+    words = [f"w{number}" for number in range(5000)]
+    content = b"".join(word.encode() + b" 1 1\n" for word in words)
+    assert "5,000 of 5,001 words found (99.9 %)" in read(content, *words, "nowhere").describe(), "not complete"
+    assert "5,000 of 5,000 words found (100.0 %)" in read(content, *words).describe()
+
+
+def test_keys_are_the_grams_of_begin_characters_and_end() -> None:
+    pairs, triples = ["2gram-#BEGIN#a", "2gram-ab", "2gram-b#END#"], ["3gram-#BEGIN#ab", "3gram-ab#END#"]
+    assert character_ngrams("ab") == [*pairs, *triples, "4gram-#BEGIN#ab#END#"]
+    assert character_ngrams("c") == ["2gram-#BEGIN#c", "2gram-c#END#", "3gram-#BEGIN#c#END#"]
+    assert character_ngrams("") == ["2gram-#BEGIN##END#"]
+
+
+@given(st.text())
+def test_a_word_of_n_characters_has_three_n_keys(word) -> None:
+    # n + 2 symbols: n + 1 pairs, n triples and n - 1 quadruples.
+    keys = character_ngrams(word)
+    assert len(keys) == (3 * len(word) if word else 1)
+    assert keys == sorted(keys, key=lambda key: key[0])
+
+
+def test_training_without_gensim_tells_how_to_get_it(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    with pytest.raises(CrossNERError, match="gensim") as caught:
+        train_vectors([["a"]], seed=0, epochs=1, minimum_count=1, workers=1)
+    assert caught.value.hint == 'pip install "crossner[vectors]"'
+
+
+SENTENCES = [["the", "cat", "sat", "on", "a", "mat"], ["a", "dog", "sat", "there"], ["once"]] * 30 + [["rare", "the"]]
+
+
+def train(sentences=SENTENCES, *, seed=1, minimum_count=2, words=None) -> WordVectors:
+    pytest.importorskip("gensim.models")
+    return train_vectors(sentences, size=8, seed=seed, epochs=2, minimum_count=minimum_count, workers=1, words=words)
+
+
+@pytest.fixture(autouse=True)
+def few_buckets(monkeypatch) -> None:
+    monkeypatch.setattr(word_vectors, "BUCKETS", 500)
+
+
+def test_training_gives_the_vectors_of_skip_gram_the_same_for_the_same_seed_only() -> None:
+    first, again, other = train(), train(iter(SENTENCES)), train(seed=2)
+    assert first.words == again.words and set(first.words) == {word for s in SENTENCES for word in s} - {"rare"}
+    assert np.array_equal(first.rows, again.rows) and not np.array_equal(first.rows, other.rows)
+    assert first.rows.shape == (9, 8) and first.rows.dtype == np.float32 and np.isfinite(first.rows).all()
+    model = pytest.importorskip("gensim.models").FastText(
+        SENTENCES, vector_size=8, sg=1, min_count=2, bucket=500, seed=1, workers=1, epochs=2, min_n=3, max_n=6
+    )
+    assert np.array_equal(first.rows, np.stack([model.wv[word] for word in first.words]))
+
+
+def test_long_sentences_are_learnt_to_their_end() -> None:
+    long, short = (train([["a"] * 10_000 + ["z", "y"] * number]) for number in (50, 2))
+    assert not np.allclose(long.rows[long.index["z"]], short.rows[short.index["z"]])
+
+
+def test_words_that_were_not_learnt_get_the_vector_of_their_n_grams() -> None:
+    vectors = train(words=["cat", "cats", "rare", "", "cat"])
+    assert vectors.words == ("cat", "cats", "rare") and vectors.forms == ("exact", "n_grams", "n_grams")
+    assert vectors.describe() == (
+        "fastText: 8 values, 3 of 4 words found (75.0 %): 1 as they are, 2 from their character n-grams"
+    )
+    assert np.abs(vectors.rows).sum(axis=1).min() > 0
+
+
+@pytest.mark.parametrize("sentences", [[], [[]], [["a"]]])
+def test_text_without_a_frequent_word_is_refused(sentences) -> None:
+    with pytest.raises(CrossNERError, match="No word of the text occurs 2 times"):
+        train(sentences)
