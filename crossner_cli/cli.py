@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import io
 import os
 import signal
@@ -21,23 +20,10 @@ from crossner_cli.command_group import CommandGroup, CommandHelp
 from crossner_cli.engine.processes import end_one_of_several, limit_spinning
 from crossner_cli.errors import IS_STEP, known_problems
 from crossner_cli.option_fields import NOT_PUBLISHED, Command, Compute, fields_in_order, flag_of
-from crossner_cli.options import (
-    Dapt,
-    Evaluate,
-    Export,
-    Finetune,
-    Inspect,
-    JointTrain,
-    Optimisation,
-    Predict,
-    PretrainSource,
-    Report,
-    Rerun,
-    Status,
-)
+from crossner_cli.options import Optimisation, Rerun, Status
 from crossner_cli.options_adapt import Adapt
 from crossner_cli.options_data import PrepareData
-from crossner_cli.options_label import Label
+from crossner_cli.stages.table import STAGES
 
 if TYPE_CHECKING:
     from crossner_cli.engine.devices import Engine
@@ -172,11 +158,11 @@ def open_run(options: Command) -> RunDirectory:
     return RunDirectory(options.run)
 
 
-def start(options: Compute, command: str) -> Engine:
+def start(options: Compute) -> Engine:
     """Choose the device, or start one process per GPU and exit with their status; first refuse what needs no model."""
     from crossner_cli.stages.checks import check_early
 
-    check_early(open_run(options), options, command)
+    check_early(open_run(options), options)
     if not options.quiet and "torch" not in sys.modules:
         typer.echo("loading PyTorch and transformers", err=True)
     from crossner_cli.engine.devices import start_engine
@@ -201,17 +187,21 @@ def present(work: Work[Manifest], options: Command, engine: Engine | None = None
 
         step = None
         if not options.json and IS_STEP not in os.environ:
-            step = suggest_next(open_run(options)) if "outputs" in manifest else manifest["result"].get("next")
+            result = STAGES[options.command].read_result(manifest)
+            step = suggest_next(open_run(options)) if "outputs" in manifest else getattr(result, "next", None)
         console.show_manifest(manifest, run=options.run, step=step, json=options.json, to_stderr=to_stderr)
     elif is_main:
         console.show_warnings(manifest)
 
 
-def run_stage(module: str, options: Compute, command: str) -> None:
-    """Do the work of a stage that computes: its module is imported once the device is chosen."""
-    engine = start(options, command)
-    stage = importlib.import_module(f"crossner_cli.stages.{module}")
-    present(stage.run(open_run(options), options, engine), options, engine)
+def run_stage(options: Command) -> None:
+    """Do the work of a command of the table: its module is imported once the device is chosen."""
+    if isinstance(options, PrepareData) and options.list_known:
+        show_known_domains(json=options.json)
+        return
+    engine = start(options) if isinstance(options, Compute) and options.needs_device else None
+    work = STAGES[options.command].load_run()(open_run(options), options, *([engine] if engine else []))
+    present(work, options, engine)
 
 
 def execute(arguments: list[str]) -> Any:
@@ -246,17 +236,11 @@ def crossner(
     """Take a named-entity tagger to a new domain. Each command is one stage of a run."""
 
 
-def command(options_type: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Declare a command: its name is that of its function, its line in the list of commands the docstring."""
-
-    def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
-        declare = app.command(body.__name__.replace("_", "-"), cls=CommandHelp, short_help=body.__doc__)
-        return declare(takes(options_type)(body))
-
-    return decorate
+def declare(options_type: type[Options], title: str, body: Callable[[Options], None]) -> None:
+    """Declare a command by its options, with its line in the list of commands."""
+    app.command(options_type.command, cls=CommandHelp, short_help=title)(takes(options_type)(body))
 
 
-@command(Adapt)
 def adapt(options: Adapt) -> None:
     """Take a tagger to a new domain: all of the stages below in one command."""
     from crossner_cli import console
@@ -275,83 +259,6 @@ def adapt(options: Adapt) -> None:
         console.show(stage.describe_result(run, record), record, json=options.json)
 
 
-@command(PrepareData)
-def prepare_data(options: PrepareData) -> None:
-    """Read, check and store the data of a run."""
-    if options.list_known:
-        show_known_domains(json=options.json)
-        return
-    from crossner_cli.stages import prepare_data as stage
-
-    present(stage.run(open_run(options), options), options)
-
-
-@command(Dapt)
-def dapt(options: Dapt) -> None:
-    """Adapt an encoder to raw text."""
-    run_stage("dapt", options, "dapt")
-
-
-@command(PretrainSource)
-def pretrain_source(options: PretrainSource) -> None:
-    """Train a tagger on the source domain."""
-    run_stage("train", options, options.command)
-
-
-@command(Finetune)
-def finetune(options: Finetune) -> None:
-    """Train a tagger on the target domain."""
-    run_stage("train", options, options.command)
-
-
-@command(JointTrain)
-def joint_train(options: JointTrain) -> None:
-    """Train a tagger on both domains at once."""
-    run_stage("train", options, options.command)
-
-
-@command(Evaluate)
-def evaluate(options: Evaluate) -> None:
-    """Score taggers, or one file of tags against another."""
-    engine = None if options.gold or options.predictions else start(options, "evaluate")
-    from crossner_cli.stages import evaluate as stage
-
-    present(stage.run(open_run(options), options, engine), options, engine)
-
-
-@command(Predict)
-def predict(options: Predict) -> None:
-    """Tag new text."""
-    run_stage("predict", options, "predict")
-
-
-@command(Label)
-def label(options: Label) -> None:
-    """Let a teacher label raw text for training."""
-    run_stage("label", options, "label")
-
-
-@command(Inspect)
-def inspect(options: Inspect) -> None:
-    """Look inside a tagger."""
-    run_stage("inspect", options, "inspect")
-
-
-@command(Export)
-def export(options: Export) -> None:
-    """Write a linear tagger as ONNX."""
-    run_stage("export", options, "export")
-
-
-@command(Report)
-def report(options: Report) -> None:
-    """Put many runs into one table, curve or comparison."""
-    from crossner_cli.stages import report as stage
-
-    present(stage.run(options), options)
-
-
-@command(Status)
 def status(options: Status) -> None:
     """Show a run, what is out of date, and the next command."""
     from crossner_cli import console
@@ -361,7 +268,6 @@ def status(options: Status) -> None:
     console.show(blocks, record, json=options.json)
 
 
-@command(Rerun)
 def rerun(options: Rerun) -> None:
     """Make again what is out of date."""
     from crossner_cli import console
@@ -376,6 +282,13 @@ def rerun(options: Rerun) -> None:
         blocks.append(Line(f"Compare: crossner evaluate --model {name} --model {again} --run {options.run}"))
     if options.json or not options.quiet:
         console.show(blocks, record, json=options.json)
+
+
+declare(Adapt, "Take a tagger to a new domain: all of the stages below in one command.", adapt)
+for kind in STAGES.values():
+    declare(kind.options, kind.title, run_stage)
+declare(Status, "Show a run, what is out of date, and the next command.", status)
+declare(Rerun, "Make again what is out of date.", rerun)
 
 
 @app.command("methods", cls=CommandHelp)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import WARNING, Block, Line, Table
-from crossner_cli.reports.tables import manifest_tables
 from crossner_cli.run.directory import Manifest
 from crossner_cli.run.progress import Event, Notice, Progress, Work
 from crossner_cli.run.storage import to_json
+from crossner_cli.stages.table import make_tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -231,7 +231,7 @@ def show_manifest(
     if json:
         print_json(dict(manifest), stream)
         return
-    blocks = manifest_tables(manifest)
+    blocks = make_tables(manifest)
     if run is not None and "outputs" in manifest:
         blocks.append(Line(f"Written to {run / manifest['name']}"))
     if step is not None:
@@ -241,7 +241,7 @@ def show_manifest(
 
 def show_warnings(manifest: Manifest) -> None:
     """Show on stderr only what changes the meaning of a result."""
-    lines = [block for block in manifest_tables(manifest) if isinstance(block, Line)]
+    lines = [block for block in make_tables(manifest) if isinstance(block, Line)]
     print_blocks([line for line in lines if line.text.startswith(WARNING)], sys.stderr)
 
 

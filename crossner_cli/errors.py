@@ -15,12 +15,9 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import Protocol, TextIO
 
 from crossner_cli.figures import COMMAND, message
-
-if TYPE_CHECKING:
-    from crossner_cli.option_fields import Command
 
 KNOWN_PROBLEM, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 IS_STEP = "CROSSNER_IS_STEP"  # set for a command that another one runs: only that other one says what comes next
@@ -55,6 +52,19 @@ class CrossNERError(Exception):
         return f"{self.problem}\n{self.hint}" if self.hint else self.problem
 
 
+class Reporting(Protocol):
+    """How a command that stops reports why: its options say it."""
+
+    @property
+    def json(self) -> bool: ...  # noqa: D102
+    @property
+    def verbose(self) -> bool: ...  # noqa: D102
+    @property
+    def has_data_on_stdout(self) -> bool: ...  # noqa: D102
+    @property
+    def is_resumable(self) -> bool: ...  # noqa: D102
+
+
 class BadLine(CrossNERError):
     """A line of a file that cannot be read, although others can."""
 
@@ -74,7 +84,7 @@ def suggest_path(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def known_problems(options: Command) -> Iterator[None]:
+def known_problems(options: Reporting) -> Iterator[None]:
     """Turn what a user, a disk or a full memory can cause into a message and an exit status.
 
     Anything else is a defect and keeps its traceback.
@@ -116,7 +126,7 @@ def known_problems(options: Command) -> Iterator[None]:
     sys.exit(KNOWN_PROBLEM)
 
 
-def report(problem: str, hint: str, options: Command, *, is_shared: bool = False, is_error: bool = True) -> None:
+def report(problem: str, hint: str, options: Reporting, *, is_shared: bool = False, is_error: bool = True) -> None:
     """Write a problem and its way out to stderr, and with ``--json`` as one object to where results go.
 
     A problem that all processes of the command share is reported by one a machine. The user's wish to stop is no error.

@@ -8,12 +8,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from crossner_cli.errors import CrossNERError
-
-if TYPE_CHECKING:
-    from crossner_cli.run.stage import StageRequest
+from crossner_cli.run.stage import StageRequest
 
 Kind = TypeVar("Kind")
 
@@ -74,8 +72,10 @@ def option(
 class Command:
     """The options of every command."""
 
+    command: ClassVar[str]  # its name
     makes_stage: ClassVar[bool] = True  # which --name can name
-    does_anew: ClassVar[bool] = False  # with other options or inputs than before, without --force
+    makes_taggers: ClassVar[bool] = False  # one a seed, in its stage
+    replaces: ClassVar[bool] = False  # work with other options or inputs than before, without --force
 
     run: Path = option(Path("run"), "Run directory.", panel=EVERY_COMMAND, envvar="CROSSNER_RUN", counts=False)
     name: str | None = option(
@@ -100,6 +100,11 @@ class Command:
     def is_resumable(self) -> bool:
         """Return whether the same command continues after an interruption."""
         return True
+
+    @property
+    def needs_device(self) -> bool:
+        """Return whether the command computes with a model."""
+        return False
 
     def record(self) -> dict[str, Any]:
         """The options that make a result, as JSON values: what a manifest keeps and a repeated command compares."""
@@ -159,15 +164,20 @@ class Command:
         shared = {field.name for field in dataclasses.fields(kind)} & known  # type: ignore[arg-type]
         return kind(**{**{name: getattr(self, name) for name in shared}, **changes})
 
-    def stage_request(self, command: str, inputs: Mapping[str, str]) -> StageRequest:
+    def stage_request(self, inputs: Mapping[str, str]) -> StageRequest:
         """Make the request of a command with these options to a run directory.
 
         ``inputs`` has the digest of everything that the result depends on, by name.
         """
-        from crossner_cli.run.stage import StageRequest
-
         return StageRequest(
-            command, self.record(), inputs, self.name, self.force, self.defaults(), replaces=self.does_anew
+            self.command,
+            self.record(),
+            inputs,
+            self.name,
+            self.force,
+            self.defaults(),
+            replaces=self.replaces,
+            makes_taggers=self.makes_taggers,
         )
 
     @classmethod
@@ -202,6 +212,11 @@ class Compute(OnDevice):
         "auto", "Number format; auto is bf16 if the hardware has it, else fp32.", panel=DEVICE
     )
     seed: int = option(1, "Seed of all random choices.", minimum=0, maximum=LARGEST_SEED, panel=DEVICE)
+
+    @property
+    def needs_device(self) -> bool:
+        """Return whether the command computes with a model."""
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,7 @@ class Dapt(Compute):
     With ``--encoder strings``, train a forward and a backward language model of characters instead.
     """
 
+    command = "dapt"
     encoder: str = option("minilm", f"{ENCODER_HELP} strings: language models of characters.", paper="bert-base-cased")
     start_from: str = masked_option("base", START_HELP)
     corpus_level: Literal["domain", "entity", "task", "integrated"] = masked_option(
@@ -111,11 +112,10 @@ class Optimisation(Compute):
     """The options of every command that trains a tagger.
 
     Attributes:
-        command: The name of the command.
         roles: The domains that it reads.
     """
 
-    command: ClassVar[str]
+    makes_taggers: ClassVar[bool] = True
     roles: ClassVar[tuple[str, ...]]
     method: str = option("linear", "Tagging method; crossner methods lists them.")
     encoder: str = option("minilm", ENCODER_HELP, paper="bert-base-cased")
@@ -236,7 +236,8 @@ class JointTrain(TargetOptimisation):
 class Evaluate(ComputeTags):
     """Score taggers on the dev or test sentences of the target, or one file of tags against another."""
 
-    does_anew: ClassVar[bool] = True
+    command = "evaluate"
+    replaces: ClassVar[bool] = True
 
     model: list[str] = option(
         [], f"Tagger to score: a stage of the run, or the path of a stage or tagger folder. Repeatable. {DEFAULT_MODEL}"
@@ -260,11 +261,17 @@ class Evaluate(ComputeTags):
     decoding: Decoding = detail("trained", DECODING_HELP)
     batch_subwords: int | None = detail(None, SUBWORDS_HELP, minimum=64, counts=False)
 
+    @property
+    def needs_device(self) -> bool:
+        """Return whether taggers are scored, not files."""
+        return self.gold is None and self.predictions is None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(ComputeTags):
     """Tag new text: plain text, CoNLL, JSONL, JSON, CSV or Parquet."""
 
+    command = "predict"
     makes_stage: ClassVar[bool] = False
     input: list[Path] = option([], "Files and folders to tag, or - for stdin.", argument=True)
     text: list[str] = option([], "Text to tag instead of files. Repeatable.")
@@ -319,6 +326,7 @@ class Predict(ComputeTags):
 class Inspect(Compute):
     """Look inside a tagger: the weights that it computes for a sentence, and the states of words on a plane."""
 
+    command = "inspect"
     makes_stage: ClassVar[bool] = False
     sentence: list[str] = option([], "Text whose weights to show. Repeatable.")
     states: Literal["none", "hidden", "cells"] = option(
@@ -336,6 +344,7 @@ class Inspect(Compute):
 class Export(Compute):
     """Write a linear tagger as ONNX, and compare F1 and speed of the tagger and its graphs."""
 
+    command = "export"
     makes_stage: ClassVar[bool] = False
     device: str = option("cpu", "Device; only cpu is possible.", panel=DEVICE, counts=False)
     model: str | None = option(None, f"{MODEL_HELP} {DEFAULT_MODEL}")
@@ -348,6 +357,7 @@ class Export(Compute):
 class Report(Command):
     """Put many runs into one table or curve, and compare their models. It makes no stage."""
 
+    command = "report"
     makes_stage: ClassVar[bool] = False
     runs: list[Path] = option(
         [], "Run directories, folders of them, or evaluate stages; default: the run directory.", argument=True
@@ -367,6 +377,7 @@ class Report(Command):
 class Status(Command):
     """List the stages of a run with their results, what is out of date and why, and the next command."""
 
+    command = "status"
     makes_stage: ClassVar[bool] = False
 
 
@@ -374,4 +385,5 @@ class Status(Command):
 class Rerun(OnDevice):
     """Prepare the data again, and each stage that is out of date; taggers of before stay as NAME-previous."""
 
+    command = "rerun"
     makes_stage: ClassVar[bool] = False

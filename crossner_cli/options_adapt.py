@@ -22,6 +22,7 @@ class Adapt(OnDevice):
     changed and made again by its own command.
     """
 
+    command = "adapt"
     makes_stage: ClassVar[bool] = False
     source: list[str] = option([], "Labelled source domain, as prepare-data takes it; default: conll2003. Repeatable.")
     target: list[str] = option([], "Labelled target domain, likewise. Repeatable: several files are read as one.")

@@ -22,7 +22,8 @@ slurm_option = partial(option, panel="Processes and clusters", counts=False, nee
 class PrepareData(Command):
     """Read the labelled data and the raw text of a run; check, count and store them."""
 
-    does_anew: ClassVar[bool] = True
+    command = "prepare-data"
+    replaces: ClassVar[bool] = True
 
     source: list[str] = option(
         [], "Labelled source domain: a known name, a file, a folder, or hf://datasets/OWNER/NAME. Repeatable."

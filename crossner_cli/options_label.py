@@ -20,6 +20,7 @@ OF_MODELS = ("base_url", "shots", "descriptions", "second_pass", "parallel", "ti
 class Label(ComputeTags):
     """Let a teacher label raw text, and write a data set that prepare-data reads."""
 
+    command = "label"
     makes_stage: ClassVar[bool] = False
     input: list[Path] = option(
         [], "Raw text: files or folders of text, JSONL or Parquet; default: the prepared corpus.", argument=True

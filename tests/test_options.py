@@ -176,7 +176,7 @@ def caught(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The options with which commands begin, which end there."""
     found: list[Any] = []
 
-    def catch(options: Any, command: str) -> None:
+    def catch(options: Any) -> None:
         found.append(options)
         raise CrossNERError("far enough")
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from crossner_cli.data.tags import TagSet
 from crossner_cli.errors import CrossNERError
-from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory
+from crossner_cli.run.directory import PREPARED, RunDirectory
+from crossner_cli.run.results import PrepareDataResult, read_result
 from crossner_cli.run.storage import check_digest
 
 SPLITS = ("train", "dev", "test")
@@ -146,18 +147,11 @@ class PreparedData:
         """
         manifest = run.manifest(PREPARED, wanted_by=wanted_by)
         folder, digests = run.folder(PREPARED), manifest.get("outputs", {})
-        try:
-            domains = {
-                role: PreparedDomain(record["name"], role, folder / role, tuple(record["types"]), digests)
-                for role, record in manifest["result"]["domains"].items()
-            }
-            scheme = manifest["options"]["scheme"]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise CrossNERError(
-                f"{folder / MANIFEST} does not describe the domains of the run ({type(error).__name__}: {error}).",
-                hint=MADE_AGAIN,
-            ) from None
-        return cls(folder, domains, scheme, digests)
+        domains = {
+            role: PreparedDomain(record.name, role, folder / role, tuple(record.types), digests)
+            for role, record in read_result(manifest, PrepareDataResult).domains.items()
+        }
+        return cls(folder, domains, manifest["options"]["scheme"], digests)
 
     def inputs(self, *files: str) -> dict[str, str]:
         """The digests of prepared files that a stage reads, as its manifest keeps them; those of files that exist.

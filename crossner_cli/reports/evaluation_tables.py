@@ -9,6 +9,7 @@ from crossner_cli import figures
 from crossner_cli.evaluation.verdict import describe_verdict
 from crossner_cli.reports.blocks import WARNING, Block, Line, Row, Table, heading, renamed, short_names
 from crossner_cli.reports.fine_grained import fine_grained_blocks
+from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import EvaluateResult, ModelResult, Record
 
 DECODINGS = {"legal": "legal tag sequences", "any": "any tag sequence"}
@@ -32,7 +33,7 @@ def format_average(average: Mapping[str, float | None]) -> str:
     return figures.spread(average["mean"], average["deviation"])
 
 
-def result_tables(result: EvaluateResult, *, is_short: bool = True) -> list[Block]:
+def result_tables(result: EvaluateResult, _: Manifest | None = None, *, is_short: bool = True) -> list[Block]:
     """Scores of models side by side, over all entities and by type, after comparisons with others.
 
     For a screen, numbers that are seldom looked at and long tables are left to the stage's files.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import Block, Line, Table
+from crossner_cli.run.directory import Manifest
 
 LARGEST, SMALLEST_SHOWN = 3, 0.005  # weights of a word that inspect shows
 
@@ -49,7 +50,7 @@ class InspectResult:
     output: str | None
 
 
-def inspection_tables(result: InspectResult) -> list[Block]:
+def inspection_tables(result: InspectResult, _: Manifest | None = None) -> list[Block]:
     """Make a table for each sentence and kind of weights."""
     blocks: list[Block] = [Line(f"Inside {figures.with_seed(result.model, result.seed)}", is_headline=True)]
     for number, sentence in enumerate(result.sentences, start=1):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from crossner_cli import figures
 from crossner_cli.reports.blocks import WARNING, Block, Line
+from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import LabelResult
 
 
-def label_tables(result: LabelResult) -> list[Block]:
+def label_tables(result: LabelResult, _: Manifest) -> list[Block]:
     """Show what was labelled by whom, and what was left out and why."""
     seeds: dict[str, list[str]] = {}
     for teacher in result.teachers:

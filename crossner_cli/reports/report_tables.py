@@ -13,6 +13,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table, heading, renamed, short_names
 from crossner_cli.reports.evaluation_tables import comparison_tables
 from crossner_cli.reports.runs import MeasuredModel, Provenance
+from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import Record
 
 JSON = "report.json"
@@ -142,7 +143,7 @@ def _add_until_unique(
     return found
 
 
-def report_tables(result: ReportResult) -> list[Block]:
+def report_tables(result: ReportResult, _: Manifest | None = None) -> list[Block]:
     """Show what a report found: the comparison first, where there is one."""
     shown = short_names(dict.fromkeys(row["model"] for row in result.models))
     details = f"{result.output}/{JSON}" if result.written else "give --output DIR"

@@ -14,7 +14,7 @@ from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_ev
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, digest_stage, read_manifest
 from crossner_cli.run.results import EvaluateResult, TrainResult, read_result
 
-ADAPT, TRAINING = "dapt", ("pretrain-source", "finetune", "joint-train")
+ADAPT = "dapt"
 MEASURES = ("f1", "precision", "recall", "macro_f1")
 MADE = ("method", "encoder", "start", "regime", "train_sentences", "corpus_share")
 WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate stages."
@@ -177,7 +177,7 @@ class Stages:
     def _provenance(self, digest: str) -> Provenance | None:
         """Read how a training stage made its taggers; None of any other stage or an unknown one."""
         run, manifest = self.manifests.get(digest, (Path(), None))
-        if manifest is None or manifest["stage"] not in TRAINING:
+        if manifest is None or not manifest.get("taggers"):
             return None
         options, lineage = manifest["options"], manifest.get("lineage", [])
         result = read_result(manifest, TrainResult)

@@ -11,15 +11,12 @@ from crossner_cli.run.directory import Manifest
 from crossner_cli.run.results import (
     DaptResult,
     DomainResult,
-    EvaluateResult,
     ExportResult,
-    LabelResult,
     PredictResult,
     PrepareDataResult,
     Record,
     StartCounts,
     TrainResult,
-    read_result,
 )
 
 if TYPE_CHECKING:
@@ -45,36 +42,6 @@ NEW_TYPES = 8  # that a screen names
 FEWEST_UPDATES = 100  # of dapt, below which a model hardly changes
 
 
-def manifest_tables(manifest: Manifest) -> list[Block]:
-    """Make the lines and tables for the result of a stage."""
-    stage = manifest["stage"]
-    if stage == "prepare-data":
-        return prepared_tables(read_result(manifest, PrepareDataResult), is_short=True)
-    if stage == "dapt":
-        return dapt_tables(manifest)
-    if stage == "evaluate":
-        from crossner_cli.reports.evaluation_tables import result_tables
-
-        return result_tables(read_result(manifest, EvaluateResult))
-    if stage == "predict":
-        return prediction_tables(read_result(manifest, PredictResult), manifest["name"])
-    if stage == "inspect":
-        from crossner_cli.reports.inspected import InspectResult, inspection_tables
-
-        return inspection_tables(read_result(manifest, InspectResult))
-    if stage == "export":
-        return export_tables(read_result(manifest, ExportResult))
-    if stage == "label":
-        from crossner_cli.reports.label_tables import label_tables
-
-        return label_tables(read_result(manifest, LabelResult))
-    if stage == "report":
-        from crossner_cli.reports.report_tables import ReportResult, report_tables  # loads pandas
-
-        return report_tables(read_result(manifest, ReportResult))
-    return training_tables(manifest)
-
-
 def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ...]) -> list[Block]:
     """Show sizes, entity types, licences and sources of the data sets known by name."""
     sizes = [
@@ -98,7 +65,7 @@ def known_domain_tables(known: Mapping[str, KnownDomain], bundled: tuple[str, ..
     ]
 
 
-def prepared_tables(result: PrepareDataResult, *, is_short: bool = False) -> list[Block]:
+def prepared_tables(result: PrepareDataResult, _: Manifest | None = None, *, is_short: bool = True) -> list[Block]:
     """Show sizes, entity types, overlaps, repairs and corpus levels of the prepared data.
 
     For a screen, counts by entity type and overlaps are left to the stage's files.
@@ -215,9 +182,9 @@ def _corpus_levels(title: str, corpus: Record) -> list[Block]:
     return [Table(title, ("level", "documents", "sentences", "words", "listed names"), rows), *map(Line, lines)]
 
 
-def training_tables(manifest: Manifest) -> list[Block]:
+def training_tables(result: TrainResult, manifest: Manifest) -> list[Block]:
     """Show dev F1 of each seed, mean and deviation, and what the start gave."""
-    result, name = read_result(manifest, TrainResult), manifest["name"]
+    name = manifest["name"]
     over = f" over {len(result.seeds)} seeds" if len(result.seeds) > 1 else ""
     rows = [
         (
@@ -260,9 +227,8 @@ def _start_lines(start: StartCounts) -> list[str]:
     return lines
 
 
-def dapt_tables(manifest: Manifest) -> list[Block]:
+def dapt_tables(result: DaptResult, manifest: Manifest) -> list[Block]:
     """Show perplexity before and after, what was read and how fast; of language models of characters, a character."""
-    result = read_result(manifest, DaptResult)
     if result.strings:
         read, of_what = result.strings, " a character"
         columns = ("text", "characters", "distinct", "epochs", "updates", "characters/s")
@@ -293,7 +259,7 @@ def dapt_tables(manifest: Manifest) -> list[Block]:
     ]
 
 
-def prediction_tables(result: PredictResult, name: str) -> list[Block]:
+def prediction_tables(result: PredictResult, manifest: Manifest) -> list[Block]:
     """Show what was found and what was left out, repaired or unreadable; lines alone, which stand beside data."""
     found = (sum(result.entities.values()), result.sentences, result.words, result.words_per_second)
     entities, sentences, words, rate = map(figures.count, found)
@@ -312,11 +278,11 @@ def prediction_tables(result: PredictResult, name: str) -> list[Block]:
     lines += [f"{kind}: {figures.count(number)}" for kind, number in counts.items() if number]
     if result.output:
         lines.append(f"Written to {result.output}")
-    headline = f"{name}: {entities} entities in {sentences} sentences, {words} words, {rate} words/s"
+    headline = f"{manifest['name']}: {entities} entities in {sentences} sentences, {words} words, {rate} words/s"
     return [Line(headline, is_headline=True), *(Line(line) for line in lines if line)]
 
 
-def export_tables(result: ExportResult) -> list[Block]:
+def export_tables(result: ExportResult, _: Manifest) -> list[Block]:
     """Show F1, speed and size of the tagger and of its graphs side by side."""
     headline = Line(f"{figures.with_seed(result.model, result.seed)} as ONNX in {result.output}", is_headline=True)
     sizes = [figures.amount(model.bytes, None, "bytes") for model in result.models]

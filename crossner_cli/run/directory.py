@@ -28,8 +28,8 @@ class Manifest(TypedDict, total=False):
     """The record of a command: what was run, from what, with what result (``run.results``).
 
     ``inputs`` and ``outputs`` are digests by name; an input is called ``prepare-data/target/dev.jsonl``, say, or by the
-    name of a stage. ``lineage`` are the stages whose weights it started from. ``directory`` is where the command was
-    given: relative paths of its options are meant from there.
+    name of a stage. ``lineage`` are the stages whose weights it started from; ``taggers`` is there if it holds taggers,
+    one a seed. ``directory`` is where the command was given: relative paths of its options are meant from there.
     """
 
     stage: str
@@ -42,6 +42,7 @@ class Manifest(TypedDict, total=False):
     seconds: float
     continued: bool
     lineage: list[dict[str, Any]]
+    taggers: bool
     device: str
     directory: str
 

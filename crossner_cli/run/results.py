@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from crossner_cli import figures
 from crossner_cli.errors import CrossNERError
 
 Record = dict[str, Any]
@@ -73,6 +74,13 @@ class PrepareDataResult:
     warnings: list[str]
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)
 
+    @property
+    def summary(self) -> str:
+        """The sentences to train on, for ``status``."""
+        trains = {role: domain.splits.get("train") for role, domain in self.domains.items()}
+        counts = [f"{role} {figures.count(train.sentences if train else 0)}" for role, train in trains.items()]
+        return f"train: {', '.join(counts)}"
+
 
 @dataclass(frozen=True)
 class DaptResult:
@@ -92,6 +100,11 @@ class DaptResult:
     start: StartCounts | None = None
     strings: Record = field(default_factory=dict)
     perplexities: Record = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """The perplexities, for ``status``."""
+        return f"perplexity {figures.score(self.perplexity_before)} -> {figures.score(self.perplexity_after)}"
 
 
 @dataclass(frozen=True)
@@ -132,6 +145,11 @@ class TrainResult:
     start: StartCounts
     train_sentences: dict[str, int]
     settings: Record
+
+    @property
+    def summary(self) -> str:
+        """F1 on dev, for ``status``."""
+        return f"dev F1 {figures.spread(self.dev_f1, self.dev_f1_deviation)}"
 
 
 @dataclass(frozen=True)
@@ -237,6 +255,12 @@ class EvaluateResult:
     gold_scheme: str | None = None
     predictions_scheme: str | None = None
     comparisons: list[Record] = dataclasses.field(default_factory=list)
+
+    @property
+    def summary(self) -> str:
+        """F1 of each model, for ``status``."""
+        scores = ", ".join(f"{label} {figures.score(model.f1.mean)}" for label, model in self.models.items())
+        return f"{self.split or 'files'} F1{' in int8' if self.precision == 'int8' else ''}: {scores}"
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ class StageRequest:
         name: Folder of the stage in the run; the command's name if None.
         defaults: Of the options; a manifest that lacks an option was made with its default.
         replaces: Whether work with other options or inputs is replaced without ``force``.
+        makes_taggers: Whether the stage holds taggers, one a seed.
     """
 
     command: str
@@ -66,6 +67,7 @@ class StageRequest:
     force: bool = False
     defaults: Mapping[str, Any] | None = None
     replaces: bool = False
+    makes_taggers: bool = False
 
 
 def open_stage(run: RunDirectory, request: StageRequest) -> Stage:
@@ -167,6 +169,8 @@ class Stage:
             manifest["lineage"] = lineage
         if device is not None:
             manifest["device"] = device
+        if self.request.makes_taggers:
+            manifest["taggers"] = True
         write_json(self.draft / MANIFEST, manifest)
         self._move_in()
         remove_folder(self.replaced)
@@ -186,7 +190,7 @@ class Stage:
         """Where the stage that is replaced goes: taggers of other inputs are kept, to be compared with the new ones."""
         with contextlib.suppress(CrossNERError):  # a broken manifest
             before, after = read_manifest(self.folder), read_manifest(self.draft)
-            if "seeds" in before["result"] and before["inputs"] != after["inputs"]:
+            if before.get("taggers") and before["inputs"] != after["inputs"]:
                 previous = self.run.folder(f"{self.name}{PREVIOUS}")
                 remove_folder(previous)
                 return previous

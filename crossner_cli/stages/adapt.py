@@ -31,6 +31,7 @@ from crossner_cli.run.directory import (
 )
 from crossner_cli.run.freshness import changed_data, find_outdated
 from crossner_cli.run.progress import Notice, Work, exhaust
+from crossner_cli.run.results import EvaluateResult, TrainResult, read_result
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import output_folder
 from crossner_cli.stages.adapt_plan import (
@@ -148,7 +149,7 @@ def _check_stages(run: RunDirectory, before: Mapping[str, Any], steps: Sequence[
     for step in steps:
         if isinstance(step.options, Dapt | Finetune):
             try:
-                Stage(run, step.options.stage_request(step.command, {})).check_options()
+                Stage(run, step.options.stage_request({})).check_options()
             except CrossNERError as error:
                 raise CrossNERError(error.problem, hint=hint) from None
 
@@ -224,8 +225,8 @@ def run(run: RunDirectory, options: Adapt, steps: Sequence[Step], execute: Execu
             _keep_in_cache(run)
     scored = steps[-1].options
     assert isinstance(scored, Evaluate)
-    result = run.read(name_evaluation(scored.model, scored.split))["result"]
-    dev_f1 = {name: run.read(name)["result"].get("dev_f1") for name in scored.model}
+    result = read_result(run.read(name_evaluation(scored.model, scored.split)), EvaluateResult)
+    dev_f1 = {name: read_result(run.read(name), TrainResult).dev_f1 for name in scored.model}
     proposed = propose_tagger(dev_f1)
     return {"commands": [step.line for step in steps], "use": proposed, "dev_f1": dev_f1, **_compare(result, proposed)}
 
@@ -239,17 +240,17 @@ def _is_labelled(run: RunDirectory, options: Label) -> bool:
     return is_same and TEACHERS not in find_outdated(run) and not changed_data(manifest, data)
 
 
-def _compare(result: dict[str, Any], used: str) -> dict[str, Any]:
+def _compare(result: EvaluateResult, used: str) -> dict[str, Any]:
     """F1 of each model, and the difference of the one to use to each other one, with its interval."""
     found = {}
-    for label, model in result["models"].items():
-        pair = next((each for each in result["comparisons"] if {each["model"], each["against"]} == {label, used}), None)
+    for label, model in result.models.items():
+        pair = next((each for each in result.comparisons if {each["model"], each["against"]} == {label, used}), None)
         gain = None
         if pair is not None:
             sign = 1 if pair["model"] == used else -1
             gain = [sign * pair["difference"], *sorted((sign * pair["low"], sign * pair["high"]))]
-        found[label] = {"f1": model["f1"]["mean"], "deviation": model["f1"].get("deviation"), "gain": gain}
-    return {"split": result["split"], "domain": result["domain"], "models": found}
+        found[label] = {"f1": model.f1.mean, "deviation": model.f1.deviation, "gain": gain}
+    return {"split": result.split, "domain": result.domain, "models": found}
 
 
 def describe_result(run: RunDirectory, record: dict[str, Any]) -> list[Block]:

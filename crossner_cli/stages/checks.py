@@ -11,7 +11,7 @@ from crossner_cli.errors import CrossNERError, suggest_path
 from crossner_cli.evaluation.finished import find_evaluation
 from crossner_cli.labelling.language_model import check_server
 from crossner_cli.layers.settings import check_setting_name
-from crossner_cli.option_fields import LARGEST_SEED, Compute, is_stream
+from crossner_cli.option_fields import LARGEST_SEED, Command, is_stream
 from crossner_cli.options import STRINGS, Dapt, Evaluate, Optimisation, Predict
 from crossner_cli.options_label import Label
 from crossner_cli.prediction.formats import OutputFormat, choose_format
@@ -24,15 +24,16 @@ from crossner_cli.run.storage import check_output_folder
 from crossner_cli.taggers.sources import check_start_name, find_folders
 
 
-def check_early(run: RunDirectory, options: Compute, command: str) -> None:
+def check_early(run: RunDirectory, options: Command) -> None:
     """Check what a command that computes is given, as far as this needs no model.
 
     Raises:
         CrossNERError: A path, a stage, a method, a setting or an encoder does not exist, the run is not prepared, the
             stage is finished with other options, or the output cannot be written.
     """
+    command = options.command
     if isinstance(options, Dapt | Optimisation):
-        _check_training(run, options, command)
+        _check_training(run, options)
         return
     if isinstance(options, Label):
         check_labelling(run, options)
@@ -58,7 +59,8 @@ def check_early(run: RunDirectory, options: Compute, command: str) -> None:
         check_files(options, Inputs(options.input, options.read_as, texts=options.text, column=options.text_column))
 
 
-def _check_training(run: RunDirectory, options: Dapt | Optimisation, command: str) -> None:
+def _check_training(run: RunDirectory, options: Dapt | Optimisation) -> None:
+    command = options.command
     run.manifest(PREPARED, wanted_by=command)
     encoder = None if options.encoder == STRINGS else options.encoder
     if isinstance(options, Optimisation):
@@ -69,7 +71,7 @@ def _check_training(run: RunDirectory, options: Dapt | Optimisation, command: st
         encoder = None if method.reads == "words" else encoder
         for path in options.dictionary:
             open_bytes(path).close()
-    Stage(run, options.stage_request(command, {})).check_options()
+    Stage(run, options.stage_request({})).check_options()
     check_start_name(run, options.start_from, encoder, wanted_by=command)
 
 

@@ -31,7 +31,7 @@ from crossner_cli.recurrent.character_stream import CharacterStream, LinesOfWord
 from crossner_cli.recurrent.string_embeddings import SIDES, save_string_encoder
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.results import DaptResult
+from crossner_cli.run.results import DaptResult, PrepareDataResult, read_result
 from crossner_cli.run.stage import Stage
 from crossner_cli.taggers.card import Provenance, write_encoder_card
 from crossner_cli.taggers.carry_over import CarryOver, count_unread_part
@@ -52,7 +52,7 @@ def run(run: RunDirectory, options: Dapt, engine: Engine) -> Work[Manifest]:
     """
     kind = StringsAdaptation if options.encoder == STRINGS else EncoderAdaptation
     adaptation = kind(run, options, engine)
-    with engine.open_stage(run, options.stage_request("dapt", adaptation.inputs)) as stage:
+    with engine.open_stage(run, options.stage_request(adaptation.inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
@@ -197,7 +197,8 @@ class EncoderAdaptation(Adaptation):
     def save(self, stage: Stage, result: DaptResult) -> None:
         """Write the encoder with its card."""
         self.model.save(stage.draft / ENCODER)
-        provenance = Provenance(stage.request, stage.name, self.lineage, read_manifest(self.prepared.folder))
+        prepared = read_result(read_manifest(self.prepared.folder), PrepareDataResult)
+        provenance = Provenance(stage.request, stage.name, self.lineage, prepared)
         write_encoder_card(stage.draft / ENCODER, provenance, result)
 
     @property

@@ -51,7 +51,7 @@ ENSEMBLE = "ensemble"  # the name of the mean of all taggers
 SENTENCES_AT_ONCE = 512
 
 
-def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Manifest]:
+def run(run: RunDirectory, options: Evaluate, engine: Engine | None = None) -> Work[Manifest]:
     """Score taggers, or with ``--gold`` and ``--predictions`` two files, for which no run is needed.
 
     Returns:
@@ -74,7 +74,7 @@ def run(run: RunDirectory, options: Evaluate, engine: Engine | None) -> Work[Man
         **{f"against {each.folder}": digest_model(each.folder) for each in compared},
     }
     options = replace(options, name=options.name or name_evaluation([each.label for each in taggers], options.split))
-    with engine.open_stage(run, options.stage_request(COMMAND, inputs)) as stage:
+    with engine.open_stage(run, options.stage_request(inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished

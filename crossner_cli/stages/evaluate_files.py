@@ -107,7 +107,7 @@ def _analyse_files(
 ) -> Work[Manifest]:
     """Score two files and analyse the errors, as a stage."""
     name = options.name or name_evaluation([predictions.stem], "test")
-    with open_stage(run, replace(options, name=name).stage_request(COMMAND, inputs)) as stage:
+    with open_stage(run, replace(options, name=name).stage_request(inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished

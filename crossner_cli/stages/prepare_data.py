@@ -100,7 +100,7 @@ def run(run: RunDirectory, options: PrepareData) -> Work[Manifest]:
         )
     inputs = find_inputs(options)
     yield from map(Notice, notes_on_sets(inputs.sets, places_of(options.record())))
-    with open_stage(run, options.stage_request(COMMAND, inputs.digests())) as stage:
+    with open_stage(run, options.stage_request(inputs.digests())) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.folder} is finished with the same options and inputs; nothing was done.")
             return stage.finished
@@ -220,7 +220,7 @@ def _prepare(folder: Path, options: PrepareData, inputs: Inputs) -> Work[Prepare
         warnings=warnings,
         renamed={name: names for name, names in maps.items() if names},
     )
-    page = to_markdown(prepared_tables(result), level=2)
+    page = to_markdown(prepared_tables(result, is_short=False), level=2)
     write_atomically(
         folder / "statistics.md", f"# Prepared data\n\n{page}".encode("utf-8", "backslashreplace").decode()
     )

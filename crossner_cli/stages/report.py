@@ -15,7 +15,7 @@ from crossner_cli.reports.blocks import to_markdown
 from crossner_cli.reports.plots import check_plots, plot_curves
 from crossner_cli.reports.report_tables import JSON, ReportResult, draw_curves, report_tables
 from crossner_cli.reports.runs import MeasuredModel, mark_comparable, published_results, read_runs
-from crossner_cli.run.directory import Manifest
+from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import Progress, Work
 from crossner_cli.run.storage import check_output_folder, output_folder, write_csv, write_json
 
@@ -23,7 +23,7 @@ COMMAND = "report"
 MARKDOWN, SCORES_CSV, CURVE_CSV = "report.md", "report.csv", "curve.csv"
 
 
-def run(options: Report) -> Work[Manifest]:
+def run(run: RunDirectory, options: Report) -> Work[Manifest]:
     """Read runs and put together what they measured.
 
     Returns:
@@ -38,7 +38,7 @@ def run(options: Report) -> Work[Manifest]:
         check_output_folder(options.output, JSON, force=options.force)
         if options.x is not None:
             check_plots()
-    paths = options.runs or [options.run]
+    paths = options.runs or [run.path]
     found = read_runs(paths)
     models = [model for model in found.models if model.result.split in (options.split, None)]
     notes = list(found.notes)

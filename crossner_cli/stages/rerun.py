@@ -11,19 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crossner_cli.errors import INTERRUPTED, IS_STEP, CrossNERError
-from crossner_cli.option_fields import Command, OnDevice
-from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain, PretrainSource, Rerun
-from crossner_cli.options_data import PrepareData
-from crossner_cli.options_label import Label
+from crossner_cli.option_fields import OnDevice
+from crossner_cli.options import Rerun
 from crossner_cli.run.directory import PREPARED, PREVIOUS, RunDirectory, given_in
 from crossner_cli.run.freshness import find_outdated
+from crossner_cli.stages.table import STAGES, find_kind
 
-STAGES: Mapping[str, type[Command]] = {
-    PREPARED: PrepareData,
-    "dapt": Dapt,
-    **{kind.command: kind for kind in (PretrainSource, Finetune, JointTrain)},
-    "evaluate": Evaluate,
-}
 SHARED = ("device", "gpus", "threads", "quiet", "verbose")
 Execute = Callable[[list[str]], Any]  # runs the arguments of a command line in this process, and returns its status
 
@@ -69,7 +62,7 @@ def run_command(command: list[str], options: OnDevice, execute: Execute) -> None
         KeyboardInterrupt: It was interrupted.
         SystemExit: It failed, and has said why.
     """
-    known = {field.name for field in dataclasses.fields({**STAGES, "label": Label}[command[1]])}
+    known = {field.name for field in dataclasses.fields(STAGES[command[1]].options)}
     shared = [part for name in SHARED if name in known for part in options.given(name)]
     if command[1] == "label" and options.gpus:  # which works in one process
         shared[shared.index("--gpus") + 1] = options.gpus.split(",")[0]
@@ -110,9 +103,7 @@ def command_line(
     Raises:
         CrossNERError: The command makes no stage.
     """
-    kind = STAGES.get(command)
-    if kind is None:
-        raise CrossNERError(f"{run.folder(name)} was made by {command!r}, which makes no stage.", hint="Move it away.")
+    kind = find_kind(command, run.folder(name)).options
     named = [] if name == command else ["--name", name]
     arguments = [*kind.arguments_of(options), *named, "--run", str(run.path)]
-    return ["crossner", command, *arguments, *([] if kind.does_anew else more or [])]
+    return ["crossner", command, *arguments, *([] if kind.replaces else more or [])]

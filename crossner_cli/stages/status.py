@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crossner_cli import figures
 from crossner_cli.data.domains import find_domains, known_domains
 from crossner_cli.data.formats.hugging_face import HUB
 from crossner_cli.data.mixture import places_of
@@ -20,14 +19,11 @@ from crossner_cli.run.results import EvaluateResult, PrepareDataResult, TrainRes
 from crossner_cli.run.stage import DRAFT, is_at_work
 from crossner_cli.run.storage import digest_file, digest_path, read_record
 from crossner_cli.stages.rerun import command_again, command_line
+from crossner_cli.stages.table import find_kind
 from crossner_cli.taggers.sources import BASE
 
-RESULTS = {
-    PREPARED: PrepareDataResult,
-    "evaluate": EvaluateResult,
-    **dict.fromkeys(("pretrain-source", "finetune", "joint-train"), TrainResult),
-}
 UP_TO_DATE, AT_WORK = "up to date", "at work"
+Stages = Mapping[str, tuple[Manifest, Any]]  # manifest and result by name
 
 
 def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
@@ -36,43 +32,49 @@ def run(run: RunDirectory) -> tuple[list[Block], dict[str, Any]]:
     Raises:
         CrossNERError: A manifest is broken.
     """
-    manifests = {name: _read(run, name) for name in run.stages()}
+    stages = read_stages(run)
+    manifests = {name: manifest for name, (manifest, _) in stages.items()}
     outdated, troubles = find_outdated(run), _find_troubles(run, manifests)
     if PREPARED in manifests and (changed := changed_files(manifests[PREPARED])):
         outdated = {PREPARED: changed, **outdated}
     states = {name: describe_changed(outdated[name]) if name in outdated else UP_TO_DATE for name in manifests}
     states |= {name: "kept from before" for name in manifests if name.endswith(PREVIOUS)} | troubles
     interrupted = find_interrupted(run)
-    stages = [
-        {"name": name, "command": each["stage"], "result": describe_result(each), "state": states[name]}
-        for name, each in ((name, manifests[name]) for name in in_order_of_making(run, manifests))
+    shown = [
+        {"name": name, "command": manifests[name]["stage"], "result": stages[name][1].summary, "state": states[name]}
+        for name in in_order_of_making(run, manifests)
     ]
     drafts = {name: AT_WORK if is_at_work(run, name) else "interrupted" for name in interrupted}
-    stages += [{"name": name, "command": interrupted[name][1], "result": "", "state": drafts[name]} for name in drafts]
-    step = None if AT_WORK in drafts.values() else next_step(run, manifests, outdated, interrupted)
-    rows = [(each["name"], each["result"], each["state"]) for each in stages]
+    shown += [{"name": name, "command": interrupted[name][1], "result": "", "state": drafts[name]} for name in drafts]
+    step = None if AT_WORK in drafts.values() else next_step(run, stages, outdated, interrupted)
+    rows = [(each["name"], each["result"], each["state"]) for each in shown]
     table = Table(f"Stages of {run.path}", ("stage", "result", "state"), rows, texts=(0, 1, 2))
     blocks: list[Block] = [table] if rows else [Line(f"{run.path} holds no stage yet.")]
     blocks += [Line(f"Next: {step}")] if step else []
-    return blocks, {"run": str(run.path), "stages": stages, "next": step}
+    return blocks, {"run": str(run.path), "stages": shown, "next": step}
 
 
 def suggest_next(run: RunDirectory) -> str | None:
     """Suggest the usual command after a stage that has been made; None while others are out of date or interrupted."""
     with contextlib.suppress(CrossNERError):  # a broken manifest, which is told to whoever reads its stage
-        manifests = {name: _read(run, name) for name in run.stages()}
-        if PREPARED in manifests and not find_outdated(run) and not find_interrupted(run):
-            return next_step(run, manifests, {}, {})
+        stages = read_stages(run)
+        if PREPARED in stages and not find_outdated(run) and not find_interrupted(run):
+            return next_step(run, stages, {}, {})
     return None
 
 
-def _read(run: RunDirectory, name: str) -> Manifest:
-    """Read a manifest, and refuse one with values of other types than those that are shown."""
-    manifest = run.read(name)
-    if kind := RESULTS.get(manifest["stage"]):
-        read_result(manifest, kind)
-    places_of(manifest["options"])
-    return manifest
+def read_stages(run: RunDirectory) -> Stages:
+    """Read the manifest and the result of each finished stage.
+
+    Raises:
+        CrossNERError: A manifest is broken.
+    """
+    found = {}
+    for name in run.stages():
+        manifest = run.read(name)
+        places_of(manifest["options"])
+        found[name] = manifest, find_kind(manifest["stage"], run.folder(name)).read_result(manifest)
+    return found
 
 
 def changed_files(prepared: Manifest) -> list[str]:
@@ -113,7 +115,7 @@ def _find_troubles(run: RunDirectory, manifests: Mapping[str, Manifest]) -> dict
 
 def edited_files(run: RunDirectory, prepared: Manifest) -> list[str]:
     """Name the prepared files of labelled sentences that are not those in the manifest."""
-    folder, roles = run.folder(PREPARED), prepared["result"]["domains"]
+    folder, roles = run.folder(PREPARED), read_result(prepared, PrepareDataResult).domains
     digests = {place: each for place, each in prepared.get("outputs", {}).items() if place.partition("/")[0] in roles}
     return [each for each in digests if not ((folder / each).is_file() and digest_file(folder / each) == digests[each])]
 
@@ -129,26 +131,9 @@ def find_interrupted(run: RunDirectory) -> dict[str, list[str]]:
     return found
 
 
-def describe_result(manifest: Manifest) -> str:
-    """Describe the result of a stage in a few words."""
-    result: Mapping[str, Any] = manifest["result"]
-    if manifest["stage"] == PREPARED:
-        trains = {role: domain["splits"].get("train", {}) for role, domain in result["domains"].items()}
-        counts = [f"{role} {figures.count(train.get('sentences', 0))}" for role, train in trains.items()]
-        return f"train: {', '.join(counts)}"
-    if manifest["stage"] == "evaluate":
-        scores = ", ".join(f"{label} {figures.score(model['f1']['mean'])}" for label, model in result["models"].items())
-        in_int8 = " in int8" if result.get("precision") == "int8" else ""
-        return f"{result['split'] or 'files'} F1{in_int8}: {scores}"
-    if manifest["stage"] == "dapt":
-        before, after = (figures.score(result.get(f"perplexity_{when}")) for when in ("before", "after"))
-        return f"perplexity {before} -> {after}"
-    return f"dev F1 {figures.spread(result.get('dev_f1'), result.get('dev_f1_deviation'))}"
-
-
 def next_step(
     run: RunDirectory,
-    manifests: Mapping[str, Manifest],
+    stages: Stages,
     outdated: Mapping[str, Any],
     interrupted: Mapping[str, list[str]],
 ) -> str:
@@ -158,34 +143,35 @@ def next_step(
         return shlex.join(next(iter(interrupted.values())))
     if outdated:
         return shlex.join(["crossner", "rerun", *place])
-    if PREPARED not in manifests:
+    if PREPARED not in stages:
         return shlex.join(["crossner", "prepare-data", "--source", "DATASET", "--target", "DATASET", *place])
     again = command_again(run, PREPARED)
-    if edited_files(run, manifests[PREPARED]):
+    prepared, result = stages[PREPARED]
+    if edited_files(run, prepared):
         return shlex.join([*again, "--force"])
-    domains = manifests[PREPARED]["result"]["domains"]
+    splits = {role: domain.splits for role, domain in result.domains.items()}
     trained = {
-        name: each for name, each in manifests.items() if "seeds" in each["result"] and not name.endswith(PREVIOUS)
+        name: (manifest["stage"], each)
+        for name, (manifest, each) in stages.items()
+        if isinstance(each, TrainResult) and not name.endswith(PREVIOUS)
     }
-    made = {each["stage"] for each in trained.values()}
+    made = {command for command, _ in trained.values()}
     starts = {name: ["--start-from", name] for name in ("pretrain-source", "dapt")}
-    start = next((starts[name] for name in starts if name in manifests), [])
+    start = next((starts[name] for name in starts if name in stages), [])
     trainings = {
         "source": ("pretrain-source", not trained),
         "target": ("finetune", not made & {"finetune", "joint-train"}),
     }
     for role, (command, is_wanted) in trainings.items():
-        splits = domains.get(role, {}).get("splits", {})
-        if is_wanted and "train" in splits:
-            has_dev = "dev" in splits or "--dev-from-train" in again
+        if is_wanted and "train" in splits.get(role, {}):
+            has_dev = "dev" in splits[role] or "--dev-from-train" in again
             return shlex.join(["crossner", command, *start, *place] if has_dev else [*again, "--dev-from-train", "0.2"])
-    splits = domains.get("target", {}).get("splits", {})
-    scored = {label for each in manifests.values() if each["stage"] == "evaluate" for label in each["result"]["models"]}
-    of_target = {name: each for name, each in trained.items() if each["stage"] != "pretrain-source"} or trained
+    scored = {label for _, each in stages.values() if isinstance(each, EvaluateResult) for label in each.models}
+    of_target = {name: each for name, each in trained.items() if each[0] != "pretrain-source"} or trained
     unscored = [name for name in of_target if name not in scored]
-    if unscored and splits:
-        split = [] if "test" in splits else ["--split", "dev"]
+    if unscored and splits.get("target"):
+        split = [] if "test" in splits["target"] else ["--split", "dev"]
         models = [part for name in unscored for part in ("--model", name)]
         return shlex.join(["crossner", "evaluate", *models, *split, *place])
-    scores = {name: each["result"].get("dev_f1") for name, each in of_target.items()}
+    scores = {name: each.dev_f1 for name, (_, each) in of_target.items()}
     return shlex.join(["crossner", "predict", "FILE", "--model", propose_tagger(scores or {"MODEL": None}), *place])

@@ -21,7 +21,7 @@ from crossner_cli.options import Optimisation, TargetOptimisation
 from crossner_cli.recurrent.multi_task import MultiTaskTagger
 from crossner_cli.run.directory import Manifest, RunDirectory, read_manifest
 from crossner_cli.run.progress import Notice, Work
-from crossner_cli.run.results import SeedResult, TrainResult
+from crossner_cli.run.results import PrepareDataResult, SeedResult, TrainResult, read_result
 from crossner_cli.run.stage import Stage
 from crossner_cli.run.storage import digest_path
 from crossner_cli.stages.checks import parse_seeds
@@ -83,7 +83,7 @@ def run(run: RunDirectory, options: Optimisation, engine: Engine) -> Work[Manife
         CrossNERError: Anything a user can cause, before any work starts where it can be known then.
     """
     recipe = resolve_recipe(run, options, engine.world)
-    with engine.open_stage(run, options.stage_request(options.command, recipe.digest_inputs())) as stage:
+    with engine.open_stage(run, options.stage_request(recipe.digest_inputs())) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
@@ -401,7 +401,7 @@ class TrainingJob:
         calibration = fit_calibration(score_entities(fitted.gold, fitted.tagged))
         found = {CALIBRATION: calibration.to_json()} if calibration.entities else {}
         save_tagger(fitted.tagger, folder, lineage=recipe.start.lineage, dev_f1=fitted.fit.best, **found)
-        manifest = read_manifest(recipe.prepared.folder)
+        prepared = read_result(read_manifest(recipe.prepared.folder), PrepareDataResult)
         scored_on = recipe.prepared.domains.get(recipe.options.select_on)
         facts = TrainingFacts(
             labelled=data.labelled,
@@ -412,7 +412,7 @@ class TrainingJob:
             seeds=recipe.seeds,
             result=result,
         )
-        provenance = Provenance(self.stage.request, self.stage.name, recipe.start.lineage, manifest)
+        provenance = Provenance(self.stage.request, self.stage.name, recipe.start.lineage, prepared)
         write_tagger_card(folder, fitted.tagger, provenance, facts)
 
 

@@ -26,8 +26,7 @@ from crossner_cli.data.tags import to_spans
 from crossner_cli.encoders.names import MINILM
 from crossner_cli.encoders.word_shapes import WORD_SHAPES, show_source
 from crossner_cli.methods.contract import Tagger, name_of_method
-from crossner_cli.run.directory import Manifest
-from crossner_cli.run.results import DaptResult, ExportResult, SeedResult
+from crossner_cli.run.results import DaptResult, ExportResult, PrepareDataResult, SeedResult
 from crossner_cli.run.stage import StageRequest
 from crossner_cli.run.storage import strip_folders, write_atomically
 from crossner_cli.taggers.description import read_types
@@ -47,18 +46,12 @@ class Provenance:
     request: StageRequest
     name: str
     lineage: Sequence[Mapping[str, str]]
-    prepared: Manifest
-
-    @property
-    def domains(self) -> Mapping[str, Any]:
-        """The records of the run's domains, by role."""
-        domains: Mapping[str, Any] = self.prepared["result"]["domains"]
-        return domains
+    data: PrepareDataResult
 
     def find_licences(self, names: Sequence[str]) -> dict[str, str]:
         """The licences of those domains that are data sets known by name; all of these are English."""
         known = known_domains()
-        folders = {each["name"] for each in self.domains.values() if "folder" in each.get("origins", {}).values()}
+        folders = {each.name for each in self.data.domains.values() if "folder" in each.origins.values()}
         return {name: known[name].licence for name in names if name in known and name not in folders}
 
 
@@ -83,7 +76,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
     """Write the card of a tagger that has been saved into its folder."""
     method, calibration = name_of_method(type(tagger)), read_calibration(folder)
     target = tagger.domain_of_new_text
-    names = [provenance.domains[role]["name"] for role in facts.labelled]
+    names = [provenance.data.domains[role].name for role in facts.labelled]
     licences = provenance.find_licences(names)
     is_known = licences.keys() == set(names) != set()
     is_classifier, result = _is_token_classifier(folder), facts.result
@@ -116,7 +109,7 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         is_classifier=is_classifier,
         reads_shapes=(folder / WORD_SHAPES).is_file(),
         keeps_last=provenance.request.options.get("keep") == "last",
-        roles=provenance.domains,
+        roles=provenance.data.domains,
         counts={role: _count_types(sentences) for role, sentences in facts.labelled.items()},
         calibration=calibration,
         calibration_method=CALIBRATION_METHOD,
@@ -124,13 +117,13 @@ def write_tagger_card(folder: Path, tagger: Tagger, provenance: Provenance, fact
         domains=names,
         is_known=is_known,
         licences=licences,
-        warnings=provenance.prepared["result"].get("warnings", []),
+        warnings=provenance.data.warnings,
     )
 
 
 def write_encoder_card(folder: Path, provenance: Provenance, result: DaptResult) -> None:
     """Write the card of an encoder that was adapted to raw text."""
-    domains = provenance.domains
+    domains = provenance.data.domains
     front_matter = ModelCardData(
         base_model=base_model(provenance.lineage),
         pipeline_tag="fill-mask",
@@ -145,7 +138,7 @@ def write_encoder_card(folder: Path, provenance: Provenance, result: DaptResult)
         provenance,
         method=None,
         seed=provenance.request.options["seed"],
-        target=domains.get("target", next(iter(domains.values())))["name"],
+        target=domains.get("target", next(iter(domains.values()))).name,
         corpus=result.corpus,
         result=result,
     )

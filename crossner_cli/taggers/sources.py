@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from crossner_cli.encoders.names import MINILM, STRINGS, VOCABULARY, digest_encoder, resolve_encoder
 from crossner_cli.errors import CrossNERError, suggest, suggest_path
@@ -24,6 +23,7 @@ from crossner_cli.run.directory import (
     read_manifest,
 )
 from crossner_cli.run.freshness import describe_changed, find_outdated
+from crossner_cli.run.results import SeedResult, TrainResult, read_result
 from crossner_cli.run.storage import digest_folder
 from crossner_cli.taggers.description import DESCRIPTION, is_tagger_folder
 
@@ -192,9 +192,9 @@ def _start_from_stage(name: str, folder: Path) -> Start:
             f"The stage {manifest['name']!r} ({manifest['stage']}) in {folder} holds no weights to start from.",
             hint="Start from base, or from a dapt, pretrain-source, finetune or joint-train stage.",
         )
-    best = max(seeds.values(), key=lambda record: record.get("dev_f1") or 0.0)
-    folders = {int(seed): folder / record["folder"] for seed, record in seeds.items()}
-    return Start(name, folder / best["folder"], digest, folder, folders, lineage)
+    best = max(seeds.values(), key=lambda record: record.dev_f1 or 0.0)
+    folders = {int(seed): folder / record.folder for seed, record in seeds.items()}
+    return Start(name, folder / best.folder, digest, folder, folders, lineage)
 
 
 def find_taggers(run: RunDirectory, names: list[str], *, wanted_by: str, flag: str = "--model") -> list[TrainedTagger]:
@@ -264,7 +264,7 @@ def _read_taggers(run: RunDirectory, name: str, folder: Path, wanted_by: str) ->
         )
     digest = digest_stage(manifest)
     return [
-        TrainedTagger(name, folder / record["folder"], digest, int(seed), record.get("dev_f1"), manifest)
+        TrainedTagger(name, folder / record.folder, digest, int(seed), record.dev_f1, manifest)
         for seed, record in seeds.items()
     ]
 
@@ -286,7 +286,7 @@ def _only_stage(run: RunDirectory, wanted_by: str) -> str:
             f"{', '.join(run.stages()) or 'none'}).",
             hint=f"Train one: crossner finetune --run {shlex.quote(str(run.path))}; or give --model FOLDER.",
         )
-    scores = {name: stages[name]["result"].get("dev_f1") for name in ends or stages}
+    scores = {name: read_result(stages[name], TrainResult).dev_f1 for name in ends or stages}
     listed = ", ".join(name if f1 is None else f"{name} (dev F1 {f1:.2f})" for name, f1 in scores.items())
     best = propose_tagger(scores)
     raise CrossNERError(
@@ -314,19 +314,15 @@ def _find_folder(run: RunDirectory, name: str, problem: str) -> Path:
     )
 
 
-def _read_seeds(manifest: Manifest) -> dict[str, Any]:
+def _read_seeds(manifest: Manifest) -> dict[str, SeedResult]:
     """The seeds of a stage that trains taggers, none of any other stage.
 
     Raises:
-        CrossNERError: A seed is no number, its folder is not one of the stage's, or its score is no number.
+        CrossNERError: A seed is not a number, its folder is not one of the stage's, or a value is of another type.
     """
-    seeds = manifest["result"].get("seeds")
-    if not isinstance(seeds, dict) or not all(isinstance(each, dict) and "folder" in each for each in seeds.values()):
-        return {}
+    seeds = read_result(manifest, TrainResult).seeds if manifest.get("taggers") else {}
     for seed, record in seeds.items():
-        folder, f1 = record["folder"], record.get("dev_f1")
-        is_whole = isinstance(folder, str) and Path(folder).name == folder and isinstance(f1, int | float | None)
-        if not is_whole or not (seed.isascii() and seed.isdecimal()):
+        if Path(record.folder).name != record.folder or not (seed.isascii() and seed.isdecimal()):
             raise CrossNERError(
                 f"The manifest of the stage {manifest['name']!r} is broken: its record of seed {seed}.",
                 hint="Copy the run again, or make the stage again with --force.",

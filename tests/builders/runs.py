@@ -6,7 +6,7 @@ import json
 import random
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +58,22 @@ def write_manifest(folder: Path, stage: str, **record: Any) -> str:
     return digest_stage(read_manifest(folder))
 
 
+def prepared_result(
+    names: Mapping[str, str] | None = None, types: Sequence[str] = ("person",), train: int = 100, **more: Any
+) -> PrepareDataResult:
+    """Return the result of ``prepare-data``, with names of domains by role."""
+    splits = {"train": SplitCounts(sentences=train, words=9 * train, longest_sentence=20, entities=train)}
+    domains = {
+        role: DomainResult(name=name, types=[*types], found_scheme="bio", origins={"train": "folder"}, splits=splits)
+        for role, name in (names or {}).items()
+    }
+    nothing: dict[str, Any] = {"statistics": {}, "repairs": {}, "corpus": {}, "source_corpus": {}, "warnings": []}
+    return PrepareDataResult(domains, **{**nothing, **more})
+
+
 def write_prepared(run: Path, target: str = "music", train: int = 100) -> str:
     """Leave the manifest of ``prepare-data``."""
-    splits = {"train": SplitCounts(sentences=train, words=9 * train, longest_sentence=20, entities=train)}
-    domain = DomainResult(name=target, types=["person"], found_scheme="bio", origins={"train": "folder"}, splits=splits)
-    result = PrepareDataResult({"target": domain}, statistics={}, repairs={}, corpus={}, source_corpus={}, warnings=[])
+    result = prepared_result({"target": target}, train=train)
     return write_manifest(run / "prepare-data", "prepare-data", result=asdict(result))
 
 
@@ -100,6 +111,14 @@ def train_result(history: Mapping[str, Sequence[float]], train_sentences: int = 
     return TrainResult(seeds, statistics.fmean(best), deviation, start, {"target": train_sentences}, settings)
 
 
+def seeds_result(scores: Mapping[int, float | None]) -> TrainResult:
+    """Return the result of a training stage with dev F1 by seed; a single tagger lies in ``tagger``."""
+    result = train_result({str(seed): [f1 or 0.0] for seed, f1 in scores.items()})
+    folder = {"folder": "tagger"} if len(scores) == 1 else {}
+    seeds = {str(seed): replace(result.seeds[str(seed)], dev_f1=f1, **folder) for seed, f1 in scores.items()}
+    return replace(result, seeds=seeds, dev_f1=next(iter(scores.values())))
+
+
 def write_tagger(
     run: Path,
     name: str,
@@ -120,6 +139,7 @@ def write_tagger(
         options={"method": method, "encoder": encoder, "start_from": "base", "settings": [], "epochs": 2},
         outputs={"tagger/model.safetensors": str(run)},  # as a digest would, it tells taggers of different runs apart
         lineage=[{"encoder": encoder, "digest": "0"}, *lineage],
+        taggers=True,
         result=asdict(result),
     )
 

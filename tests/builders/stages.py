@@ -20,7 +20,7 @@ def options(**changes: Any) -> Finetune:
 
 
 def open_finetune(path: Path, *, inputs: dict[str, str] | None = None, **changes: Any) -> Stage:
-    return open_stage(RunDirectory(path), options(**changes).stage_request("finetune", inputs or INPUTS))
+    return open_stage(RunDirectory(path), options(**changes).stage_request(inputs or INPUTS))
 
 
 def finish_stage(path: Path, text: str = "weights", **changes: Any) -> dict[str, Any]:

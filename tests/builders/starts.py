@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from builders.encoders import folder_for
+from builders.runs import seeds_result
 from builders.taggers import small_sizes
 from crossner_cli.data.tags import TagSet
 from crossner_cli.engine.devices import Engine
 from crossner_cli.methods.contract import Tagger, find_method, read_settings
-from crossner_cli.options import Finetune
+from crossner_cli.options import PretrainSource
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
 from crossner_cli.taggers.carry_over import CarryOver, KnownWords, TaggerDesign, start_tagger
@@ -53,11 +55,9 @@ def save_stage(
     inputs: Mapping[str, str] | None = None,
 ) -> Path:
     """A finished training stage with one tagger a seed."""
-    with open_stage(run, Finetune(name=name).stage_request("pretrain-source", dict(inputs or {}))) as stage:
-        records = {}
-        for (seed, tagger), dev_f1 in zip(taggers.items(), scores, strict=True):
-            folder = "tagger" if len(taggers) == 1 else f"tagger-seed-{seed}"
-            save_tagger(tagger, stage.draft / folder)
-            records[str(seed)] = {"folder": folder, "dev_f1": dev_f1}
-        stage.finish({"seeds": records}, lineage=list(lineage))
+    with open_stage(run, PretrainSource(name=name).stage_request(dict(inputs or {}))) as stage:
+        result = seeds_result(dict(zip(taggers, scores, strict=True)))
+        for seed, tagger in taggers.items():
+            save_tagger(tagger, stage.draft / result.seeds[str(seed)].folder)
+        stage.finish(asdict(result), lineage=list(lineage))
     return run.folder(name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.runs import prepared_result
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,15 +25,16 @@ WORDS = st.text(min_size=1, max_size=5).filter(lambda word: word.isprintable() o
 
 def prepare(path: Path, roles: tuple[str, ...] = ("source", "target"), **changes: Any) -> RunDirectory:
     run = RunDirectory(path)
-    with open_stage(run, PrepareData(**changes).stage_request("prepare-data", {})) as stage:
+    with open_stage(run, PrepareData(**changes).stage_request({})) as stage:
         for role in roles:
             (stage.draft / role).mkdir()
             write_sentences(stage.draft / role / "train.jsonl", [Sentence(("anna", role), ("B-person", "O"))])
             (stage.draft / role / "words.json").write_text('["anna"]')
         (stage.draft / "corpus").mkdir()
         (stage.draft / "corpus/domain.txt").write_text("some text\n")
-        domains = {role: {"name": f"{role}-set", "role": role, "types": list(TYPES[role])} for role in roles}
-        stage.finish({"domains": domains})
+        result = prepared_result({role: f"{role}-set" for role in roles})
+        domains = {role: replace(domain, types=list(TYPES[role])) for role, domain in result.domains.items()}
+        stage.finish(asdict(replace(result, domains=domains)))
     return run
 
 
@@ -103,5 +106,5 @@ def test_a_file_that_was_cut_since_it_was_prepared_or_a_manifest_without_domains
     (tmp_path / "prepare-data/manifest.json").write_text(
         json.dumps({**RunDirectory(tmp_path).manifest("prepare-data", wanted_by="finetune"), "result": {}})
     )
-    with pytest.raises(CrossNERError, match="does not describe the domains of the run"):
+    with pytest.raises(CrossNERError, match=r"'prepare-data' is broken: result\.domains is missing"):
         PreparedData.load(RunDirectory(tmp_path), wanted_by="finetune")

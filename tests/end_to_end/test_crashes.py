@@ -154,7 +154,7 @@ from pathlib import Path
 from crossner_cli.options import Finetune
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.stage import open_stage
-stage = open_stage(RunDirectory(Path(sys.argv[1])), Finetune().stage_request("finetune", {}))
+stage = open_stage(RunDirectory(Path(sys.argv[1])), Finetune().stage_request({}))
 print("held", flush=True)
 time.sleep(60)
 """
@@ -164,14 +164,14 @@ def test_a_stage_at_work_is_refused_to_a_second_process_until_the_first_is_kille
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
         with pytest.raises(CrossNERError) as caught:
-            open_stage(RunDirectory(tmp_path), Finetune().stage_request("finetune", {}))
+            open_stage(RunDirectory(tmp_path), Finetune().stage_request({}))
         assert f"process {holder.pid} on " in caught.value.problem
         assert "at work on the stage 'finetune'" in caught.value.problem
         assert "--name" in caught.value.hint
-        open_stage(RunDirectory(tmp_path), Finetune(name="other").stage_request("finetune", {})).close()
+        open_stage(RunDirectory(tmp_path), Finetune(name="other").stage_request({})).close()
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-    with open_stage(RunDirectory(tmp_path), Finetune().stage_request("finetune", {})) as stage:
+    with open_stage(RunDirectory(tmp_path), Finetune().stage_request({})) as stage:
         assert stage.finished is None
 
 

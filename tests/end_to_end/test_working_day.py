@@ -110,7 +110,7 @@ def test_status_names_what_is_at_work_or_was_interrupted_and_how_it_goes_on(day:
     options = Finetune(name="longer", method="crf", start_from="dapt", epochs=400)
     with (
         contextlib.suppress(KeyboardInterrupt),
-        open_stage(RunDirectory(day / "run"), options.stage_request("finetune", {})) as stage,
+        open_stage(RunDirectory(day / "run"), options.stage_request({})) as stage,
     ):
         (stage.draft / "checkpoint").mkdir()
         assert states(day)["longer"] == "at work" and crossner("status")["next"] is None

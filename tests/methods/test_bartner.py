@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from builders.encoders import make_encoder_decoder
+from builders.runs import prepared_result
 from builders.taggers import TAG_SET, WORDS, batch_of, decode, some_sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -377,8 +378,8 @@ def test_a_start_that_is_no_encoder_decoder_is_refused_before_a_stage_is_opened(
     tiny_encoder_folder, folder, tmp_path, engine
 ):
     run = RunDirectory(tmp_path / "run")
-    with open_stage(run, PrepareData().stage_request("prepare-data", {})) as stage:
-        stage.finish({"domains": {}})
+    with open_stage(run, PrepareData().stage_request({})) as stage:
+        stage.finish(asdict(prepared_result()))
     for method, encoder, start, problem in (
         ("bartner", folder, tiny_encoder_folder, r"The start .* \(bert\) is no encoder-decoder of the BART family"),
         ("laner", tiny_encoder_folder, folder, r"holds an encoder-decoder \(bart\), and the method 'laner' reads an"),

@@ -18,11 +18,12 @@ from crossner_cli.options_data import PrepareData
 from crossner_cli.reports.blocks import Block, Line
 from crossner_cli.reports.evaluation_tables import result_tables
 from crossner_cli.reports.methods import describe_methods, method_details, method_tables
-from crossner_cli.reports.tables import known_domain_tables, manifest_tables, prepared_tables
+from crossner_cli.reports.tables import known_domain_tables, prepared_tables
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.results import EvaluateResult, PrepareDataResult, read_result
 from crossner_cli.stages import prepare_data, status
+from crossner_cli.stages.table import make_tables
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_prepared_data_are_counted_by_domain_split_and_type(
         assert re.search(rf"{level} +{counts['sentences']:,} ", text)
     assert re.search(r"Labelled by names, in weak-labels/: \d+ sentences, [\d,]+ names", text)
     assert "Vocabulary overlap" not in text, "a screen has what matters"
-    full = list(text_of(prepared_tables(read_result(prepared, PrepareDataResult))))
+    full = list(text_of(prepared_tables(read_result(prepared, PrepareDataResult), is_short=False)))
     assert any("Vocabulary overlap" in cell for cell in full) and "telescope" in full
     assert re.search(r"odd \[x\] tags +1,234", text)
     assert "Warning: mind [the] gap" in text
@@ -153,7 +154,7 @@ def test_every_cell_of_every_table_is_printed_at_the_one_width_of_pipes(
     prepared: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for manifest in all_manifests(prepared):
-        blocks, printed = manifest_tables(manifest), set()
+        blocks, printed = make_tables(manifest), set()
         for columns in ("20", "200"):
             monkeypatch.setenv("COLUMNS", columns)
             stream = io.StringIO()
@@ -169,10 +170,10 @@ def test_every_table_fits_and_its_column_heads_stay_whole(
     prepared: Manifest, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for manifest in all_manifests(prepared):
-        assert_fits(manifest_tables(manifest), width, monkeypatch)
+        assert_fits(make_tables(manifest), width, monkeypatch)
         if manifest["stage"] == "evaluate":
             assert_fits(result_tables(read_result(manifest, EvaluateResult), is_short=False), width, monkeypatch)
-    assert_fits(prepared_tables(read_result(prepared, PrepareDataResult)), width, monkeypatch)
+    assert_fits(prepared_tables(read_result(prepared, PrepareDataResult), is_short=False), width, monkeypatch)
     blocks, _ = status.run(RunDirectory(Path(prepared["run"])))
     assert_fits(blocks, width, monkeypatch)
     assert_fits(known_domain_tables(known_domains(), bundled_domains()), width, monkeypatch)

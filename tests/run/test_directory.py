@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from crossner_cli.errors import CrossNERError
-from crossner_cli.options import Evaluate, Finetune
+from crossner_cli.options import Dapt, Evaluate, Finetune, JointTrain
 from crossner_cli.options_data import PrepareData
 from crossner_cli.run.directory import RunDirectory, describe_differences
 from crossner_cli.run.stage import Stage, open_stage
@@ -91,7 +91,7 @@ def test_a_name_that_means_something_else_or_is_no_folder_name_is_refused_before
     tmp_path, command, given, name, problem
 ):
     with pytest.raises(CrossNERError, match=problem):
-        open_stage(RunDirectory(tmp_path / "run"), given(name=name, force=True).stage_request(command, {}))
+        open_stage(RunDirectory(tmp_path / "run"), given(name=name, force=True).stage_request({}))
     assert not (tmp_path / "run").exists()
 
 
@@ -144,11 +144,11 @@ def test_other_options_are_named(tmp_path):
     assert_finished(tmp_path, "weights")
     run = RunDirectory(tmp_path)
     with pytest.raises(CrossNERError, match="command: finetune -> joint-train"):
-        open_stage(run, options(name="finetune").stage_request("joint-train", INPUTS))
+        open_stage(run, JointTrain(name="finetune").stage_request(INPUTS))
     for wanted in (options(), options(epochs=4, force=True), options(epochs=4, name="other")):
-        Stage(run, wanted.stage_request("finetune", {})).check_options()
+        Stage(run, wanted.stage_request({})).check_options()
     with pytest.raises(CrossNERError, match="epochs: 3 -> 4"):
-        Stage(run, options(epochs=4).stage_request("finetune", {})).check_options()
+        Stage(run, options(epochs=4).stage_request({})).check_options()
 
 
 def test_a_stage_of_other_inputs_is_out_of_date_and_stays_until_it_is_made_again(tmp_path):
@@ -160,19 +160,20 @@ def test_a_stage_of_other_inputs_is_out_of_date_and_stays_until_it_is_made_again
 
 
 @pytest.mark.parametrize(
-    ("inputs", "result", "is_kept"),
-    [({"dapt": "xyz"}, {"seeds": {}}, True), (INPUTS, {"seeds": {}}, False), ({"dapt": "xyz"}, {}, False)],
+    ("inputs", "kind", "is_kept"),
+    [({"dapt": "xyz"}, Finetune, True), (INPUTS, Finetune, False), ({"dapt": "xyz"}, Dapt, False)],
     ids=["a tagger of other inputs", "a tagger of the same inputs", "another stage"],
 )
-def test_force_replaces_a_stage_at_the_end_only_and_keeps_a_tagger_of_other_inputs(tmp_path, inputs, result, is_kept):
-    with open_finetune(tmp_path) as stage:
+def test_force_replaces_a_stage_at_the_end_only_and_keeps_a_tagger_of_other_inputs(tmp_path, inputs, kind, is_kept):
+    run, name = RunDirectory(tmp_path), "finetune"
+    with open_stage(run, kind(name=name).stage_request(INPUTS)) as stage:
         work(stage, "old")
-        stage.finish(result)
-    with open_finetune(tmp_path, force=True, inputs=inputs) as stage:
+        stage.finish({})
+    with open_stage(run, kind(name=name, force=True).stage_request(inputs)) as stage:
         assert stage.finished is None and not stage.is_continued
         assert (tmp_path / "finetune/tagger/model.txt").read_text() == "old"
         work(stage, "new")
-        stage.finish(result)
+        stage.finish({})
     assert (tmp_path / "finetune/tagger/model.txt").read_text() == "new"
     before = tmp_path / "finetune-previous" / "tagger" / "model.txt"
     assert before.is_file() is is_kept and (not is_kept or before.read_text() == "old")
@@ -182,7 +183,7 @@ def test_force_replaces_a_stage_at_the_end_only_and_keeps_a_tagger_of_other_inpu
 def test_data_and_scores_are_simply_made_anew_with_other_options_or_inputs(tmp_path, command):
     run, kind = RunDirectory(tmp_path), {"prepare-data": PrepareData, "evaluate": Evaluate}[command]
     for changes, inputs in (({}, {}), ({}, {"a": "1"}), ({"force": False}, {"a": "2"})):
-        with open_stage(run, kind(**changes).stage_request(command, inputs)) as stage:
+        with open_stage(run, kind(**changes).stage_request(inputs)) as stage:
             assert stage.finished is None and not stage.is_continued
             work(stage)
             if inputs != {"a": "1"}:  # which is interrupted

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from builders.commands import refused
+from builders.runs import seeds_result, write_manifest, write_tagger
 
 from crossner_cli.engine import devices
-
-
-def write_stage(folder: Path, stage: str, seeds: str) -> None:
-    """Leave what looks like a finished stage of taggers."""
-    folder.mkdir(parents=True)
-    record = {"stage": stage, "name": folder.name, "options": {}, "inputs": {}, "result": {"seeds": json.loads(seeds)}}
-    (folder / "manifest.json").write_text(json.dumps(record))
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +20,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("checks")
     prepare = ["prepare-data", "--target", "sample-target", "--run", str(place / "run")]
     subprocess.run([sys.executable, "-m", "crossner_cli", *prepare, "--quiet"], check=True)
-    write_stage(place / "run" / "pretrain-source", "pretrain-source", '{"1": {"folder": "tagger", "dev_f1": 50}}')
+    write_tagger(place / "run", "pretrain-source", stage="pretrain-source")
     (place / "new-text.txt").write_text("Anna met Peter.\n")
     return place
 
@@ -73,9 +67,13 @@ def test_a_run_that_does_not_exist_is_told_with_the_name_that_resembles_it(run: 
     assert "needs the stage 'prepare-data'" in told and "Did you mean 'run'?" in told
 
 
-@pytest.mark.parametrize(
-    "seeds", ['{"1": {"folder": "../../x"}}', '{"1": {"folder": "t", "dev_f1": "high"}}', '{"one": {"folder": "t"}}']
-)
-def test_a_manifest_with_seeds_that_make_no_sense_is_a_known_problem(tmp_path: Path, seeds: str) -> None:
-    write_stage(tmp_path / "run" / "tune", "finetune", seeds)
-    assert "is broken: its record of seed" in refused("predict --text Anna --model tune", "--run", tmp_path / "run")
+@pytest.mark.parametrize(("seed", "change"), [("1", {"folder": "../../x"}), ("1", {"dev_f1": "high"}), ("one", {})])
+def test_a_manifest_with_seeds_that_make_no_sense_is_a_known_problem(
+    tmp_path: Path, seed: str, change: dict[str, str]
+) -> None:
+    result = asdict(seeds_result({1: 50.0}))
+    result["seeds"] = {seed: {**result["seeds"]["1"], **change}}
+    write_manifest(tmp_path / "run" / "tune", "finetune", result=result, taggers=True)
+    assert "The manifest of the stage 'tune' is broken: " in refused(
+        "predict --text Anna --model tune", "--run", tmp_path / "run"
+    )

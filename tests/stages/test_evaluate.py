@@ -30,13 +30,13 @@ from crossner_cli.options import Evaluate
 from crossner_cli.options_data import PrepareData
 from crossner_cli.reports.blocks import Line, Table
 from crossner_cli.reports.evaluation_tables import result_tables
-from crossner_cli.reports.tables import manifest_tables
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import Notice, exhaust
 from crossner_cli.run.results import EvaluateResult, read_result
 from crossner_cli.stages.evaluate import run as evaluate
 from crossner_cli.stages.evaluate_files import score_files
 from crossner_cli.stages.prepare_data import run as prepare_data
+from crossner_cli.stages.table import make_tables
 from crossner_cli.taggers.folder import save_tagger
 from crossner_cli.taggers.tagging import Calibration
 
@@ -143,7 +143,7 @@ def test_several_models_are_compared_stage_folder_and_tagger_folder_alike(run, e
     assert models["finetune"]["f1"] == models[stage]["f1"] == models[tagger]["f1"]
     assert list(models[tagger]["seeds"]) == ["-"]
     assert len(list(run.folder("evaluate").glob("predictions-*.jsonl"))) == 3
-    (table, *_) = (block for block in manifest_tables(manifest) if isinstance(block, Table))
+    (table, *_) = (block for block in make_tables(manifest) if isinstance(block, Table))
     assert [column.replace("\n", "") for column in table.columns] == ["score", "finetune", "a/finetune", "tagger"]
     assert f"a/finetune is {stage}" in lines_of(manifest)
 
@@ -185,7 +185,7 @@ def test_an_evaluation_is_named_by_what_it_holds(run, engine, add_stage):
     assert run.stages() == ["evaluate-one", "evaluate-one-other-dev", "one", "other", "prepare-data"]
     (within,) = run.read("evaluate-one-other-dev")["result"]["comparisons"]
     assert {within["model"], within["against"]} == {"one", "other"}
-    assert manifest_tables(run.read("evaluate-one-other-dev"))[0].text == describe_verdict(within)
+    assert make_tables(run.read("evaluate-one-other-dev"))[0].text == describe_verdict(within)
     assert name_evaluation(["a/b c/run/finetune"], "test") == "evaluate-run-finetune"
     assert name_evaluation(["x" * 40, "y" * 40], "dev") == "evaluate-2-models-dev"
 
@@ -242,7 +242,7 @@ def test_two_files_need_no_run_and_no_engine(tmp_path):
     gold.write_text(tag_columns("O O", "O"))
     manifest, said = go(none, None, gold=gold, predictions=predictions)
     assert f"{gold} has no entity: every tag is O, so no score of it means anything." in said
-    scores = next(block for block in manifest_tables(manifest) if isinstance(block, Table))
+    scores = next(block for block in make_tables(manifest) if isinstance(block, Table))
     assert ("entities", "0") in scores.rows
     assert not none.path.exists()
     with pytest.raises(CrossNERError, match="takes --gold and --predictions, both"):
@@ -390,7 +390,7 @@ def test_models_are_compared_with_those_of_another_evaluation(run, engine, add_s
     assert (comparison["model"], comparison["against"], comparison["runs"]) == ("one", "other", [2, 2])
     stored = json.loads((run.folder("evaluate") / "scores.json").read_text())
     assert stored["comparisons"] == json.loads(json.dumps([comparison]))
-    assert manifest_tables(manifest)[0].text == describe_verdict(comparison)
+    assert make_tables(manifest)[0].text == describe_verdict(comparison)
     assert any("comparing with 1 evaluated model." in text for text in said)
     _, said = go(run, engine, model=["one"], against=[run.folder("first")])
     assert "already done" in said[0]

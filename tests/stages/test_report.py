@@ -20,6 +20,7 @@ from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Report
 from crossner_cli.reports.blocks import Block, Line, Table
 from crossner_cli.reports.report_tables import ReportResult, report_tables
+from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.results import read_result
 from crossner_cli.stages.report import run as report
@@ -28,7 +29,7 @@ WORDS, GOLD = random_gold(12)
 
 
 def go(*runs: Path, **options: Any) -> ReportResult:
-    return read_result(exhaust(report(Report(runs=list(runs), **options))), ReportResult)
+    return read_result(exhaust(report(RunDirectory(Path()), Report(runs=list(runs), **options))), ReportResult)
 
 
 def table_of(result: ReportResult, title: str) -> Table:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.runs import prepared_result
 from builders.taggers import make_tagger
 from huggingface_hub import ModelCard
 from hypothesis import given
@@ -18,7 +19,7 @@ from markdown_it import MarkdownIt
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import TagSet
 from crossner_cli.options import Dapt, Finetune
-from crossner_cli.run.results import ExportedModel, ExportResult, SeedResult, StartCounts
+from crossner_cli.run.results import DaptResult, ExportedModel, ExportResult, PrepareDataResult, SeedResult, StartCounts
 from crossner_cli.run.storage import strip_folders
 from crossner_cli.taggers.card import (
     CARD,
@@ -46,12 +47,13 @@ def shown(text: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", "", RENDERER.render(text))).split())
 
 
-def prepared(*names: str, **more: Any) -> dict[str, Any]:
-    domains = {
-        role: {"name": name, "types": list(KINDS), "origins": {"train": "cache"}}
-        for role, name in zip(("target", "source"), names, strict=False)
-    }
-    return {"result": {"domains": domains, "warnings": [], **more}}
+def prepared(*names: str) -> PrepareDataResult:
+    """The data of a run whose domains are known data sets: none came from a folder."""
+    result = prepared_result(dict(zip(("target", "source"), names, strict=False)), KINDS)
+    origins = {"train": "cache"}
+    return dataclasses.replace(
+        result, domains={role: dataclasses.replace(each, origins=origins) for role, each in result.domains.items()}
+    )
 
 
 def provenance(*names: str, **options: Any) -> Provenance:
@@ -59,7 +61,7 @@ def provenance(*names: str, **options: Any) -> Provenance:
         {"encoder": "bert-base-cased", "digest": "name:bert-base-cased"},
         {"stage": "dapt", "name": HOSTILE, "digest": "0123456789abcdef0123"},
     ]
-    request = Finetune(**options).stage_request("finetune", {})
+    request = Finetune(**options).stage_request({})
     return Provenance(request, "of | all", lineage, prepared(*names))
 
 
@@ -184,11 +186,10 @@ def test_what_transformers_cannot_read_is_not_said_to_be_its(tiny_encoder_folder
 
 
 def test_an_adapted_encoder_has_a_card_too(tmp_path: Path) -> None:
-    result = {"perplexity_before": 31.5, "perplexity_after": None, "epochs": 3, "updates": 4321}
     corpus = {"level": "entity", "blocks": 1234, "block_size": 64, "unknown_subwords": 5}
-    request = Dapt(epochs=3, encoder="minilm").stage_request("dapt", {})
+    request = Dapt(epochs=3, encoder="minilm").stage_request({})
     adapted = Provenance(request, HOSTILE, provenance("x").lineage, prepared("ai"))
-    write_encoder_card(tmp_path, adapted, {**result, "corpus": corpus})
+    write_encoder_card(tmp_path, adapted, DaptResult(31.5, None, 4321, 3, [], 0.0, corpus))
     card = ModelCard.load(tmp_path / CARD)
     assert card.data.pipeline_tag == "fill-mask" and card.data.library_name == "transformers"
     text = shown(card.text)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from builders.encoders import make_encoder
+from builders.runs import prepared_result, seeds_result
 from builders.starts import begin, design_tagger, find, save_stage
 from builders.taggers import make_tagger
 from safetensors.torch import load_file
@@ -45,7 +47,7 @@ def test_base_is_the_untouched_encoder_and_words_alone_start_without_any(tiny_en
 
 def test_an_adapted_encoder_starts_a_tagger(tmp_path, run, design, engine):
     adapted = make_encoder(tmp_path / "adapted", intermediate_size=48)
-    with open_stage(run, Dapt().stage_request("dapt", {})) as stage:
+    with open_stage(run, Dapt().stage_request({})) as stage:
         adapted.rename(stage.draft / "encoder")
         stage.finish({}, lineage=[{"encoder": "minilm", "digest": "d"}])
     folder = run.folder("dapt")
@@ -94,8 +96,8 @@ def test_an_unknown_start_is_answered_with_what_there_is(run, design, tagger, na
 
 
 def test_what_holds_nothing_to_start_from_is_refused(run, tagger, tmp_path, design, engine):
-    with open_stage(run, PrepareData(source=["a"]).stage_request("prepare-data", {})) as stage:
-        stage.finish({"domains": {}})
+    with open_stage(run, PrepareData(source=["a"]).stage_request({})) as stage:
+        stage.finish(asdict(prepared_result()))
     folder = save_stage(run, "mine", {1: tagger}, [1.0])
     for name, problem in (
         (str(tmp_path), "holds neither a finished stage"),
@@ -147,20 +149,18 @@ def test_an_encoder_beside_a_start_that_has_its_own_is_ignored_with_a_note(run, 
 @pytest.fixture
 def add_stage(run):
     """Leave a training stage in a run with prepared data; its taggers are folders by name only."""
-    with open_stage(run, PrepareData(source=["a"]).stage_request("prepare-data", {})) as stage:
-        stage.finish({"domains": {}})
+    with open_stage(run, PrepareData(source=["a"]).stage_request({})) as stage:
+        stage.finish(asdict(prepared_result()))
 
     def add(name="finetune", seeds=(1,), scores=None, start_from="base", **inputs):
         inputs = {"base": "", **inputs}
-        request = Finetune(run=run.path, name=name, start_from=start_from).stage_request("finetune", inputs)
+        request = Finetune(run=run.path, name=name, start_from=start_from).stage_request(inputs)
         with open_stage(run, request) as stage:
-            records = {}
-            for seed, dev_f1 in zip(seeds, scores or [None] * len(seeds), strict=True):
-                folder = "tagger" if len(seeds) == 1 else f"tagger-seed-{seed}"
-                (stage.draft / folder).mkdir()
-                (stage.draft / folder / "tagger.json").write_text("{}")
-                records[str(seed)] = {"folder": folder, "dev_f1": dev_f1}
-            stage.finish({"seeds": records, "dev_f1": scores[0] if scores else None})
+            result = seeds_result(dict(zip(seeds, scores or [None] * len(seeds), strict=True)))
+            for record in result.seeds.values():
+                (stage.draft / record.folder).mkdir()
+                (stage.draft / record.folder / "tagger.json").write_text("{}")
+            stage.finish(asdict(result))
         return run.folder(name)
 
     return add
@@ -222,11 +222,11 @@ def test_a_tagger_of_other_data_is_found_and_told(run, add_stage):
 
 def test_a_tagger_kept_from_before_is_never_chosen_but_may_be_named(run, add_stage):
     add_stage(**{"prepare-data/target/train.jsonl": "0" * 64})
-    request = Finetune(run=run.path, force=True).stage_request("finetune", {"start": ""})
+    request = Finetune(run=run.path, force=True).stage_request({"start": ""})
     with open_stage(run, request) as stage:
         (stage.draft / "tagger").mkdir()
         (stage.draft / "tagger" / "tagger.json").write_text("{}")
-        stage.finish({"seeds": {"1": {"folder": "tagger", "dev_f1": None}}})
+        stage.finish(asdict(seeds_result({1: None})))
     assert labels(run) == ["finetune"]
     (before,) = find_taggers(run, ["finetune-previous"], wanted_by="predict")
     assert notes_on_taggers(run, [before]) == []
