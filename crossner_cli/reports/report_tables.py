@@ -11,6 +11,7 @@ import pandas
 from crossner_cli import figures
 from crossner_cli.errors import CrossNERError
 from crossner_cli.reports.blocks import Block, Line, Table, heading, renamed, short_names
+from crossner_cli.reports.columns import COLUMNS, make_rows, titles
 from crossner_cli.reports.evaluation_tables import comparison_tables
 from crossner_cli.reports.runs import MeasuredModel, Provenance
 from crossner_cli.run.directory import Manifest
@@ -19,8 +20,7 @@ from crossner_cli.run.results import Record
 JSON = "report.json"
 USUAL = {"mode": "conll", "decoding": "trained"}
 # Columns beside a model's name: the first where they vary, the others where two models are not told apart without.
-VARYING = ("method", "encoder", "start")
-FURTHER = ("sentences", "corpus", "from")
+VARYING, FURTHER = titles("varying"), (*titles("further"), "from")
 TRAIN_SENTENCES, CORPUS_SHARE, EPOCH = "train-sentences", "corpus-share", "epoch"
 AXIS_TITLES = {
     TRAIN_SENTENCES: "labelled target sentences",
@@ -87,13 +87,13 @@ class ReportResult:
     written: list[str]
 
 
-def draw_curves(trained: Sequence[Provenance], models: Sequence[MeasuredModel], x: str, notes: list[str]) -> Curves:
+def draw_curves(taggers: Sequence[Provenance], models: Sequence[MeasuredModel], x: str, notes: list[str]) -> Curves:
     """Put what was measured into curves; note how many models have no place on the axis.
 
     Args:
-        trained: Trained taggers, which give dev F1 after each epoch for the axis ``epoch``.
+        taggers: Trained taggers, which give dev F1 after each epoch for the axis ``epoch``.
         models: Evaluated models, which give F1 on any other axis.
-        x: ``train-sentences``, ``corpus-share``, ``epoch``, or an option or setting that is a number.
+        x: ``epoch``, or a column, option or setting that is a number, as ``train-sentences``.
         notes: Takes the note.
 
     Raises:
@@ -101,16 +101,17 @@ def draw_curves(trained: Sequence[Provenance], models: Sequence[MeasuredModel], 
     """
     points: list[Record] = []
     if x == EPOCH:
-        for made in trained:
+        for made in taggers:
             place = {"method": made.method, "regime": made.regime, "encoder": made.encoder}
             place |= {"model": made.name, "run": made.run}
-            for seed, scores in made.history.items():
-                points += [{**place, "seed": seed, "x": epoch, "f1": f1} for epoch, f1 in scores.items()]
+            for seed, trained in made.seeds.items():
+                scores = [epoch.get("score") for epoch in trained.history]
+                places = [(number, f1) for number, f1 in enumerate(scores, start=1) if f1 is not None]
+                points += [{**place, "seed": seed, "x": number, "f1": f1} for number, f1 in places]
     else:
-        places = [_axis_value(model.provenance, x) for model in models]
-        for model, number in zip(models, places, strict=True):
-            points += [{**row, "x": number} for row in model.rows() if number is not None]
-        if left_out := places.count(None):
+        rows = [{**row, "x": _axis_value(row, model, x)} for model in models for row in make_rows(model)]
+        points = [row for row in rows if row["x"] is not None]
+        if left_out := len(models) - len({(row["run"], row["stage"], row["model"]) for row in points}):
             notes.append(f"{left_out} of {len(models)} models are left out of the curves: their {x} is not known.")
     if not points:
         raise CrossNERError(
@@ -126,11 +127,11 @@ def draw_curves(trained: Sequence[Provenance], models: Sequence[MeasuredModel], 
     return Curves(x, y, frame[["series", "x", "seed", "f1"]].to_dict("records"))
 
 
-def _axis_value(made: Provenance | None, x: str) -> float | None:
-    if made is None or x in (TRAIN_SENTENCES, CORPUS_SHARE):
-        return getattr(made, x.replace("-", "_"), None)
-    value = made.settings.get(x.replace("-", "_"))
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _axis_value(row: Record, model: MeasuredModel, x: str) -> float | None:
+    """The number of a column, or else of an option or setting; None without one."""
+    name, settings = x.replace("-", "_"), model.provenance.settings if model.provenance else {}
+    numbers = (value for value in (row.get(name), settings.get(name)) if isinstance(value, int | float))
+    return next((value for value in numbers if not isinstance(value, bool)), None)
 
 
 def _add_until_unique(
@@ -204,12 +205,9 @@ def _model_tables(rows: Sequence[Record], *, is_first: bool) -> list[Block]:
 def _describe(row: Record) -> dict[str, Any]:
     """Put a record of a model and seed into the words of the table."""
     unusual = [row[name] for name, usual in USUAL.items() if row[name] != usual]
-    share = row["corpus_share"]
     return {
         "model": f"{row['model']} ({', '.join(unusual)})" if unusual else row["model"],
-        **{name: row[name] or f"{name} unknown" for name in VARYING},
-        "sentences": figures.count(row["train_sentences"]),
-        "corpus": figures.NOTHING if share is None else figures.percent(share, 1),
+        **{column.title: column.format(row[column.name]) for column in COLUMNS if column.shown != "never"},
         "from": f"{row['run']}/{row['stage']}",
         **{name: row[name] for name in ("target", "seed", "f1")},
     }

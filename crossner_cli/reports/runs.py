@@ -12,11 +12,9 @@ import pandas
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.finished import EvaluatedModel, Evaluation, find_evaluations
 from crossner_cli.run.directory import MANIFEST, Manifest, RunDirectory, digest_stage, read_manifest
-from crossner_cli.run.results import EvaluateResult, TrainResult, read_result
+from crossner_cli.run.results import EvaluateResult, SeedResult, TrainResult, read_result
 
 ADAPT = "dapt"
-MEASURES = ("f1", "precision", "recall", "macro_f1")
-MADE = ("method", "encoder", "start", "regime", "train_sentences", "corpus_share")
 WHAT_TO_GIVE = "Give run directories, a folder of them, or folders of evaluate stages."
 # Numbers that the papers print, a row a number. ``printed`` (the method) and ``variant`` are the paper's words,
 # ``method`` and ``regime`` the names that crossner has for them, empty without one; ``adapted`` tells whether the
@@ -36,7 +34,7 @@ class Provenance:
         train_sentences: Labelled sentences of the target it was trained on.
         corpus_share: Share of the raw corpus its encoder was adapted to, 0 without; None if its run is not at hand.
         settings: Options of the stage and settings of the method, by name.
-        history: Dev F1 after each scored epoch, by seed and by the number of the epoch.
+        seeds: The training of each tagger, by seed.
     """
 
     run: str
@@ -49,7 +47,7 @@ class Provenance:
     train_sentences: int
     corpus_share: float | None
     settings: Mapping[str, Any]
-    history: Mapping[str, Mapping[int, float]]
+    seeds: Mapping[str, SeedResult]
 
 
 @dataclass(frozen=True)
@@ -80,17 +78,6 @@ class MeasuredModel:
     def is_called(self, name: str) -> bool:
         """True for the end of its full name, with or without the evaluate stage."""
         return any(f"/{place}".endswith(f"/{name}") for place in (self.place, f"{self.run}/{self.label}"))
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A record a seed: place, provenance and scores."""
-        place: dict[str, Any] = {"run": str(self.run), "stage": self.stage, "model": self.label}
-        place |= {"target": self.result.domain, "split": self.result.split or ""}
-        place |= {"mode": self.result.mode, "decoding": self.result.decoding}
-        place |= {name: getattr(self.provenance, name, None) for name in MADE}
-        return [
-            {**place, "seed": seed, **{name: getattr(scores, name) for name in MEASURES}}
-            for seed, scores in self.model.scores.seeds.items()
-        ]
 
 
 @dataclass
@@ -200,14 +187,7 @@ class Stages:
             train_sentences=result.train_sentences.get("target", 0),
             corpus_share=share,
             settings=settings,
-            history={
-                seed: {
-                    number: float(epoch["score"])
-                    for number, epoch in enumerate(trained.history, start=1)
-                    if epoch.get("score") is not None
-                }
-                for seed, trained in result.seeds.items()
-            },
+            seeds=result.seeds,
         )
 
 

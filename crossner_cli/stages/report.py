@@ -12,6 +12,7 @@ from typing import Any
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Report
 from crossner_cli.reports.blocks import to_markdown
+from crossner_cli.reports.columns import make_rows
 from crossner_cli.reports.plots import check_plots, plot_curves
 from crossner_cli.reports.report_tables import JSON, ReportResult, draw_curves, report_tables
 from crossner_cli.reports.runs import MeasuredModel, mark_comparable, published_results, read_runs
@@ -53,7 +54,7 @@ def run(run: RunDirectory, options: Report) -> Work[Manifest]:
     comparisons = yield from _compare(models, options.baseline, notes)
     result = ReportResult(
         split=options.split,
-        models=[row for model in models for row in model.rows()],
+        models=[row for model in models for row in make_rows(model)],
         comparisons=comparisons,
         curves=curves,
         published=_published(models, notes) if options.published else [],

@@ -47,7 +47,7 @@ def test_how_a_tagger_was_made_is_read_off_its_manifest_and_lineage(tmp_path: Pa
     write_tagger(tmp_path, "finetune", lineage=chain, dropout=0.3)
     (made,) = read_runs([tmp_path]).trained
     assert (made.start, made.regime, made.corpus_share) == ("dapt > source", "pretrain-source > finetune", 0.5)
-    assert made.settings["dropout"] == 0.3 and made.history == {"1": {1: 10.0, 2: 20.0}}
+    assert made.settings["dropout"] == 0.3 and made.seeds["1"].history == [{"score": 10.0}, {"score": 20.0}]
     # A transformer names the encoder where it is trained.
     for transformer, name in (
         ("none", "word vectors"),

@@ -18,7 +18,10 @@ from typer.testing import CliRunner
 from crossner_cli.cli import app
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Report
+from crossner_cli.reports import columns
+from crossner_cli.reports import report_tables as report_tables_module
 from crossner_cli.reports.blocks import Block, Line, Table
+from crossner_cli.reports.columns import COLUMNS, Column
 from crossner_cli.reports.report_tables import ReportResult, report_tables
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
@@ -82,6 +85,25 @@ def test_runs_of_one_model_are_told_apart_by_what_differs(tmp_path: Path) -> Non
     table = table_of(go(tmp_path), "test F1")
     assert table.columns == ("model", "sentences", "corpus", "from", "music")
     assert [row[3] for row in table.rows] == [f"{tmp_path}/{count}/evaluate" for count in (10, 20, 30)]
+
+
+def test_a_new_column_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for count in (10, 20):
+        make_run(tmp_path / str(count), {"linear": {"1": 0.1}}, train=count)
+    epochs = Column(
+        "trained_for",
+        lambda model, seed: model.provenance.seeds[seed].epochs * int(model.run.name) if model.provenance else None,
+        "epochs",
+        shown="varying",
+    )
+    for module in (columns, report_tables_module):
+        monkeypatch.setattr(module, "COLUMNS", (*COLUMNS, epochs))
+    monkeypatch.setattr(report_tables_module, "VARYING", columns.titles("varying"))
+    result = go(tmp_path)
+    assert [row["trained_for"] for row in result.models] == [20, 40]
+    table = table_of(result, "test F1")
+    assert table.columns == ("model", "epochs", "music") and [row[1] for row in table.rows] == ["20", "40"]
+    assert [row[0] for row in table_of(go(tmp_path, x="trained-for"), "by trained for").rows] == ["20", "40"]
 
 
 def test_models_given_by_path_are_called_by_the_end_of_it_and_named_whole_below(tmp_path: Path) -> None:
