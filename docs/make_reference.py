@@ -53,7 +53,7 @@ def describe_option(field: dataclasses.Field[Any], hint: Any) -> str:
     name = field.name.upper() if field.metadata["argument"] else flag_of(field)
     written = name if hint is bool or field.metadata["argument"] else f"{name} {value}"
     default = default_of(field)
-    shown = "" if default in (None, False, []) else f"`{default}`"
+    shown = "" if default is None or default is False or default == [] else f"`{default}`"
     return f"| `{written}` | {shown} | {html.escape(field.metadata['typer']['help'], quote=False)} |"
 
 

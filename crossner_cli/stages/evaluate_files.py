@@ -34,7 +34,7 @@ from crossner_cli.evaluation.scores import (
     summarise,
 )
 from crossner_cli.options import Evaluate
-from crossner_cli.reports.fine_grained import write_reports
+from crossner_cli.reports.error_page import write_reports
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import installed_versions
 from crossner_cli.run.progress import Notice, Work
