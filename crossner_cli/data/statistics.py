@@ -156,7 +156,9 @@ def data_warnings(domains: Mapping[str, Domain], labelled: Labelled, statistics:
         if role == "target" and "test" not in domain.splits:
             found.append(f"{who} has no test sentences, which evaluate needs: add a file of sentences not trained on.")
         if not domains[role].is_cached:
-            found += _split_warnings(who, domain, statistics[role])
+            for split in ("dev", "test"):
+                found += score_warnings(who, statistics[role], split)
+            found += _split_warnings(who, domain)
             found += _type_warnings(who, domain, statistics[role])
     if "target" in labelled:
         found += _word_warnings(f"The target {domains['target'].name!r}", labelled["target"])
@@ -207,12 +209,24 @@ def listed_type_warnings(types: Mapping[str, int], labelled: Labelled, *, alike_
     ]
 
 
-def _split_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> Iterator[str]:
-    """Warn of splits that repeat each other, and of sentences or columns that were likely meant otherwise."""
-    for split in ("test",) if statistics["dev_is_test"] else ("dev", "test"):
-        if repeated := statistics["shared_sentences"].get(f"{split} in train"):
-            count = len(labelled.splits[split])
-            yield f"{who}: {repeated} of {count} {split} sentences are in train, word for word."
+def score_warnings(who: str, statistics: Mapping[str, Any], split: str) -> Iterator[str]:
+    """Warn of what changes the meaning of scores on dev or test: repeated sentences, and entities that are missing."""
+    counts = statistics["splits"].get(split, {})
+    if counts and not counts["entities"]:
+        yield f"{who}: {split} has no entity: every tag is O, so {WITHOUT_ENTITIES[split]}."
+    if statistics["dev_is_test"] and split == "dev":
+        return
+    if repeated := statistics["shared_sentences"].get(f"{split} in train"):
+        yield f"{who}: {repeated} of {counts['sentences']} {split} sentences are in train, word for word."
+    if statistics["dev_is_test"]:
+        yield f"{who}: dev equals test, so scores on test are of sentences that chose the epoch."
+    train = statistics["splits"].get("train", {"entities": {}})["entities"]
+    if split == "test" and counts and counts["entities"] and (unscored := set(train) - set(counts["entities"])):
+        yield f"{who}: types of train that test lacks, so that no score shows them: {', '.join(sorted(unscored))}."
+
+
+def _split_warnings(who: str, labelled: LabelledDomain) -> Iterator[str]:
+    """Warn of sentences or columns that were likely meant otherwise."""
     for split, sentences in labelled.splits.items():
         words = [word for sentence in sentences for word in sentence.words]
         numbers = sum(word.isdecimal() for word in words)
@@ -230,16 +244,13 @@ def _split_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str,
             yield f"{who}: every sentence of {split} is a single word: does an empty line stand after each word?"
         elif len(words) == len("".join(words)) >= FEWEST > 2 * len(cut_words("".join(words[:FEWEST]))):
             yield f"{who}: every word of {split} is a single letter, and predict cuts text into whole words."
-    if statistics["dev_is_test"]:
-        yield f"{who}: dev equals test, so scores on test are of sentences that chose the epoch."
 
 
 def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, Any]) -> Iterator[str]:
     """Warn of splits without entities, of types that differ by case only, and of types that train lacks."""
     entities = {split: counts["entities"] for split, counts in statistics["splits"].items()}
-    for split, counts in entities.items():
-        if not counts:
-            yield f"{who}: {split} has no entity: every tag is O, so {WITHOUT_ENTITIES[split]}."
+    if "train" in entities and not entities["train"]:
+        yield f"{who}: train has no entity: every tag is O, so {WITHOUT_ENTITIES['train']}."
     alike: dict[str, list[str]] = {}
     for name in labelled.types:
         alike.setdefault(name.casefold(), []).append(name)
@@ -260,8 +271,6 @@ def _type_warnings(who: str, labelled: LabelledDomain, statistics: Mapping[str, 
     if 0 < train["sentences"] <= FEW_SENTENCES or sum(train["entities"].values()) == 1:
         count = sum(train["entities"].values())
         yield f"{who}: train has {train['sentences']} sentences with {count} entities, too few to learn from."
-    if entities.get("test") and (unscored := set(train["entities"]) - set(entities["test"])):
-        yield f"{who}: types of train that test lacks, so that no score shows them: {', '.join(sorted(unscored))}."
     untrained = set(labelled.types) - set(entities.get("train", {}))
     if entities.get("train") and untrained:
         yield f"{who}: types that train does not show: {', '.join(sorted(untrained))}."

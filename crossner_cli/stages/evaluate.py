@@ -11,6 +11,7 @@ from typing import Any
 
 from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
+from crossner_cli.data.statistics import score_warnings
 from crossner_cli.data.tags import AnyScheme, scheme_shown, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
@@ -28,9 +29,9 @@ from crossner_cli.evaluation.finished import (
 )
 from crossner_cli.evaluation.scores import Scored, describe_mode, other_mode, score, summarise
 from crossner_cli.options import Evaluate
-from crossner_cli.run.directory import Manifest, RunDirectory, digest_model
+from crossner_cli.run.directory import PREPARED, Manifest, RunDirectory, digest_model
 from crossner_cli.run.progress import Notice, Progress, Work
-from crossner_cli.run.results import EvaluateResult
+from crossner_cli.run.results import EvaluateResult, PrepareDataResult, read_result
 from crossner_cli.run.stage import Stage
 from crossner_cli.stages.evaluate_files import finish_evaluation, score_two_files
 from crossner_cli.taggers.description import read_tag_set, read_types
@@ -289,6 +290,9 @@ def _known_text(prepared: PreparedData) -> KnownText:
 
 
 def _data_warnings(run: RunDirectory, split: str) -> list[str]:
-    """Warnings of ``prepare-data`` about the scored split, as dev equal to test."""
-    manifest = run.manifest("prepare-data", wanted_by=COMMAND)
-    return [text for text in manifest["result"].get("warnings", []) if "target" in text and split in text.split()]
+    """Warn of what changes the meaning of scores on a split; known data sets were warned of when they were cached."""
+    data = read_result(run.manifest(PREPARED, wanted_by=COMMAND), PrepareDataResult)
+    target = data.domains["target"]
+    if set(target.origins.values()) == {"cache"}:
+        return []
+    return [*score_warnings(f"The target {target.name!r}", data.statistics["target"], split)]

@@ -328,8 +328,13 @@ def test_sentences_that_gold_joins_for_an_entity_across_their_border_are_joined_
 def test_warnings_of_the_data_are_those_of_the_split_that_is_scored(engine, add_stage, run):
     path = run.folder("prepare-data") / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    texts = [f"The target 'x': 1 of 9 {split} sentences are in train, word for word." for split in ("dev", "test")]
-    manifest["result"]["warnings"] = [*texts, "The source 'y': 1 of 9 dev sentences are in train, word for word."]
+    statistics, name = manifest["result"]["statistics"]["target"], manifest["result"]["domains"]["target"]["name"]
+    statistics["shared_sentences"] = {"dev in train": 1, "test in train": 2}
+    size = {split: counts["sentences"] for split, counts in statistics["splits"].items()}
+    texts = [
+        f"The target {name!r}: {count} of {size[split]} {split} sentences are in train, word for word."
+        for split, count in (("dev", 1), ("test", 2))
+    ]
     path.write_text(json.dumps(manifest), encoding="utf-8")
     add_stage()
     for split, text in zip(("dev", "test"), texts, strict=True):
