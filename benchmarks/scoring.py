@@ -31,7 +31,7 @@ from crossner_cli.data.tags import OUTSIDE
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import Tagging, analyse_taggings
 from crossner_cli.evaluation.scores import Scored, describe_mode, score, summarise
-from crossner_cli.reports.fine_grained import write_reports
+from crossner_cli.reports.error_page import write_reports
 from crossner_cli.run.progress import exhaust
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.storage import write_json
