@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from crossner_cli.data.sentences import Sentence
-from crossner_cli.data.tags import AnyScheme, Span
+from crossner_cli.data.tags import Scheme, Span
 from crossner_cli.evaluation.buckets import BY_TYPE, ORDER, Buckets, KnownText, find_in_raw_text
 from crossner_cli.evaluation.scores import Mode, compute_shares, mean_and_deviation, read_entities
 from crossner_cli.run.progress import Work
@@ -45,7 +45,7 @@ class Tagging:
     label: str
     seed: str
     tags: Sequence[Sequence[str]]
-    scheme: AnyScheme = "bio"
+    scheme: Scheme = "bio"
     is_shown: bool = True
 
 
@@ -78,7 +78,7 @@ def analyse_taggings(
     known: KnownText,
     *,
     mode: Mode = "conll",
-    gold_scheme: AnyScheme = "bio",
+    gold_scheme: Scheme = "bio",
 ) -> Work[dict[str, Analysis]]:
     """Count and sort the errors of taggers.
 

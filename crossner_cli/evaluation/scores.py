@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES, Entities
 
-from crossner_cli.data.tags import OUTSIDE, AnyScheme, Span, illegal_positions, scheme_shown, split_tag
+from crossner_cli.data.tags import OUTSIDE, Scheme, Span, illegal_positions, scheme_shown, split_tag
 from crossner_cli.run.results import Average, ModelResult, OtherMode, SeedScores, TypeResult
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Scored:
     scores: Scores
     other: Scores
     counts: Mapping[str, Any]
-    scheme: AnyScheme = "bio"
+    scheme: Scheme = "bio"
     tags: Sequence[Sequence[str]] = ()
     entities: Sequence[ScoredEntity] = ()
     calibrated: Sequence[ScoredEntity] | None = None
@@ -134,8 +134,8 @@ def score(
     predicted: Sequence[Sequence[str]],
     *,
     mode: Mode = "conll",
-    scheme: AnyScheme | None = None,
-    gold_scheme: AnyScheme | None = None,
+    scheme: Scheme | None = None,
+    gold_scheme: Scheme | None = None,
 ) -> Scores:
     """Score sentences of predicted tags against gold ones.
 
@@ -177,12 +177,12 @@ def score(
     )
 
 
-def read_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: AnyScheme) -> list[list[Span]]:
+def read_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: Scheme) -> list[list[Span]]:
     """Read the entities of each sentence with seqeval, in order.
 
     Args:
         sentences: Tags of each sentence.
-        mode: Reading of tags that cannot follow the one before them; IOB1 has no strict one.
+        mode: Reading of tags that cannot follow the one before them.
         scheme: Scheme of the tags.
 
     Raises:
@@ -197,7 +197,7 @@ def read_entities(sentences: Sequence[Sequence[str]], *, mode: Mode, scheme: Any
     for tags in sentences:
         if set(tags) <= {OUTSIDE}:  # most sentences of many data sets
             found.append([])
-        elif mode == "strict" and scheme != "iob1":
+        elif mode == "strict":
             (entities,) = Entities([[numbered[tag] for tag in tags]], SEQEVAL_SCHEMES[scheme]).entities
             found.append([Span(each.start, each.end, names[int(each.tag)]) for each in entities])
         else:

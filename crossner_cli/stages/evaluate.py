@@ -12,7 +12,7 @@ from typing import Any
 from crossner_cli import figures
 from crossner_cli.data.sentences import PreparedData, PreparedDomain, Sentence
 from crossner_cli.data.statistics import score_warnings
-from crossner_cli.data.tags import AnyScheme, scheme_shown, types_of
+from crossner_cli.data.tags import Scheme, scheme_shown, types_of
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
@@ -222,7 +222,7 @@ def _score_tagger(
 def _score_tags(
     sentences: Sequence[Sentence],
     tagged: Sequence[Tagged],
-    scheme: AnyScheme,
+    scheme: Scheme,
     unread: dict[str, int],
     options: Evaluate,
     seconds: float,

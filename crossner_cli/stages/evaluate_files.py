@@ -13,7 +13,7 @@ from crossner_cli.data.formats.spans import JOINED_SENTENCE, Located
 from crossner_cli.data.labelled import read_labelled
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.statistics import WITHOUT_ENTITIES
-from crossner_cli.data.tags import AnyScheme, detect_scheme, to_spans, to_tags, types_of
+from crossner_cli.data.tags import AnyScheme, Scheme, detect_scheme, to_spans, to_tags, types_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.evaluation.buckets import KnownText
 from crossner_cli.evaluation.fine_grained import Analysis, Tagging, analyse_taggings
@@ -36,7 +36,7 @@ from crossner_cli.evaluation.scores import (
 from crossner_cli.options import Evaluate
 from crossner_cli.reports.error_page import write_reports
 from crossner_cli.run.directory import Manifest, RunDirectory
-from crossner_cli.run.environment import installed_versions
+from crossner_cli.run.environment import installed_versions, make_record
 from crossner_cli.run.progress import Notice, Work
 from crossner_cli.run.results import EvaluateResult
 from crossner_cli.run.stage import Stage, open_stage
@@ -44,26 +44,17 @@ from crossner_cli.run.storage import digest_file, write_csv, write_json
 
 
 @dataclass(frozen=True)
-class TwoFiles:
-    """A gold file and a file of predictions, with the sentences, tag scheme and repairs of each, and the scores."""
+class ScoredFiles:
+    """The sentences of a gold file and of a file of predictions, in BIO or BIOES, and their scores.
 
-    paths: tuple[Path, Path]
-    sentences: tuple[list[Sentence], list[Sentence]]
+    The schemes are those of the files, gold first; ``notes`` are repairs made while reading.
+    """
+
+    gold: list[Sentence]
+    predicted: list[Sentence]
     schemes: tuple[AnyScheme, AnyScheme]
-    repairs: tuple[Repairs, Repairs]
     scored: Scored
-
-    def tags(self) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
-        """Gold and predicted tags of each sentence."""
-        gold, predicted = self.sentences
-        return [sentence.tags or () for sentence in gold], [sentence.tags or () for sentence in predicted]
-
-    def notes(self) -> Iterator[str]:
-        """Repairs made while reading."""
-        for path, repairs in zip(self.paths, self.repairs, strict=True):
-            yield from repairs.warnings
-            for kind, count in repairs.counts.items():
-                yield f"{path}: {kind}: {count} (first: {repairs.examples[kind][0]})"
+    notes: list[str]
 
 
 def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
@@ -85,55 +76,46 @@ def score_two_files(options: Evaluate, run: RunDirectory) -> Work[Manifest]:
         if not path.is_file():
             raise CrossNERError(f"{path} is no file.", hint="Give a file of words with tags, in columns or JSONL.")
     inputs = {"gold": digest_file(gold), "predictions": digest_file(predictions)}
-    if options.fine_grained:
-        return (yield from _analyse_files(gold, predictions, options, run, inputs))
-    began = time.perf_counter()
-    files = score_files(gold, predictions, mode=options.mode)
-    result = _describe_files(files)
-    yield from map(Notice, (*files.notes(), *result.warnings))
-    return {
-        "stage": COMMAND,
-        "name": options.name or COMMAND,
-        "options": options.record(),
-        "inputs": inputs,
-        "result": asdict(result),
-        "versions": installed_versions(),
-        "seconds": round(time.perf_counter() - began, 1),
-    }
-
-
-def _analyse_files(
-    gold: Path, predictions: Path, options: Evaluate, run: RunDirectory, inputs: dict[str, str]
-) -> Work[Manifest]:
-    """Score two files and analyse the errors, as a stage."""
+    if not options.fine_grained:
+        began = time.perf_counter()
+        _, result = yield from _score(gold, predictions, options)
+        return make_record(COMMAND, options.record(), inputs, asdict(result), began)
     name = options.name or name_evaluation([predictions.stem], "test")
     with open_stage(run, replace(options, name=name).stage_request(inputs)) as stage:
         if stage.finished is not None:
             yield Notice(f"{stage.name}: already done (same options and inputs).")
             return stage.finished
-        files = score_files(gold, predictions, mode=options.mode)
-        result = _describe_files(files)
-        yield from map(Notice, (*files.notes(), *result.warnings))
-        sentences, (gold_tags, tags) = files.sentences[0], files.tags()
-        tagging = Tagging(str(predictions), NO_SEED, tags, files.schemes[1])
+        files, result = yield from _score(gold, predictions, options)
+        tags = files.scored.tags
+        tagging = Tagging(str(predictions), NO_SEED, tags, files.scored.scheme)
+        gold_scheme = _as_written(files.schemes[0])
         analyses = yield from analyse_taggings(
-            sentences, [tagging], KnownText(), mode=options.mode, gold_scheme=files.schemes[0]
+            files.gold, [tagging], KnownText(), mode=options.mode, gold_scheme=gold_scheme
         )
-        stored = [
-            Sentence(sentence.words, tuple(right))
-            for sentence, right in zip(sentences, _without_iob1(gold_tags, files.schemes[0]), strict=True)
-        ]
-        path = stage.draft / prediction_file_names([("", NO_SEED)])[0]
-        write_predictions(path, stored, _without_iob1(tags, files.schemes[1]))
-        return finish_evaluation(stage, result, sentences, analyses)
+        write_predictions(stage.draft / prediction_file_names([("", NO_SEED)])[0], files.gold, tags)
+        return finish_evaluation(stage, result, files.gold, analyses)
 
 
-def _without_iob1(sentences: list[Sequence[str]], scheme: AnyScheme) -> list[Sequence[str]]:
-    """IOB1, which no stage writes, as BIO."""
-    return [to_tags(to_spans(tags), len(tags)) for tags in sentences] if scheme == "iob1" else sentences
+def _score(gold: Path, predictions: Path, options: Evaluate) -> Work[tuple[ScoredFiles, EvaluateResult]]:
+    files = score_files(gold, predictions, mode=options.mode)
+    result = _describe_files(gold, predictions, files)
+    yield from map(Notice, (*files.notes, *result.warnings))
+    return files, result
 
 
-def score_files(gold: Path, predictions: Path, *, mode: Mode) -> TwoFiles:
+def _as_written(scheme: AnyScheme) -> Scheme:
+    """The scheme that tags of a scheme are kept in: BIO for IOB1, which no stage writes."""
+    return "bio" if scheme == "iob1" else scheme
+
+
+def _read_sentences(side: Iterable[Located], scheme: AnyScheme) -> list[Sentence]:
+    sentences = [located.sentence for located in side]
+    if scheme == "iob1":
+        return [Sentence(each.words, tuple(to_tags(to_spans(each.tags or ()), len(each.words)))) for each in sentences]
+    return sentences
+
+
+def score_files(gold: Path, predictions: Path, *, mode: Mode) -> ScoredFiles:
     """Score a file of predictions.
 
     Each file is read in its own scheme. Predictions without ``E-`` and ``S-`` are taken to be in the scheme of a BIO
@@ -154,16 +136,21 @@ def score_files(gold: Path, predictions: Path, *, mode: Mode) -> TwoFiles:
         # A gold entity crosses the end of a sentence, which a tagger cannot know.
         sides = [list(_join_lines(side)) for side in sides]
     _check_same_words(gold, predictions, *sides)
-    sentences = ([located.sentence for located in sides[0]], [located.sentence for located in sides[1]])
-    gold_tags, tags = ([sentence.tags or () for sentence in side] for side in sentences)
-    gold_scheme, scheme = detect_scheme(gold_tags), detect_scheme(tags)
+    gold_scheme, scheme = (detect_scheme([located.sentence.tags or () for located in side]) for side in sides)
     if gold_scheme == "bio" and scheme == "iob1":
         scheme = "bio"
+    right, given = (_read_sentences(*side) for side in zip(sides, (gold_scheme, scheme), strict=True))
+    gold_tags, tags = ([sentence.tags or () for sentence in side] for side in (right, given))
+    kept = _as_written(scheme)
     scores, other = (
-        score(gold_tags, tags, mode=each, scheme=scheme, gold_scheme=gold_scheme) for each in (mode, other_mode(mode))
+        score(gold_tags, tags, mode=each, scheme=kept, gold_scheme=_as_written(gold_scheme))
+        for each in (mode, other_mode(mode))
     )
-    scored = Scored(scores, other, {}, scheme="bio" if scheme == "iob1" else scheme)
-    return TwoFiles((gold, predictions), sentences, (gold_scheme, scheme), repairs, scored)
+    notes = []
+    for path, found in zip((gold, predictions), repairs, strict=True):
+        notes += found.warnings
+        notes += [f"{path}: {kind}: {count} (first: {found.examples[kind][0]})" for kind, count in found.counts.items()]
+    return ScoredFiles(right, given, (gold_scheme, scheme), Scored(scores, other, {}, kept, tags), notes)
 
 
 def _join_lines(side: Iterable[Located]) -> Iterator[Located]:
@@ -200,12 +187,13 @@ def _check_same_words(gold: Path, predictions: Path, golds: list[Located], other
         )
 
 
-def _describe_files(files: TwoFiles) -> EvaluateResult:
-    gold_types, predicted_types = (set(types_of(tags)) for tags in files.tags())
-    gold, predictions = files.paths
+def _describe_files(gold: Path, predictions: Path, files: ScoredFiles) -> EvaluateResult:
+    gold_types, predicted_types = (
+        set(types_of([sentence.tags or () for sentence in side])) for side in (files.gold, files.predicted)
+    )
     scores = files.scored.scores
     warnings = [] if gold_types else [f"{gold} has no entity: every tag is O, so {WITHOUT_ENTITIES['test']}."]
-    if gold_types and (tags := files.tags())[0] == tags[1]:
+    if gold_types and files.gold == files.predicted:
         warnings.append(
             f"Every tag of {predictions} equals that of {gold}. If it has a column of gold tags beside its predictions,"
             " the one with most entities was read: cut -f1,3 FILE keeps the first column and the third."
@@ -221,7 +209,7 @@ def _describe_files(files: TwoFiles) -> EvaluateResult:
         split=None,
         **describe_mode(scores.mode),
         sentences=scores.sentences,
-        words=sum(len(sentence.words) for sentence in files.sentences[0]),
+        words=sum(len(sentence.words) for sentence in files.gold),
         warnings=warnings,
         models={str(predictions): summarise({NO_SEED: files.scored}, extra_types=sorted(predicted_types - gold_types))},
         gold_scheme=files.schemes[0],

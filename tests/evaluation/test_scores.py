@@ -98,8 +98,6 @@ def test_each_side_is_read_in_its_own_scheme(mode):
     assert (
         score(gold, [["B-place", "E-place", "O", "S-person"]], mode=mode, scheme="bioes", gold_scheme="bio").f1 == 100
     )
-    first = [["I-place", "I-place", "B-place", "O"]]
-    assert score(first, [["B-place", "I-place", "B-place", "O"]], mode=mode, scheme="bio", gold_scheme="iob1").f1 == 100
 
 
 def tagged() -> st.SearchStrategy[list[list[str]]]:
