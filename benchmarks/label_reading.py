@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.documents import Document
+from crossner_cli.data.documents import Document, TaggedDocument, Totals
 from crossner_cli.data.domains import read_domain
 from crossner_cli.data.text import segment
-from crossner_cli.prediction.formats import OutputFormat, TaggedDocument, Totals
+from crossner_cli.prediction.output import make_writer
 
 TEXT = "Anna Beck lives in Rome."
 WORDS, TAGS = ["Anna", "Beck", "lives", "in", "Rome", "."], ["B-per", "I-per", "O", "O", "B-loc", "O"]
@@ -44,7 +44,7 @@ RECORDS: dict[str, Any] = {
     "strings": {"text": TEXT, "entities": STRINGS},
 }
 LINES = {
-    "columns": "".join(f"{word}\t{tag}\n" for word, tag in zip(WORDS, TAGS, strict=True)) + "\n",
+    "conll": "".join(f"{word}\t{tag}\n" for word, tag in zip(WORDS, TAGS, strict=True)) + "\n",
     "tags": "<per>Anna Beck</per> lives in <loc>Rome</loc>.\n",
 }
 WRITTEN = {"parquet": "train.parquet", "spacy": "train.spacy", "brat": "train"}  # by predict itself
@@ -79,7 +79,7 @@ def write_predicted(folder: Path, name: str, count: int) -> Path:
     sentences = segment(TEXT)
     entities = [{"start": a, "end": b, "type": kind, "text": TEXT[a:b], "score": 0.9} for a, b, kind in SPANS]
     document = TaggedDocument(Document(TEXT, sentences), [TAGS], entities, 0)
-    output, target = OutputFormat(name, ("per", "loc")), folder / WRITTEN[name]
+    output, target = make_writer(name, types=("per", "loc")), folder / WRITTEN[name]
     pieces = output.write([(number, document) for number in range(1, count + 1)], Totals())
     if output.is_folder:
         target.mkdir()

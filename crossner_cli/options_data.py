@@ -65,7 +65,7 @@ class PrepareData(Command):
     )
     scheme: Literal["bio", "bioes"] = labelled_option("bio", "Tag scheme of the run.")
     labels_format: str | None = labelled_option(
-        None, "Format of the labelled files, as label-studio or columns; default: found from what they hold."
+        None, "Format of the labelled files, as label-studio or conll; default: found from what they hold."
     )
     columns: str | None = labelled_option(
         None, "Columns of word and tag in files of columns, from 1, as word=2,tag=4; default: found."

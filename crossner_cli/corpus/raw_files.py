@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from crossner_cli import figures
 from crossner_cli.corpus.mediawiki_dump import is_dump
-from crossner_cli.data.documents import FORMATS_HINT, HEAD, format_of
 from crossner_cli.data.files import COMPRESSED_ENDINGS, Repairs, has_many_zero_bytes, is_writable, open_lines
 from crossner_cli.data.formats.records import parse_lines
+from crossner_cli.data.unlabelled import FORMATS_HINT, HEAD, format_of
 from crossner_cli.errors import CrossNERError
 from crossner_cli.run.directory import MANIFEST, read_manifest
 from crossner_cli.run.environment import import_optional

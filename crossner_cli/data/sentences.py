@@ -25,13 +25,15 @@ class Sentence:
     """Words, at least one, with a tag each, or ``tags`` None if nobody labelled them.
 
     The name of the domain that the sentence comes from decides which types may be decoded. Soft labels are the
-    probabilities that a teacher gave to the tags of each word, those near zero left out.
+    probabilities that a teacher gave to the tags of each word, those near zero left out. The place is that in the
+    user's own file, as ``train.conll:12``, or empty.
     """
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
     domain: str = ""
     soft: tuple[Mapping[str, float], ...] | None = field(default=None, compare=False)
+    place: str = field(default="", compare=False)
 
 
 def write_sentences(path: Path, sentences: Iterable[Sentence], *, append: bool = False) -> int:

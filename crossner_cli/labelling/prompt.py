@@ -12,7 +12,7 @@ from pathlib import Path
 
 from crossner_cli.data.files import open_lines
 from crossner_cli.data.formats.spans import OVERLAPPING_ENTITY, WIDENED_ENTITY, drop_overlaps
-from crossner_cli.data.formats.strings import NESTED_TAG, parse_tags
+from crossner_cli.data.formats.tagged_text import NESTED_TAG, parse_tags
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_spans, to_tags
 from crossner_cli.data.text import cut_words

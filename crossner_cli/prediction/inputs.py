@@ -11,24 +11,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from crossner_cli import figures
-from crossner_cli.data.documents import (
-    ENDINGS,
-    Cut,
-    Document,
-    Format,
-    format_of_file,
-    read_documents,
-    read_file,
-    read_schema,
-)
+from crossner_cli.data.documents import Cut, Document
 from crossner_cli.data.files import Repairs
+from crossner_cli.data.formats.parquet import read_schema
 from crossner_cli.data.formats.words import TEXT
 from crossner_cli.data.text import Word, segment
+from crossner_cli.data.unlabelled import ENDINGS, format_of_file, read_documents, read_file
 from crossner_cli.errors import BadLine, CrossNERError, suggest_path
 from crossner_cli.run.storage import walk_files
 
 STDIN = "-"
-FOLDER_ENDINGS = (".txt", *ENDINGS)  # of the files of a folder that are read
+FOLDER_ENDINGS = tuple(ENDINGS)  # of the files of a folder that are read
 # Large enough to batch sentences of similar length together, small enough to hold in memory.
 CHUNK_SENTENCES, CHUNK_WORDS = 2_048, 32_768
 
@@ -54,7 +47,7 @@ class Inputs:
     """
 
     paths: Sequence[Path]
-    format: Format | None = None
+    format: str | None = None
     stdin: BinaryIO | None = None
     texts: Sequence[str] = ()
     column: str = TEXT
@@ -95,7 +88,7 @@ class Inputs:
             found += chosen
         return found
 
-    def format_of(self, path: Path) -> Format:
+    def format_of(self, path: Path) -> str:
         """The format that an input is read as."""
         return self.format or format_of_file(path)
 

@@ -21,12 +21,45 @@ from typing import Any, BinaryIO
 
 import filelock
 
+from crossner_cli.data.documents import Totals
+from crossner_cli.data.formats.brat import CONFIGURATION
+from crossner_cli.data.formats.known import FORMATS
+from crossner_cli.data.formats.writer import Piece, Writer
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.formats import BRAT_CONFIGURATION, OutputFormat, Piece, Totals
 from crossner_cli.run.directory import describe_differences
 from crossner_cli.run.storage import check_output_folder, flush_folder, write_json
 
 SECONDS_BETWEEN_RECORDS = 5.0
+ENDINGS = {ending: name for name, row in FORMATS.items() if row.writes for ending in row.endings}
+
+
+def choose_format(name: str, output: Path | None, *, on_terminal: bool = False) -> str:
+    """Choose the format of an output: the one asked for, else by the ending of its name, else JSONL.
+
+    On a terminal, where ``output`` is None, it is text.
+
+    Raises:
+        CrossNERError: The format cannot be written to stdout, or needs a package that is not installed.
+    """
+    if name == "auto":
+        ending = "" if output is None else output.suffix.lower()
+        if ending and ending not in ENDINGS:
+            hint = f"Choose one of {' '.join(ENDINGS)}, or name the format, as --format jsonl."
+            raise CrossNERError(f"--output {output}: {ending} is not the ending of a format.", hint=hint)
+        name = "text" if output is None and on_terminal else ENDINGS.get(ending, "jsonl")
+    writer = make_writer(name)
+    if output is None and writer.has_parts:
+        example = "tagged" if writer.is_folder else f"tagged.{name}"
+        raise CrossNERError(f"--format {name} cannot be written to stdout.", hint=f"Give --output {example}.")
+    writer.check()
+    return name
+
+
+def make_writer(name: str, **settings: Any) -> Writer:
+    """Make the writer of a format, given its settings."""
+    writes = FORMATS[name].writes
+    assert writes is not None, name
+    return writes(name, **settings)
 
 
 class Stream:
@@ -36,16 +69,16 @@ class Stream:
 
     Args:
         stream: Where to write; None on a process that writes nothing.
-        output_format: How the output begins and ends.
+        writer: How the output begins and ends.
         is_own: Whether to close the stream in the end.
     """
 
-    def __init__(self, stream: BinaryIO | None, output_format: OutputFormat, *, is_own: bool = False) -> None:
-        self.stream, self.format, self.is_own = stream, output_format, is_own
+    def __init__(self, stream: BinaryIO | None, writer: Writer, *, is_own: bool = False) -> None:
+        self.stream, self.writer, self.is_own = stream, writer, is_own
         self.totals = Totals()
         self.notes: list[str] = []
         self._is_begun = False
-        is_kept = stream is not None and output_format.is_kept
+        is_kept = stream is not None and writer.is_kept
         self._kept = tempfile.TemporaryFile() if is_kept else None  # noqa: SIM115 - until close
 
     def write(self, pieces: Sequence[Piece], totals: Totals) -> None:
@@ -53,7 +86,7 @@ class Stream:
         if self._kept is not None:
             self._kept.writelines(data for _, data in pieces)
         elif self.stream is not None:
-            begin = [] if self._is_begun else self.format.begin()
+            begin = [] if self._is_begun else self.writer.begin()
             self.stream.write(b"".join(data for _, data in [*begin, *pieces]))
             self.stream.flush()
         self._is_begun = True
@@ -61,10 +94,10 @@ class Stream:
     def finish(self) -> None:
         """Write what comes after all documents, and before it the documents that were kept."""
         if self._kept is not None and self.stream is not None:
-            self.format.write_kept(self._kept, self.stream)
+            self.writer.write_kept(self._kept, self.stream)
             self.stream.flush()
         else:
-            self.write(self.format.end(), self.totals)
+            self.write(self.writer.end(), self.totals)
 
     def close(self) -> None:
         """Close the stream if it was opened for this output."""
@@ -82,15 +115,15 @@ class Draft:
 
     Args:
         path: Its final name.
-        output_format: How it begins and ends, and whether the draft is a folder of parts.
+        writer: How it begins and ends, and whether the draft is a folder of parts.
         depends_on: Everything its bytes depend on; None if it cannot be continued, as when stdin is read.
 
     Raises:
         CrossNERError: Another process writes it.
     """
 
-    def __init__(self, path: Path, output_format: OutputFormat, depends_on: Mapping[str, Any] | None) -> None:
-        self.path, self.format, self.depends_on = path, output_format, depends_on
+    def __init__(self, path: Path, writer: Writer, depends_on: Mapping[str, Any] | None) -> None:
+        self.path, self.writer, self.depends_on = path, writer, depends_on
         self.draft = path.with_name(f".{path.name}.draft")
         self.whole = path.with_name(f".{path.name}.whole")  # put in order out of the draft
         self.progress = path.with_name(f".{path.name}.progress.json")
@@ -124,15 +157,15 @@ class Draft:
 
     def finish(self) -> None:
         """Write the end, flush everything, and rename the draft."""
-        self._add(self.format.end())  # not counted: a command that continues here writes it again
+        self._add(self.writer.end())  # not counted: a command that continues here writes it again
         whole = self.draft
-        if self.format.has_parts and not self.format.is_folder:
+        if self.writer.has_parts and not self.writer.is_folder:
             whole = self.draft / "whole"
-            self.format.join(self._parts(), whole)
-        elif self.format.is_kept:
+            self.writer.join(self._parts(), whole)
+        elif self.writer.is_kept:
             whole = self.whole
             with self.draft.open("rb") as kept, whole.open("wb") as stream:
-                self.format.write_kept(kept, stream)
+                self.writer.write_kept(kept, stream)
         _flush(whole)
         self.progress.unlink(missing_ok=True)  # the draft that it describes is about to be renamed
         replaced = self.path.with_name(f".{self.path.name}.replaced")
@@ -179,7 +212,7 @@ class Draft:
 
     def _holds(self, record: dict[str, Any]) -> bool:
         """Return whether the draft holds the bytes that were recorded."""
-        if not self.format.has_parts:
+        if not self.writer.has_parts:
             return self.draft.is_file() and self.draft.stat().st_size >= int(record["bytes"])
         known = [path for path in self._parts() if _number(path) <= record["totals"]["documents"]]
         return sum(path.stat().st_size for path in known) == int(record["bytes"])
@@ -187,23 +220,23 @@ class Draft:
     def _begin(self) -> None:
         _remove(self.progress)
         _remove(self.draft)
-        if self.format.has_parts:
+        if self.writer.has_parts:
             self.draft.mkdir()
-        self._add(self.format.begin())
-        self.bytes = 0 if self.format.has_parts else self.draft.stat().st_size
+        self._add(self.writer.begin())
+        self.bytes = 0 if self.writer.has_parts else self.draft.stat().st_size
 
     def _cut_off(self) -> None:
         """Remove what was written after the last record."""
-        if not self.format.has_parts:
+        if not self.writer.has_parts:
             os.truncate(self.draft, self.bytes)
             return
         for path in self.draft.iterdir():
             if not 0 < _number(path) <= self.totals.documents:
                 path.unlink()
-        self._add(self.format.begin())
+        self._add(self.writer.begin())
 
     def _add(self, pieces: Sequence[Piece]) -> None:
-        if self.format.has_parts:
+        if self.writer.has_parts:
             for name, data in pieces:
                 (self.draft / name).write_bytes(data)
         else:
@@ -216,7 +249,7 @@ class Draft:
     def _record_progress(self) -> None:
         if self.depends_on is None:
             return
-        if not self.format.has_parts:
+        if not self.writer.has_parts:
             _flush(self.draft)
         record = {"depends_on": self.depends_on, "bytes": self.bytes, "totals": self.totals.to_json()}
         write_json(self.progress, record)
@@ -237,7 +270,7 @@ def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequ
     if any(place in (path, *path.parents) for path in map(Path.resolve, inputs)):
         raise CrossNERError(f"--output {output} is or holds a file to tag.", hint=another)
     if is_folder:
-        check_output_folder(output, BRAT_CONFIGURATION, force=is_forced)
+        check_output_folder(output, CONFIGURATION, force=is_forced)
         if output.is_dir() and not all(map(_is_ours, output.iterdir())):  # as a project that somebody annotated
             raise CrossNERError(f"--output {output} holds other files than tagged documents.", hint=another)
     elif output.is_dir():
@@ -253,9 +286,7 @@ def check_output(output: Path, *, is_folder: bool, is_forced: bool, inputs: Sequ
 
 def _is_ours(path: Path) -> bool:
     """Return whether a file of a brat folder is called as those that are written here."""
-    return path.name == BRAT_CONFIGURATION or (
-        path.suffix in (".txt", ".ann") and len(path.stem) >= 9 and _number(path) > 0
-    )
+    return path.name == CONFIGURATION or (path.suffix in (".txt", ".ann") and len(path.stem) >= 9 and _number(path) > 0)
 
 
 def _number(part: Path) -> int:

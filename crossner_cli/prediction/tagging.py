@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
-from crossner_cli.data.documents import Document
+from crossner_cli.data.documents import Document, TaggedDocument, Totals
+from crossner_cli.data.formats.writer import Piece, Writer
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OUTSIDE, Scheme, illegal_positions, to_spans, to_tags
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.methods.contract import Tagger
-from crossner_cli.prediction.formats import OutputFormat, Piece, TaggedDocument, Totals
 from crossner_cli.prediction.inputs import Chunk
 from crossner_cli.taggers.ensemble import Ensemble
 from crossner_cli.taggers.folder import load_tagger
@@ -36,7 +36,7 @@ MOST_PATIENCE = 10.0  # seconds
 
 @dataclass(frozen=True)
 class Tagging:
-    """The tagger and the output format of a prediction, as plain values that can be sent to another process.
+    """The tagger and the writer of a prediction, as plain values that can be sent to another process.
 
     Several taggers tag together, as an ``Ensemble`` does. Without ``calibration`` scores stay as they are. With
     ``min_score`` only documents with entities, all of that score or more, are written. ``batch_subwords`` are read at
@@ -44,7 +44,7 @@ class Tagging:
     """
 
     trained: Sequence[TrainedTagger]
-    output_format: OutputFormat
+    writer: Writer
     decoding: Literal["trained", "legal", "any"] = "trained"
     calibration: Calibration | None = None
     min_score: float | None = None
@@ -90,7 +90,7 @@ class ChunkTagger:
             totals.add(tagged, is_written=is_written)
             if is_written:
                 written.append((number, tagged))
-        pieces = self.tagging.output_format.write(written, totals) if written and self.engine.is_main else []
+        pieces = self.tagging.writer.write(written, totals) if written and self.engine.is_main else []
         counts = count_unread(self.tagger, self.engine)
         totals.reading.update({name: count - self._before.get(name, 0) for name, count in counts.items()})
         self._before = counts

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from crossner_cli.data.documents import Document
 from crossner_cli.data.formats.spans import check_strings
+from crossner_cli.data.formats.writer import Writer
 from crossner_cli.data.text import segment
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError, suggest_path
-from crossner_cli.prediction.formats import OutputFormat
 from crossner_cli.prediction.inputs import group_documents
 from crossner_cli.prediction.tagging import ChunkTagger, Tagging
 from crossner_cli.run.directory import RunDirectory
@@ -59,7 +59,7 @@ class TextTagger:
             raise CrossNERError(f"There is no folder {folder}.", hint=hint)
         trained = best_on_dev(find_taggers(RunDirectory(folder.parent), [str(folder)], wanted_by="load_tagger"))
         trained.check_unchanged()
-        tagging = Tagging([trained], OutputFormat("jsonl"), calibration=read_calibration(trained.folder))
+        tagging = Tagging([trained], Writer(), calibration=read_calibration(trained.folder))
         self._tagger = ChunkTagger(tagging, engine)
         # Hooks that leave out padding lie on the model, and so does its mode; a call uses all cores anyway.
         self._lock = threading.Lock()

@@ -14,9 +14,8 @@ from crossner_cli.layers.settings import check_setting_name
 from crossner_cli.option_fields import LARGEST_SEED, Command, is_stream
 from crossner_cli.options import STRINGS, Dapt, Evaluate, Optimisation, Predict
 from crossner_cli.options_label import Label
-from crossner_cli.prediction.formats import OutputFormat, choose_format
 from crossner_cli.prediction.inputs import Inputs
-from crossner_cli.prediction.output import check_output
+from crossner_cli.prediction.output import check_output, choose_format, make_writer
 from crossner_cli.reports.methods import describe_methods
 from crossner_cli.run.directory import MANIFEST, PREPARED, RunDirectory, read_manifest
 from crossner_cli.run.stage import Stage
@@ -98,7 +97,7 @@ def check_files(options: Predict, inputs: Inputs, *, on_terminal: bool = False) 
     inputs.check()
     place: Path | None = options.place
     name = choose_format(options.format, None if place is None else options.output, on_terminal=on_terminal)
-    kind = OutputFormat(name)
+    kind = make_writer(name)
     if options.order != "input" and kind.has_parts:
         raise CrossNERError(
             f"--order {options.order} is not possible with --format {name}.",

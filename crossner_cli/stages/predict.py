@@ -14,13 +14,13 @@ from typing import Any, BinaryIO
 
 from crossner_cli import __version__, figures
 from crossner_cli.data.files import Repairs
+from crossner_cli.data.formats.writer import Writer
 from crossner_cli.engine.devices import Engine, default_threads, start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.option_fields import is_stream
 from crossner_cli.options import Predict
-from crossner_cli.prediction.formats import OutputFormat
 from crossner_cli.prediction.inputs import Chunk, Inputs
-from crossner_cli.prediction.output import Draft, Output, Stream
+from crossner_cli.prediction.output import Draft, Output, Stream, make_writer
 from crossner_cli.prediction.tagging import ChunkTagger, TaggedChunk, Tagging, tag_in_processes
 from crossner_cli.run.directory import Manifest, RunDirectory
 from crossner_cli.run.environment import make_record
@@ -67,15 +67,23 @@ def run(
     schema = engine.on_main(lambda: inputs.shared_schema() if format_name == "parquet" else None)
     types = read_tag_set(folder).domains[domain]
     is_coloured = on_terminal and "NO_COLOR" not in os.environ
-    output_format = OutputFormat(format_name, types, calibration is not None, schema, is_coloured, options.order, name)
-    tagging = Tagging(trained, output_format, decoding, calibration, options.min_score, options.batch_subwords)
+    writer = make_writer(
+        format_name,
+        types=types,
+        is_calibrated=calibration is not None,
+        passed_through=schema,
+        is_coloured=is_coloured,
+        order=options.order,
+        model=name,
+    )
+    tagging = Tagging(trained, writer, decoding, calibration, options.min_score, options.batch_subwords)
     chunk_tagger = ChunkTagger(tagging, engine) if options.workers == 1 else None
     with contextlib.ExitStack() as stack:
-        opened = _open_output(options, inputs, trained, engine, output_format, stdout)
+        opened = _open_output(options, inputs, trained, engine, writer, stdout)
         output = stack.enter_context(contextlib.closing(opened))
         gc.freeze()  # a collection that visits the imported libraries takes a fifth of a second
         stack.callback(gc.unfreeze)
-        yield from map(Notice, [*output_format.notes, *output.notes])
+        yield from map(Notice, [*writer.notes, *output.notes])
         repairs = Repairs(skips_bad_lines=options.skip_bad_lines)
         chunks = inputs.read_chunks(repairs, done=output.totals.documents)
         if chunk_tagger is None:
@@ -150,7 +158,7 @@ def _open_output(
     inputs: Inputs,
     trained: list[TrainedTagger],
     engine: Engine,
-    output_format: OutputFormat,
+    writer: Writer,
     stdout: BinaryIO | None,
 ) -> Output:
     """Open the output on the main process; the others get one that writes nothing."""
@@ -159,19 +167,19 @@ def _open_output(
     def open_it() -> None:
         place = options.place
         if place is None:
-            opened.append(Stream(stdout or sys.stdout.buffer, output_format))
+            opened.append(Stream(stdout or sys.stdout.buffer, writer))
         elif is_stream(place):
-            opened.append(Stream(place.open("wb"), output_format, is_own=True))
+            opened.append(Stream(place.open("wb"), writer, is_own=True))
         else:
-            depends_on = _dependencies(options, inputs, trained, engine, output_format.name)
-            opened.append(Draft(place, output_format, depends_on))
+            depends_on = _dependencies(options, inputs, trained, engine, writer)
+            opened.append(Draft(place, writer, depends_on))
 
     engine.on_main(open_it)
-    return opened[0] if opened else Stream(None, output_format)
+    return opened[0] if opened else Stream(None, writer)
 
 
 def _dependencies(
-    options: Predict, inputs: Inputs, trained: list[TrainedTagger], engine: Engine, format_name: str
+    options: Predict, inputs: Inputs, trained: list[TrainedTagger], engine: Engine, writer: Writer
 ) -> dict[str, Any] | None:
     """Everything the bytes of the output depend on; None if the command cannot be continued."""
     if not options.is_resumable:
@@ -182,7 +190,7 @@ def _dependencies(
         for number, path in enumerate(inputs.files, start=1)
     }
     made_with = {
-        "format": format_name,
+        "format": writer.name,
         "model": " ".join(each.digest[:8] for each in trained),
         "seed of the model": " ".join(str(each.seed) for each in trained),
         "precision": engine.precision,

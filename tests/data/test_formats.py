@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from hypothesis import strategies as st
 
 from crossner_cli.data.domains import LabelledDomain, find_domain, read_domain
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.formats import brat, label_studio, strings, texts
-from crossner_cli.data.formats.columns import COMMENT, SPACED_WORD, SURFACE_ROW
+from crossner_cli.data.formats import brat, jsonl, label_studio, langextract, prodigy, strings, tagged_text
+from crossner_cli.data.formats.conll import COMMENT, SPACED_WORD, SURFACE_ROW
+from crossner_cli.data.formats.known import FORMATS
 from crossner_cli.data.formats.spans import OTHER_TEXT, OVERLAPPING_ENTITY
-from crossner_cli.data.formats.strings import locate_strings, parse_tags
-from crossner_cli.data.labelled import FORMATS, recognise
+from crossner_cli.data.formats.strings import locate_strings
+from crossner_cli.data.formats.tagged_text import parse_tags
+from crossner_cli.data.labelled import recognise
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import OTHER_TAG, to_spans
 from crossner_cli.errors import BadLine, CrossNERError
@@ -49,7 +52,7 @@ def done(*results: dict[str, Any], cancelled: bool = False) -> dict[str, Any]:
 LABELLED = done(result(0, 9, "per"), result(19, 23, "loc"))
 # A file of each format, as JSON values of lines or of an array, or as text; each holds GOLD.
 FILES: dict[str, tuple[str, str]] = {
-    "columns": ("train.txt", "Anna B-per\nBeck I-per\nlives O\nin O\nRome B-loc\n. O\n"),
+    "conll": ("train.txt", "Anna B-per\nBeck I-per\nlives O\nin O\nRome B-loc\n. O\n"),
     "jsonl": ("train.jsonl", json.dumps({"words": WORDS, "tags": GOLD[0].tags}) + "\n"),
     "label-studio": ("train.json", json.dumps([task(LABELLED)], indent=1)),
     "prodigy": ("train.jsonl", json.dumps({"text": TEXT, "spans": entities(), "answer": "accept"})),
@@ -96,18 +99,25 @@ def written(folder: Path, content: Any, name: str = "train.jsonl") -> Path:
 def test_a_file_is_recognised_by_what_it_holds_and_told(tmp_path: Path, name: str) -> None:
     file, content = FILES[name]
     path = written(tmp_path, content, file)
-    assert recognise(path) == name
+    assert recognise(path).name == name
     found = read(path)
     assert found.splits["train"] == GOLD and not found.repairs.counts and not found.repairs.warnings
-    if name != "columns":
+    if name != "conll":
         assert found.repairs.notes[0].startswith(f"{path}: read as {FORMATS[name].title}, 1 ")
     assert read(path, labels_format=name).splits["train"] == GOLD
     assert find_domain(str(path)).files == find_domain(str(tmp_path)).files == {"train": [path]}
 
 
+def test_every_format_that_is_read_is_tried_here_and_described_in_the_documents() -> None:
+    read = {name for name, row in FORMATS.items() if row.reads}
+    assert read == {*FILES, "parquet", "spacy", "brat"}
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    assert read == set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE))
+
+
 def test_a_wrong_name_of_a_format_or_of_columns_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, FILES["columns"][1], "train.txt")
-    with pytest.raises(CrossNERError, match="no format that is read") as caught:
+    path = written(tmp_path, FILES["conll"][1], "train.txt")
+    with pytest.raises(CrossNERError, match="not a format that is read") as caught:
         read(path, labels_format="prodgy")
     assert "Did you mean 'prodigy'" in caught.value.hint
     for columns in ("2", "word=1,tag=1", "word=0,tag=2"):
@@ -218,7 +228,7 @@ class TestTextsWithPlaces:
         ]
         found = read(written(tmp_path, lines))
         assert found.splits["train"] == [*GOLD, Sentence(("Yes", "."), ("O", "O"))]
-        counts = {texts.REFUSED_SPAN: 1, texts.REFUSED_EXAMPLE: 1, texts.MERGED_EXAMPLE: 1}
+        counts = {jsonl.REFUSED_SPAN: 1, jsonl.REFUSED_EXAMPLE: 1, prodigy.MERGED_EXAMPLE: 1}
         assert found.repairs.counts == counts
 
     def test_the_same_text_with_other_labels_is_a_warning_with_the_first_lines(self, tmp_path) -> None:
@@ -248,7 +258,7 @@ class TestTextsWithPlaces:
             {**kept[0], "extraction_class": "x", "alignment_status": "match_fuzzy"},
         ]
         found = read(written(tmp_path, [{"text": TEXT, "extractions": [*kept, *lost]}]))
-        assert found.splits["train"] == GOLD and found.repairs.counts == {texts.NOT_ALIGNED: 2}
+        assert found.splits["train"] == GOLD and found.repairs.counts == {langextract.NOT_ALIGNED: 2}
 
     def test_a_bad_record_is_named_or_counted_wherever_it_stands(self, tmp_path) -> None:
         good, bad = {"text": TEXT, "label": SPANS, "id": 1}, {"text": TEXT, "label": [[0, 99, "per"]], "id": 2}
@@ -315,7 +325,7 @@ class TestTextsWithPlaces:
     def test_null_as_labels_is_none_and_counted(self, tmp_path, key: str) -> None:
         found = read(written(tmp_path, [{"text": TEXT, key: SPANS}, {"text": "Yes.", key: None}]))
         assert found.splits["train"] == [*GOLD, Sentence(("Yes", "."), ("O", "O"))]
-        assert found.repairs.counts == {texts.NULL_LABELS: 1}
+        assert found.repairs.counts == {jsonl.NULL_LABELS: 1}
 
     def test_an_input_hash_of_any_form_is_read(self, tmp_path) -> None:
         lines = [{"text": TEXT, "_input_hash": [1], "spans": entities()}, {"text": "Yes.", "_input_hash": {}}]
@@ -326,7 +336,7 @@ class TestStringsAndTags:
     def test_tags_of_html_are_left_out_and_counted(self, tmp_path) -> None:
         content = '<p class="x"><per>Anna <b>Beck</b></per> lives<br>in <i><loc>Rome</loc></i>.<br/>\n'
         found = read(written(tmp_path, content, "train.txt"))
-        assert found.splits["train"] == GOLD and found.repairs.counts == {strings.HTML_TAG: 7}
+        assert found.splits["train"] == GOLD and found.repairs.counts == {tagged_text.HTML_TAG: 7}
 
     def test_strings_are_found_longest_first_at_words_and_everywhere(self) -> None:
         text = "New York and York. Yorkshire, New York!"
@@ -604,7 +614,7 @@ def test_json_of_another_tool_is_refused_with_its_keys_and_what_is_read(tmp_path
     with pytest.raises(CrossNERError) as caught:
         read(written(tmp_path, content, "train.json"))
     assert caught.value.problem.endswith(f"It holds: {held}.")
-    assert all(each.title in caught.value.hint for each in FORMATS.values())
+    assert all(each.title in caught.value.hint for each in FORMATS.values() if each.reads)
 
 
 def test_types_that_differ_only_in_what_does_not_show_are_a_warning(tmp_path: Path) -> None:
@@ -647,7 +657,7 @@ def test_what_is_no_labelled_file_is_refused_with_a_way_out(tmp_path, file, cont
 
 def test_text_in_utf_16_is_read_after_its_way_out(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
-    path.write_bytes(FILES["columns"][1].encode("utf-16-le"))
+    path.write_bytes(FILES["conll"][1].encode("utf-16-le"))
     path.write_text(path.read_bytes().decode("utf-16-le"), encoding="utf-8")
     assert read(path).splits["train"] == GOLD
 
@@ -666,7 +676,7 @@ def test_overlapping_spans_of_words_keep_the_longest(tmp_path: Path) -> None:
     assert found.repairs.counts == {OVERLAPPING_ENTITY: 1}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name not in ("columns", "jsonl")])
+@pytest.mark.parametrize("name", [name for name in FILES if name not in ("conll", "jsonl")])
 def test_ten_thousand_texts_of_any_format_take_seconds(tmp_path: Path, name: str) -> None:
     file, content = FILES[name]
     if file.endswith(".json"):

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_cli.data.files import BAD_LINE, Repairs, number_lines
-from crossner_cli.data.formats import columns as of_columns
-from crossner_cli.data.formats import spans, texts
-from crossner_cli.data.formats.columns import parse_columns
+from crossner_cli.data.formats import conll as of_columns
+from crossner_cli.data.formats import jsonl as of_jsonl
+from crossner_cli.data.formats import spans
+from crossner_cli.data.formats.conll import parse_columns
+from crossner_cli.data.formats.format import read_each
 from crossner_cli.data.formats.records import parse_lines
 from crossner_cli.data.formats.spans import BLANK_ENTITY, OVERLAPPING_ENTITY, tag_text
 from crossner_cli.data.formats.words import JSONL_HINT
@@ -27,7 +29,7 @@ RANGES = [(3, 8, "location"), (10, 14, "person"), (19, 28, "person")]
 def parse_jsonl(stream, name, repairs):
     """Sentences of lines of JSONL, as a file of them is read."""
     records = parse_lines(number_lines(stream, name, repairs), name, repairs, hint=JSONL_HINT)
-    return spans.to_sentences(texts.read_objects(records, repairs), name, repairs)
+    return spans.to_sentences([*read_each(records, of_jsonl.read_object, repairs)], name, repairs)
 
 
 def columns(text, **options):
@@ -236,7 +238,7 @@ def test_a_text_without_entities_has_none_words_with_tags_stay_and_refused_examp
     assert jsonl(both)[0] == [Sentence(("a", "-", "b"), ("O", "O", "B-x"))]
     refused = [{"text": TEXT, "spans": [], "answer": answer} for answer in ("reject", "ignore")]
     found, repairs = jsonl(*refused, {"text": "Yes .", "spans": []})
-    assert len(found) == 1 and repairs.counts == {texts.REFUSED_EXAMPLE: 2}
+    assert len(found) == 1 and repairs.counts == {of_jsonl.REFUSED_EXAMPLE: 2}
 
 
 @pytest.mark.parametrize(

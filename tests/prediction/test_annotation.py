@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.documents import write_document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.documents import Document
+from crossner_cli.data.documents import Document, TaggedDocument, Totals
+from crossner_cli.data.formats.label_studio import to_prediction
+from crossner_cli.data.formats.writer import KEPT_HEAD, Writer
 from crossner_cli.data.text import segment
 from crossner_cli.engine.devices import Engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Predict
-from crossner_cli.prediction.annotation import to_prediction
-from crossner_cli.prediction.formats import OutputFormat, TaggedDocument, Totals
-from crossner_cli.prediction.order import keep, write_kept
 from crossner_cli.prediction.tagging import to_tagged_document
 from crossner_cli.run.directory import RunDirectory
 from crossner_cli.run.progress import exhaust
@@ -102,8 +102,8 @@ def test_entities_without_visible_characters_are_left_out_and_counted(kind: str)
         {"start": 1, "end": 5, "type": "x", "text": "Anna", "score": 0.5},
     ]
     totals = Totals()
-    ((_, data),) = OutputFormat(kind).write([(1, TaggedDocument(Document(" Anna", []), [], entities, 0))], totals)
-    assert data.count(b'"x"') == totals.rewritten_words == 1
+    written = write_document(kind, TaggedDocument(Document(" Anna", []), [], entities, 0), totals)
+    assert written.count('"x"') == totals.rewritten_words == 1
 
 
 def test_the_score_of_a_document_is_that_of_its_least_certain_word() -> None:
@@ -135,12 +135,17 @@ def test_the_least_certain_documents_come_first(predicted: Predicted, tmp_path: 
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == found
 
 
+class Lines(Writer):
+    between = b"|"
+
+
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5]), st.binary(max_size=3))), st.booleans())
 def test_kept_documents_come_out_whole_and_equal_scores_in_the_order_of_the_input(
     documents: list[tuple[float, bytes]], is_sorted: bool
 ) -> None:
-    kept, output = io.BytesIO(b"".join(keep(*each) for each in documents)), io.BytesIO()
-    write_kept(kept, output, between=b"|", is_sorted=is_sorted)
+    kept = b"".join(KEPT_HEAD.pack(score, len(data)) + data for score, data in documents)
+    output = io.BytesIO()
+    Lines(order="uncertain" if is_sorted else "input").write_kept(io.BytesIO(kept), output)
     expected = sorted(documents, key=lambda each: each[0]) if is_sorted else documents
     assert output.getvalue() == b"|".join(data for _, data in expected)
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.documents import Document
+from crossner_cli.data.documents import Document, TaggedDocument, Totals
 from crossner_cli.data.domains import find_domain, read_domain
+from crossner_cli.data.formats.known import FORMATS
 from crossner_cli.data.sentences import Sentence
 from crossner_cli.data.tags import Span, to_tags
 from crossner_cli.data.text import segment
-from crossner_cli.prediction.formats import OutputFormat, TaggedDocument, Totals
+from crossner_cli.prediction.output import make_writer
 
 NAMES = {
     "conll": "train.conll",
@@ -54,7 +55,7 @@ def tagged_documents(draw: Any) -> TaggedDocument:
 
 def write(documents: list[TaggedDocument], name: str, folder: Path) -> None:
     """Write documents as the command does, and in Label Studio accept all predictions."""
-    output = OutputFormat(name, TYPES)
+    output = make_writer(name, types=TYPES)
     numbered = list(enumerate(documents, start=1))
     pieces = [*output.begin(), *output.write(numbered, Totals()), *output.end()]
     target = folder / NAMES[name]
@@ -76,6 +77,10 @@ def write(documents: list[TaggedDocument], name: str, folder: Path) -> None:
         tasks = json.loads(target.read_text())
         accepted = [{"data": each["data"], "annotations": each["predictions"]} for each in tasks]
         target.write_text(json.dumps(accepted))
+
+
+def test_every_format_that_is_written_and_read_is_tried_here() -> None:
+    assert {name for name, row in FORMATS.items() if row.reads and row.writes} == NAMES.keys()
 
 
 @pytest.mark.parametrize("name", NAMES)

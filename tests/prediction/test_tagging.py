@@ -15,22 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.documents import write_document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data.documents import Document, document_of_words
+from crossner_cli.data.documents import Document, Totals, document_of_words
+from crossner_cli.data.formats.writer import Writer
 from crossner_cli.data.text import segment
 from crossner_cli.engine.devices import start_engine
 from crossner_cli.errors import CrossNERError
 from crossner_cli.options import Predict
 from crossner_cli.prediction import tagging as module
-from crossner_cli.prediction.formats import OutputFormat, Totals, to_conll, to_jsonl
 from crossner_cli.prediction.inputs import Chunk
+from crossner_cli.prediction.output import make_writer
 from crossner_cli.prediction.tagging import TaggedChunk, Tagging, tag_in_processes, to_tagged_document
 from crossner_cli.taggers.sources import TrainedTagger
 from crossner_cli.taggers.tagging import Calibration, Tagged
 
-TAGGING = Tagging([TrainedTagger("tagger", Path("tagger"), "")], OutputFormat("jsonl"))
+TAGGING = Tagging([TrainedTagger("tagger", Path("tagger"), "")], Writer())
 
 
 def test_tags_that_cannot_follow_are_repaired_and_counted() -> None:
@@ -54,8 +56,8 @@ def test_offsets_point_to_the_words_of_any_document(words: list[str]) -> None:
     for sentence in document.sentences:
         assert [document.text[word.start : word.end] for word in sentence] == words
         tagged = to_tagged_document(document, [Tagged(("B-x",) * len(words), (0.5,) * len(words))], "bio")
-        assert [entity["text"] for entity in json.loads(to_jsonl(tagged))["entities"]] == words
-        assert to_conll(tagged, Totals()).count("\n") == len(words) + 1
+        assert [entity["text"] for entity in json.loads(write_document("jsonl", tagged))["entities"]] == words
+        assert write_document("conll", tagged).count("\n") == len(words) + 1
 
 
 def follow_document(chunk: Chunk) -> TaggedChunk:
@@ -155,8 +157,8 @@ class TestSeveralProcesses:
 
 def test_what_a_process_is_given_can_be_sent_to_a_new_one() -> None:
     schema = pytest.importorskip("pyarrow").schema([("id", "int64")])
-    output_format = OutputFormat("parquet", ("person",), True, schema)
-    tagging = Tagging(TAGGING.trained, output_format, calibration=Calibration(0.5, 0.1, 9, 5))
+    writer = make_writer("parquet", types=("person",), is_calibrated=True, passed_through=schema)
+    tagging = Tagging(TAGGING.trained, writer, calibration=Calibration(0.5, 0.1, 9, 5))
     assert pickle.loads(pickle.dumps(tagging)) == tagging
     make_engine = pickle.loads(pickle.dumps(partial(start_engine, Predict(device="cpu", threads=2))))
     assert make_engine.args[0].threads == 2

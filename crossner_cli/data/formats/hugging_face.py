@@ -1,22 +1,15 @@
-"""Data sets of Hugging Face: Parquet files and names of their tags, from a folder or the hub.
-
-Parquet needs pyarrow, the pip extra ``parquet``.
-"""
+"""Data sets of Hugging Face: fetched from the hub, and the names of their tags."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crossner_cli.data.documents import open_parquet, read_rows
-from crossner_cli.data.files import Repairs
-from crossner_cli.data.formats.records import Record
-from crossner_cli.data.formats.texts import ENTITIES
 from crossner_cli.data.formats.words import TAGS
-from crossner_cli.errors import BadLine, CrossNERError
+from crossner_cli.errors import CrossNERError
 
 HUB = "hf://datasets/"
 HUB_HINT = f"Write {HUB}OWNER/NAME, with @REVISION and /FOLDER if needed."
@@ -57,7 +50,7 @@ def names_of_tags(path: Path) -> tuple[str, ...]:
         The names in the order of their numbers; empty if no file tells them, or several orders are told.
     """
     for folder in list(path.absolute().parents)[:3]:
-        found = {names for features in _features_of(folder) if (names := _names_in(features))}
+        found = {names for features in _features_of(folder) if (names := names_in(features))}
         if len(found) == 1:
             return found.pop()
     return ()
@@ -86,7 +79,7 @@ def _features_of(folder: Path) -> Iterator[Any]:
         yield from (each.get("features") for each in described if isinstance(each, dict))
 
 
-def _names_in(features: Any) -> tuple[str, ...]:
+def names_in(features: Any) -> tuple[str, ...]:
     """The names of tags in features, as ``datasets`` writes them: a mapping, or the list of a card."""
     if isinstance(features, list):
         features = {each.get("name"): each for each in features if isinstance(each, dict)}
@@ -112,31 +105,3 @@ def _class_names(feature: Any) -> tuple[str, ...]:
     if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
         return tuple(names)
     return next(filter(None, map(_class_names, feature.values())), ())
-
-
-def read_labelled_rows(path: Path, repairs: Repairs) -> tuple[Iterator[Record], Callable[[], tuple[str, ...]]]:
-    """Read the rows of a Parquet file, and how to find the names of its tags: in its schema, or in files beside it.
-
-    Raises:
-        CrossNERError: It is no Parquet file or damaged.
-    """
-    file = open_parquet(path)
-    metadata = file.schema_arrow.metadata or {}
-    names: tuple[str, ...] = ()
-    try:
-        described = json.loads(metadata.get(b"huggingface", b"{}"))
-        names = _names_in(described.get("info", {}).get("features"))
-    except (ValueError, AttributeError, RecursionError):
-        names = ()
-    return _read_rows(file, path, repairs), lambda: names or names_of_tags(path)
-
-
-def _read_rows(file: Any, path: Path, repairs: Repairs) -> Iterator[Record]:
-    with file:
-        for number, row in enumerate(read_rows(file, path), start=1):
-            place = f"{path}, row {number}"
-            if isinstance(row, BadLine):
-                repairs.refuse(row, place)
-            else:
-                known = {key: value for key, value in row.items() if value is not None or key in ENTITIES}
-                yield Record(known, number, place)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from crossner_cli.data.documents import TaggedDocument, Totals
 from crossner_cli.data.files import Repairs
-from crossner_cli.data.formats.records import Record
-from crossner_cli.data.formats.spans import Entity, SpannedText, abbreviate, check_strings, check_type
+from crossner_cli.data.formats.format import Format, count_values, read_each
+from crossner_cli.data.formats.records import Record, read_records
+from crossner_cli.data.formats.spans import Entity, Item, SpannedText, abbreviate, check_strings, check_type
+from crossner_cli.data.formats.writer import Writer, encode_json, leave_out_blanks
 from crossner_cli.errors import BadLine
 
 UNIT = "UTF-16 code units"  # its places are those of JavaScript
@@ -47,7 +51,7 @@ def _is_span(value: Any) -> bool:
     return isinstance(value, dict) and not value.keys().isdisjoint(LABELS)
 
 
-def read_tasks(records: Iterable[Record], repairs: Repairs) -> Iterator[SpannedText]:
+def read_tasks(path: Path, repairs: Repairs) -> Iterator[Item]:
     """Read tasks; those that were skipped or that nobody labelled are left out and counted.
 
     Of several annotations the last that was not cancelled counts. Of several labels on one span it is the first.
@@ -57,13 +61,13 @@ def read_tasks(records: Iterable[Record], repairs: Repairs) -> Iterator[SpannedT
         CrossNERError: A task is malformed.
     """
     tasks: list[tuple[Record, Spans]] = []
-    for record in records:
-        try:
-            spans = _read_task(record, repairs) if is_task(record.value) else _read_minimal(record, repairs)
-        except BadLine as problem:
-            repairs.refuse(problem, record.place)
-        else:
-            tasks += [] if spans is None else [(record, spans)]
+
+    def collect(record: Record, repairs: Repairs) -> list[Item]:
+        spans = _read_task(record, repairs) if is_task(record.value) else _read_minimal(record, repairs)
+        tasks.extend([] if spans is None else [(record, spans)])
+        return []
+
+    yield from read_each(read_records(path, repairs, HINT), collect, repairs)
     names = dict.fromkeys(name for _, spans in tasks for name, _ in spans)
     for record, spans in tasks:
         try:
@@ -118,7 +122,11 @@ def _make_texts(record: Record, spans: Spans, names: Sequence[str], repairs: Rep
         found[key] = entities | found.get(key, {})
     found = found or {_find_key(data, []): {}}
     check_strings([texts[key] for key in found], "data", HINT)
-    return [SpannedText(texts[key], [*its.values()], record.number, record.place) for key, its in found.items()]
+    task = record.value.get("id")
+    return [
+        SpannedText(texts[key], [*its.values()], record.number, record.place, None if task is None else f"{task}/{key}")
+        for key, its in found.items()
+    ]
 
 
 def _make_entities(spans: Sequence[Any], record: Record, repairs: Repairs) -> dict[tuple[int, int], Entity]:
@@ -152,3 +160,57 @@ def _find_key(data: Mapping[str, Any], given: Sequence[Entity]) -> str:
         return is_placed, is_holding, key == "text", key in ("content", "data"), len(texts[key])
 
     return max(texts, key=rank)
+
+
+class LabelStudioWriter(Writer):
+    """Writes an array of tasks with one prediction each. Keys that were read stand beside the text in ``data``."""
+
+    between, tail = b",\n", b"\n]\n"
+
+    def head(self) -> bytes:
+        """Return the start of the array."""
+        return b"[\n"
+
+    def write_document(self, tagged: TaggedDocument, totals: Totals) -> str:
+        """Write a task; entities of white space are left out."""
+        shown = leave_out_blanks(tagged, totals)
+        data = {**tagged.document.given, "text": tagged.document.text}
+        return encode_json({"data": data, "predictions": [to_prediction(shown, self.model)]})
+
+
+def to_prediction(
+    tagged: TaggedDocument, model: str, *, from_name: str = "label", to_name: str = "text"
+) -> dict[str, Any]:
+    """Make a prediction of Label Studio; its offsets count UTF-16 code units, as JavaScript does.
+
+    Args:
+        tagged: Its entities are in the order of the text, and none overlap.
+        model: The name of the tagger.
+        from_name: The name of ``Labels`` in the labelling setup.
+        to_name: The name of ``Text`` there.
+    """
+    text, result = tagged.document.text, []
+    behind = units = 0
+    for number, entity in enumerate(tagged.entities, start=1):
+        start = units + _utf16_units(text[behind : entity["start"]])
+        behind, units = entity["end"], start + _utf16_units(entity["text"])
+        value = {"start": start, "end": units, "text": entity["text"], "labels": [entity["type"]]}
+        names = {"id": str(number), "from_name": from_name, "to_name": to_name, "type": "labels"}
+        result.append({**names, "score": entity["score"], "value": value})
+    return {"model_version": model, "score": tagged.score, "result": result}
+
+
+def _utf16_units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+FORMAT = Format(
+    "label-studio",
+    "Label Studio JSON",
+    "tasks",
+    count_values(is_export),
+    read_tasks,
+    LabelStudioWriter,
+    offsets=UNIT,
+    left_out={SKIPPED_TASK: "skipped", UNLABELLED_TASK: "unlabelled"},
+)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -35,10 +35,16 @@ MOST_CUT, FEW_CUT, FEWEST_ENTITIES = 0.5, 0.1, 2
 
 @dataclass(frozen=True)
 class Located:
-    """A sentence as the file has it, and the line of each word."""
+    """A sentence as the file has it, the line of each word, and the number of its task in the tool that wrote it."""
 
     sentence: Sentence
     lines: Sequence[int]
+    task: int | str | None = None
+
+    @property
+    def number(self) -> int:
+        """Return the line or record that it begins in."""
+        return self.lines[0]
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,21 @@ class Entity:
 
 @dataclass(frozen=True)
 class SpannedText:
-    """A text with entities, and where it stands: the line or record, and its place for messages."""
+    """A text with entities, and where it stands.
+
+    Args:
+        text: The text.
+        entities: Its entities.
+        number: The line or record that it stands in.
+        place: That place with the name of the file.
+        task: Its number in the tool that wrote it, by which it is known in several exports.
+    """
 
     text: str
     entities: Sequence[Entity]
     number: int
     place: str
+    task: int | str | None = None
 
 
 # What a reader gives: whole sentences, or texts that are cut into sentences when all of them are known.
@@ -101,7 +116,7 @@ def check_type(name: Any) -> str:
     return name
 
 
-def to_sentences(items: Iterable[Item], name: str, repairs: Repairs, *, unit: str | None = None) -> Iterator[Located]:
+def to_sentences(items: Sequence[Item], name: str, repairs: Repairs, *, unit: str | None = None) -> Iterator[Located]:
     """Cut texts into sentences; sentences pass through.
 
     Args:
@@ -113,9 +128,8 @@ def to_sentences(items: Iterable[Item], name: str, repairs: Repairs, *, unit: st
     Raises:
         CrossNERError: An entity is not in its text.
     """
-    known = list(items)
-    unit = unit or _find_unit([each for each in known if isinstance(each, SpannedText)], name, repairs)
-    for item in known:
+    unit = unit or _find_unit([each for each in items if isinstance(each, SpannedText)], name, repairs)
+    for item in items:
         if isinstance(item, Located):
             yield item
             continue
@@ -128,7 +142,8 @@ def to_sentences(items: Iterable[Item], name: str, repairs: Repairs, *, unit: st
         sentences, counts = tag_text(item.text, places)
         for kind, times in counts.items():
             repairs.add(kind, item.place, times)
-        yield from (Located(sentence, [item.number] * len(sentence.words)) for sentence in sentences)
+        for sentence in sentences:
+            yield Located(replace(sentence, place=item.place), [item.number] * len(sentence.words), item.task)
 
 
 def _place(

@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.documents import write_document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_cli.data import documents as module
-from crossner_cli.data.documents import Document, Format, read_documents, read_file, read_parquet_documents
+from crossner_cli.data.documents import Document, TaggedDocument
 from crossner_cli.data.files import Repairs
+from crossner_cli.data.formats import parquet as module
+from crossner_cli.data.unlabelled import read_documents, read_file
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.formats import TaggedDocument, to_jsonl, to_row
 
 
-def read(
-    data: bytes, input_format: Format | None = None, *, name: str = "stdin", skips: bool = False
-) -> list[Document]:
+def read(data: bytes, input_format: str | None = None, *, name: str = "stdin", skips: bool = False) -> list[Document]:
     return list(read_documents(io.BytesIO(data), name, Repairs(skips_bad_lines=skips), input_format=input_format))
 
 
@@ -73,7 +72,7 @@ SEVERAL = b'{"text": "a"}\n\n{"text": 5}\nno JSON\n\n[1]\n\xff\n{"words": ["b"]}
         ("conll", b"Anna\tO\nmet him today\nPeter O\n\ncaf\xe9 O\n\nthere O\n", ["there"]),
     ],
 )
-def test_bad_lines_are_left_out_if_asked(input_format: Format, data: bytes, texts: list[str]) -> None:
+def test_bad_lines_are_left_out_if_asked(input_format: str, data: bytes, texts: list[str]) -> None:
     with pytest.raises(CrossNERError):
         read(data, input_format)
     assert [document.text for document in read(data, input_format, skips=True)] == texts
@@ -88,7 +87,7 @@ def test_bad_lines_are_left_out_if_asked(input_format: Format, data: bytes, text
         (b'\xef\xbb\xbf{"text": "Anna met Peter."}\n{"text": "Bob"}\n', "jsonl"),
     ],
 )
-def test_the_first_lines_of_a_file_tell_its_format_unless_it_is_called_text(data: bytes, found: Format) -> None:
+def test_the_first_lines_of_a_file_tell_its_format_unless_it_is_called_text(data: bytes, found: str) -> None:
     repairs = Repairs()
     assert list(read_documents(io.BytesIO(data), "in.txt", repairs)) == read(data, found)
     (note,) = repairs.notes
@@ -194,29 +193,33 @@ def test_rows_of_parquet_are_documents_of_text_or_words_and_other_columns_are_pa
     texts = ["Anna met Peter.", "", "a\nb", "Zoë", "x"]
     day = datetime.date(2020, 1, 2)
     path = write_parquet(tmp_path / "in.parquet", id=[5, 4, 3, 2, 1], text=texts, day=[day] * 5, raw=[b"\xff"] * 5)
-    documents = list(read_parquet_documents(path, Repairs()))
+    documents = list(read_file(path, Repairs(), input_format="parquet"))
     assert [document.text for document in documents] == texts
     assert [document.given["id"] for document in documents] == [5, 4, 3, 2, 1]
-    line = to_jsonl(TaggedDocument(documents[0], [["O"] * 4], [], 0))
+    line = write_document("jsonl", TaggedDocument(documents[0], [["O"] * 4], [], 0))
     assert json.loads(line)["day"] == "2020-01-02" and json.loads(line)["raw"] == "ff"
     schema = module.output_schema(module.read_schema(path))
     assert schema.names == ["id", "day", "raw", *module.COLUMNS]
     assert str(schema.field("day").type) == "date32[day]"
     path = write_parquet(tmp_path / "words.parquet", tokens=[["Anna", "met"], [], ["New York"]])
-    assert [words_of(each) for each in read_parquet_documents(path, Repairs())] == [["Anna", "met"], [], ["New York"]]
+    assert [words_of(each) for each in read_file(path, Repairs(), input_format="parquet")] == [
+        ["Anna", "met"],
+        [],
+        ["New York"],
+    ]
 
 
 def test_rows_without_text_are_told_or_skipped(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     path = write_parquet(tmp_path / "in.parquet", text=["a", None, "c"])
     with pytest.raises(CrossNERError, match=r"in\.parquet, row 2: found neither text nor words"):
-        list(read_parquet_documents(path, Repairs()))
+        list(read_file(path, Repairs(), input_format="parquet"))
     repairs = Repairs(skips_bad_lines=True)
-    assert [document.text for document in read_parquet_documents(path, repairs)] == ["a", "c"]
+    assert [document.text for document in read_file(path, repairs, input_format="parquet")] == ["a", "c"]
     assert repairs.to_json() == {"bad line skipped": {"count": 1, "first": [f"{path}, row 2"]}}
     broken = pyarrow.array([b"a", b"\xff", b"c"]).cast(pyarrow.binary()).view(pyarrow.string())
     with pytest.raises(CrossNERError, match="row 2: it holds text that is not UTF-8"):
-        list(read_parquet_documents(write_parquet(tmp_path / "bytes.parquet", text=broken), Repairs()))
+        list(read_file(write_parquet(tmp_path / "bytes.parquet", text=broken), Repairs(), input_format="parquet"))
 
 
 @pytest.mark.parametrize(("kind", "beyond"), [("date32[day]", 10**7), ("timestamp[ms]", 10**15)])
@@ -224,10 +227,10 @@ def test_values_that_python_cannot_hold_are_told_or_their_rows_skipped(tmp_path:
     pyarrow = pytest.importorskip("pyarrow")
     path = write_parquet(tmp_path / "in.parquet", text=["a", "b"], t=pyarrow.array([0, beyond], kind))
     with pytest.raises(CrossNERError, match=r"in\.parquet, row 2: the column 't' holds a value that cannot") as caught:
-        list(read_parquet_documents(path, Repairs()))
+        list(read_file(path, Repairs(), input_format="parquet"))
     assert "as text, or leave it out" in caught.value.hint
     repairs = Repairs(skips_bad_lines=True)
-    assert [document.text for document in read_parquet_documents(path, repairs)] == ["a"]
+    assert [document.text for document in read_file(path, repairs, input_format="parquet")] == ["a"]
     assert repairs.counts == {"bad line skipped": 1}
 
 
@@ -239,12 +242,12 @@ def test_what_is_no_parquet_is_told(tmp_path: Path) -> None:
     for name, data in {"empty": b"", "text": b"Anna\n", "cut": whole[:-20], "broken": bytes(broken)}.items():
         (tmp_path / name).write_bytes(data)
         with pytest.raises(CrossNERError, match=f"{name} cannot be read as Parquet"):
-            list(read_parquet_documents(tmp_path / name, Repairs()))
+            list(read_file(tmp_path / name, Repairs(), input_format="parquet"))
     (tmp_path / "name").write_bytes(whole.replace(b"text", b"te\xfft"))
     with pytest.raises(CrossNERError, match="the name of a column is not UTF-8"):
-        list(read_parquet_documents(tmp_path / "name", Repairs()))
+        list(read_file(tmp_path / "name", Repairs(), input_format="parquet"))
     with pytest.raises(CrossNERError, match="has no column of text or words, only id"):
-        list(read_parquet_documents(write_parquet(tmp_path / "ids.parquet", id=[1]), Repairs()))
+        list(read_file(write_parquet(tmp_path / "ids.parquet", id=[1]), Repairs(), input_format="parquet"))
     with pytest.raises(CrossNERError, match="cannot be read from a stream"):
         read_documents([b""], "stdin", Repairs(), input_format="parquet")
 
@@ -268,9 +271,9 @@ def test_parquet_parts_are_joined_in_order(tmp_path: Path, monkeypatch: pytest.M
 def test_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
     values = [float("nan"), float("inf"), 0.5]
     path = write_parquet(tmp_path / "in.parquet", text=["a", "b", "c"], x=values, pair=[{"y": each} for each in values])
-    tagged = [TaggedDocument(each, [["O"]], [], 0) for each in read_parquet_documents(path, Repairs())]
-    lines = "".join(map(to_jsonl, tagged))
+    tagged = [TaggedDocument(each, [["O"]], [], 0) for each in read_file(path, Repairs(), input_format="parquet")]
+    lines = "".join(write_document("jsonl", each) for each in tagged)
     read = list(read_documents([line.encode() for line in lines.splitlines()], "again.jsonl", Repairs()))
     found = [(each.given["x"], each.given["pair"]) for each in read]
     assert found == [(None, {"y": None}), (None, {"y": None}), (0.5, {"y": 0.5})]
-    assert to_row(tagged[0], False)["given"] == '{"x": null, "pair": {"y": null}}'
+    assert module.to_row(tagged[0], False)["given"] == '{"x": null, "pair": {"y": null}}'

@@ -1,32 +1,26 @@
-"""Output formats, each read back by other means than those that wrote it."""
+"""Formats of tagged documents, each read back by other means than those that wrote it."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
 
 import pytest
+from builders.documents import write_document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossner_cli.data.documents import Document, document_of_words
+from crossner_cli.data.documents import Document, TaggedDocument, Totals, document_of_words
+from crossner_cli.data.formats.brat import brat_names
+from crossner_cli.data.formats.known import FORMATS
+from crossner_cli.data.formats.spacy_files import to_doc_bin
 from crossner_cli.data.text import segment
 from crossner_cli.errors import CrossNERError
-from crossner_cli.prediction.doc_bin import to_doc_bin
-from crossner_cli.prediction.formats import (
-    OutputFormat,
-    TaggedDocument,
-    Totals,
-    brat_names,
-    choose_format,
-    to_brat,
-    to_html,
-    to_jsonl,
-    to_text,
-)
+from crossner_cli.options import OutputName, Predict
+from crossner_cli.prediction.output import choose_format, make_writer
 from crossner_cli.run import environment
 
 TYPES = ("person", "place-name", 'odd "<type>&')
@@ -79,7 +73,7 @@ def read_brat(text: str, annotations: str) -> list[tuple[str, list[tuple[int, in
 @given(tagged_documents())
 def test_brat_finds_every_entity_at_its_characters(tagged: TaggedDocument) -> None:
     totals = Totals()
-    (text_name, text), (name, annotations) = to_brat(tagged, 7, totals, brat_names(TYPES))
+    (text_name, text), (name, annotations) = make_writer("brat", types=TYPES).write([(7, tagged)], totals)
     assert (text_name, name) == ("000000007.txt", "000000007.ann")
     assert text.decode() == tagged.document.text
     found = read_brat(text.decode(), annotations.decode())
@@ -96,18 +90,20 @@ def test_brat_gives_every_type_a_name_of_its_own_and_reports_those_it_changed() 
     types = ("人物", "場所", "a b", "a_b", "a/b", "place")
     names = brat_names(types)
     assert names == {"人物": "__", "場所": "___2", "a b": "a_b_2", "a_b": "a_b", "a/b": "a_b_3", "place": "place"}
-    output_format = OutputFormat("brat", types)
-    ((_, configuration),) = output_format.begin()
+    writer = make_writer("brat", types=types)
+    ((_, configuration),) = writer.begin()
     assert configuration.decode().split("\n")[1:7] == list(names.values())
-    (note,) = output_format.notes
+    (note,) = writer.notes
     assert "'場所' as ___2" in note and "place" not in note
-    assert OutputFormat("jsonl", types).notes == OutputFormat("brat", ("place",)).notes == []
+    assert make_writer("jsonl", types=types).notes == make_writer("brat", types=("place",)).notes == []
 
 
 def test_brat_cuts_an_entity_at_the_end_of_a_line() -> None:
     document = Document("see New\nYork now", segment("see New\nYork now"))
     entity = {"start": 4, "end": 12, "type": "place", "text": "New\nYork", "score": 0.5}
-    (_, _), (_, annotations) = to_brat(TaggedDocument(document, [], [entity], 0), 1, Totals(), {"place": "place"})
+    (_, _), (_, annotations) = make_writer("brat", types=("place",)).write(
+        [(1, TaggedDocument(document, [], [entity], 0))], Totals()
+    )
     assert annotations == b"T1\tplace 4 7;8 12\tNew York\n#1\tAnnotatorNotes T1\tscore 0.5\n"
 
 
@@ -133,7 +129,7 @@ def shown(text: str) -> str:
 
 @given(tagged_documents())
 def test_a_page_shows_the_text_and_marks_the_entities_and_nothing_else(tagged: TaggedDocument) -> None:
-    text, marks = read_paragraph(to_html(tagged, TYPES))
+    text, marks = read_paragraph(write_document("html", tagged, types=TYPES))
     assert text == shown(tagged.document.text)
     assert marks == [(entity["start"], entity["end"], entity["type"]) for entity in tagged.entities]
 
@@ -141,17 +137,17 @@ def test_a_page_shows_the_text_and_marks_the_entities_and_nothing_else(tagged: T
 def test_no_character_shows_a_line_of_text_or_of_a_page_backwards() -> None:
     (words,) = segment("Anna \u202etem reteP")
     tagged = TaggedDocument(Document("Anna \u202etem reteP", [words]), [["O"] * len(words)], [], 0)
-    for written in (to_html(tagged, TYPES), to_text(tagged, TYPES)):
-        assert "Anna \ufffdtem reteP" in written
+    for name in ("html", "text"):
+        assert "Anna \ufffdtem reteP" in write_document(name, tagged, types=TYPES)
 
 
 def test_markup_in_text_and_types_stays_text_in_a_page_that_loads_nothing() -> None:
     text = '<script>alert(1)</script> <img src=x onerror=alert(1)> &amp; "Anna" \''
     entity = {"start": 0, "end": 8, "type": 'odd "<type>&', "text": "<script>", "score": 0.5}
-    output_format = OutputFormat("html", TYPES)
-    written = output_format.write([(1, TaggedDocument(Document(text, segment(text)), [], [entity], 0))], Totals())
+    writer = make_writer("html", types=TYPES)
+    written = writer.write([(1, TaggedDocument(Document(text, segment(text)), [], [entity], 0))], Totals())
     assert read_paragraph(written[0][1].decode()) == (text, [(0, 8, 'odd "<type>&')])
-    whole = b"".join(data for _, data in [*output_format.begin(), *written, *output_format.end()]).decode()
+    whole = b"".join(data for _, data in [*writer.begin(), *written, *writer.end()]).decode()
     assert not re.search("<(script|img|link|type)", whole) and "http:" not in whole
     assert whole.startswith("<!DOCTYPE html>") and whole.endswith("</html>\n")
     assert "default-src 'none'" in whole and whole.count("hsl(") == whole.split("<main>")[0].count("<mark") == 3
@@ -181,11 +177,11 @@ def test_spacy_reads_the_text_and_entities_at_the_same_characters(tagged: list[T
 
 @given(tagged_documents())
 def test_text_shows_entities_in_brackets_and_nothing_that_a_terminal_obeys(tagged: TaggedDocument) -> None:
-    (line,) = to_text(tagged, TYPES).split("\n")[:-1]
+    (line,) = write_document("text", tagged, types=TYPES).split("\n")[:-1]
     bare = re.sub(r"\[(.*?) (?:person|place-name|odd \"<type>&) 0.25\]", r"\1", line)
     assert len(bare) == len(tagged.document.text) and not re.search("[\x00-\x1f\x7f-\x9f]", line)
     assert line.count(" 0.25]") == len(tagged.entities)
-    coloured = to_text(tagged, TYPES, is_coloured=True)
+    coloured = write_document("text", tagged, types=TYPES, is_coloured=True)
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == f"{line}\n"
     assert ("\x1b" in coloured) == bool(tagged.entities)
 
@@ -194,11 +190,11 @@ def test_text_shows_entities_in_brackets_and_nothing_that_a_terminal_obeys(tagge
 @given(st.lists(tagged_documents(), min_size=1, max_size=4))
 def test_parquet_holds_the_same_as_jsonl(tagged: list[TaggedDocument]) -> None:
     parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-    ((name, data),) = OutputFormat("parquet", TYPES, is_calibrated=True).write([*enumerate(tagged, 3)], Totals())
+    ((name, data),) = make_writer("parquet", types=TYPES, is_calibrated=True).write([*enumerate(tagged, 3)], Totals())
     assert name == "000000003.parquet"
     rows = parquet.read_table(pyarrow.BufferReader(data)).to_pylist()
     assert [row.pop("given") for row in rows] == [None] * len(tagged)
-    assert rows == [json.loads(to_jsonl(each, True)) for each in tagged]
+    assert rows == [json.loads(write_document("jsonl", each, is_calibrated=True)) for each in tagged]
 
 
 @pytest.mark.parametrize(
@@ -245,3 +241,10 @@ def test_a_package_that_is_not_installed_is_reported_with_the_command(
     with pytest.raises(CrossNERError) as caught:
         choose_format(name, Path("x"))
     assert caught.value.hint == f'pip install "crossner[{extra}]"'
+
+
+def test_the_options_of_predict_name_every_format_that_is_written_or_read() -> None:
+    written = {name for name, row in FORMATS.items() if row.writes}
+    read = {name for name, row in FORMATS.items() if row.reads_documents}
+    assert set(get_args(OutputName)) == {"auto", *written}
+    assert set(get_args(get_type_hints(Predict)["input_format"])) == {"auto", *read}
